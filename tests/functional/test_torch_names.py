@@ -243,6 +243,8 @@ for _reduction in ("mean", "sum", "none"):
     add("poisson_nll_loss", probable(3, 4), probable(3, 4), log_input=False, **_how)
     add("soft_margin_loss", 9 * some(3, 4), signs(3, 4), **_how)
     add("multilabel_soft_margin_loss", some(3, 4), probable(3, 4), probable(4), **_how)
+    add("multi_margin_loss", some(5, 4), whole(4, 5), **_how)
+    add("multi_margin_loss", some(5, 4), whole(4, 5), 2, 0.5, np.float32([0, 1, 2, 0.5]), **_how)
     add("margin_ranking_loss", some(5), some(5), signs(5), 0.25, **_how)
     add("hinge_embedding_loss", some(3, 4), signs(3, 4), **_how)
     add("cosine_embedding_loss", some(3, 4), some(3, 4), signs(3), 0.1, **_how)
@@ -430,9 +432,20 @@ def test_what_is_no_argument() -> None:
         F.linear(X)
 
 
-@pytest.mark.parametrize("name", ["gumbel_softmax", "multi_head_attention_forward", "conv2", "_x"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("gumbel_softmax", "multi_head_attention_forward", "conv2", "relu_", "_x"),
+        "max_pool2d_with_indices",
+    ],
+)
 def test_names_that_are_not_there(name: str) -> None:
-    told = {"gumbel_softmax": "it draws random numbers", "conv2": "did you mean 'conv2d'"}
+    told = {
+        "gumbel_softmax": "it draws random numbers",
+        "conv2": "did you mean 'conv2d'",
+        "relu_": r"arrays are not changed: take the result of F\.relu",
+        "max_pool2d_with_indices": r"F\.max_pool2d\(..., return_indices=True\)",
+    }
     with pytest.raises(AttributeError, match=told.get(name, name)):
         getattr(F, name)
 

@@ -31,10 +31,8 @@ ABSENT = {
         "it draws random numbers",
     ),
     "multi_head_attention_forward": "F.linear and F.scaled_dot_product_attention are its parts",
-    **dict.fromkeys(
-        ("multi_margin_loss", "multilabel_margin_loss", "triplet_margin_with_distance_loss"),
-        "it is for training",
-    ),
+    "multilabel_margin_loss": "no layers say it; F.multilabel_soft_margin_loss is there",
+    "triplet_margin_with_distance_loss": "it calls a function; F.triplet_margin_loss is there",
 }
 
 
@@ -51,8 +49,21 @@ def function_of(name: str) -> Callable[..., Any]:
     if name in TYPES:
         return operation_function(name)
     message = f"module 'uncork.functional' has no attribute {name!r}"
-    why = f": {ABSENT[name]}" if name in ABSENT else did_you_mean(name, sorted(names()))
-    raise AttributeError(message + ("" if name.startswith("_") else why), name=name)
+    if way := _way(name):
+        message += f": {way}"
+    elif not name.startswith("_"):
+        message += did_you_mean(name, sorted(names()))
+    raise AttributeError(message, name=name, obj=None)
+
+
+def _way(name: str) -> str:
+    """Why a name of torch's is not there, and what is; "" for any other."""
+    plain = name.removesuffix("_with_indices")
+    if plain != name and plain in layered.LAYERS:
+        return f"F.{plain}(..., return_indices=True)"
+    if name.endswith("_") and name[:-1] in layered.LAYERS:
+        return f"arrays are not changed: take the result of F.{name[:-1]}"
+    return ABSENT.get(name, "")
 
 
 def _either(layers: Callable[..., Any], operation: Callable[..., Any]) -> Callable[..., Any]:

@@ -383,6 +383,37 @@ def multilabel_soft_margin_loss(
 
 
 @named
+def multi_margin_loss(
+    g: Graph,
+    input: Source,
+    target: Ids,
+    p: int = 1,
+    margin: float = 1.0,
+    weight: Source | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Source:
+    """The mean of max(0, margin - x[target] + x)^p of all other classes."""
+    if p not in (1, 2) or g.rank(input) not in (1, 2):
+        raise refuse(
+            f"expected p=1 or 2 and an input [N, C] or [C], got p={p!r} and shape "
+            f"{g.spec(input).shape}"
+        )
+    axis = _class_axis(g, input, target)
+    # by an index that no class has, so that none is left out
+    own, share = _picked(g, input, target, None, -(1 << 62), axis)
+    if weight is not None:
+        _, share = _picked(g, input, target, weight, -(1 << 62), axis)
+    apart = _positive(g, g.plus(g.minus(input, g.unsqueeze(own, axis)), float(margin)))
+    loss = g.power(apart, float(p))
+    own_term = max(float(margin), 0.0) ** p  # of the class itself, which is no other
+    total = g.minus(g.reduce("ReduceSum", loss, [axis], False), own_term)
+    count = g.convert(g.reshape(g.size_of(input, axis), []), g.type(input))
+    return _reduced(g, g.over(g.times(total, share), count), reduction)
+
+
+@named
 def margin_ranking_loss(
     g: Graph,
     input1: Source,
