@@ -15,7 +15,15 @@ import sys
 from pathlib import Path
 
 import pytest
-from tools import address, export_page, models_figure, one_line_page, onnx_page, operations_page
+from tools import (
+    address,
+    export_page,
+    functional_page,
+    models_figure,
+    one_line_page,
+    onnx_page,
+    operations_page,
+)
 
 from tests import _pages
 from uncork.cli import COMMANDS
@@ -39,6 +47,12 @@ def test_operations_page_is_current() -> None:
 def test_onnx_page_is_current() -> None:
     assert onnx_page.PAGE.read_text(encoding="utf-8") == onnx_page.page(), (
         "run python -m tools.onnx_page"
+    )
+
+
+def test_page_of_functions_is_current() -> None:
+    assert functional_page.PAGE.read_text(encoding="utf-8") == functional_page.page(), (
+        "run python -m tools.functional_page"
     )
 
 

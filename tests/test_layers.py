@@ -35,7 +35,7 @@ LAYERS: list[set[str]] = [
     {"kernels"},
     {"passes"},
     {"compiler"},
-    {"export", "functional", "random_inputs", "_names"},
+    {"export", "functional", "preprocessing", "random_inputs", "_names"},
     {"score", "compare", "shrink", "surgery", "openvino", "graph_page"},
     {"cli"},
 ]

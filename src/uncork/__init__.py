@@ -136,19 +136,27 @@ def __dir__() -> list[str]:
     return __all__
 
 
+def _elsewhere(name: str) -> str:
+    """What there is in place of a module that is not there; "" where nothing is."""
+    from uncork._names import elsewhere
+
+    return elsewhere(name)
+
+
 class _Elsewhere:
-    """The last finder of modules: `import uncork.opset13` says where that is."""
+    """The last finder of modules: `import uncork.opset13` says where that is. A package of uncork's
+    that knows of such names has a function `_elsewhere`.
+    """
 
     @staticmethod
     def find_spec(name: str, path: object = None, target: object = None) -> None:
         """Find nothing. Raises ModuleNotFoundError for what lies elsewhere."""
         package, _, own = name.rpartition(".")
-        if package == __name__:
-            from uncork._names import elsewhere
-
-            if way := elsewhere(own):
+        if package.partition(".")[0] == __name__ and package in sys.modules:
+            told = vars(sys.modules[package]).get("_elsewhere")
+            if told is not None and (way := told(own)):
                 # Without its name: Python would tell less of `from uncork import opset13`.
-                raise ModuleNotFoundError(f"uncork has no '{own}': {way}")
+                raise ModuleNotFoundError(f"{package} has no '{own}': {way}")
 
 
 if not any(getattr(finder, "__name__", "") == "_Elsewhere" for finder in sys.meta_path):

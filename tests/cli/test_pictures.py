@@ -11,8 +11,9 @@ import pytest
 
 import uncork
 from uncork import Builder, InputError
-from uncork.cli._pictures import Pictures, read_picture
+from uncork.cli._pictures import read_picture
 from uncork.ir.ports import ModelPort
+from uncork.preprocessing.pictures import Pictures
 from uncork.types import ElementType, PartialShape
 
 from .conftest import Command
@@ -242,6 +243,38 @@ def test_a_folder_with_a_broken_picture(command: Command, model: None, tmp_path:
 def test_mistakes(command: Command, model: None, words: list[str], message: str) -> None:
     answer = command("run", "model.xml", *words)
     assert answer.status and message in answer.err and not answer.out
+
+
+def test_a_model_saved_with_what_is_made_of_pictures(
+    command: Command, model: None, tmp_path: Path
+) -> None:
+    how = ["--mean", "10,20,30", "--scale", "2,4,5", "--bgr", "--fit", "crop"]
+    answer = command("preprocess", "model.xml", *how, "-o", "pictures.xml")
+    assert (answer.status, answer.err) == (0, "")
+    assert answer.out.endswith("saved pictures.xml\n") and "image" in answer.out
+    for name in ("a.bmp", "b.png"):
+        plain = command("run", "model.xml", "-i", f"photos/{name}", *how, "-o", "plain.npy")
+        saved = command("run", "pictures.xml", "-i", f"photos/{name}", "-o", "saved.npy")
+        assert (plain.status, saved.status) == (0, 0)
+        np.testing.assert_array_equal(np.load("plain.npy"), np.load("saved.npy"))
+        Path("plain.npy").unlink()
+        Path("saved.npy").unlink()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--input", "imgae"], "the model has no input 'imgae'; did you mean 'image'"),
+        (["--scale", "1,2"], "input 'image': --scale: expected 1 number or 3, one a channel"),
+        (["--layout", "HWC"], "has shape [?,3,2,4], got the layout HWC"),
+        (["--fit", "both"], "expected stretch or crop or pad"),
+    ],
+)
+def test_mistakes_of_preprocess(
+    command: Command, model: None, words: list[str], message: str
+) -> None:
+    answer = command("preprocess", "model.xml", *words, "-o", "pictures.xml")
+    assert answer.status and message in answer.err and not Path("pictures.xml").exists()
 
 
 def test_labels_are_as_many_as_classes(command: Command, model: None, tmp_path: Path) -> None:

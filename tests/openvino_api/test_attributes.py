@@ -138,9 +138,10 @@ def test_messages(call: Callable[[], Any], message: str) -> None:
     [
         ("Extension", "there are no extensions"),
         ("RemoteTensor", "no remote memory"),
-        ("opset17", "opsets go up to opset16"),
+        ("opset17", "opsets go from opset1 to opset16"),
         ("frontend", "converted by OpenVINO's own package"),
         ("nothing", "has no attribute 'nothing'"),
+        ("compile_modle", "did you mean 'compile_model'"),
     ],
 )
 def test_names_that_are_not_there(name: str, message: str) -> None:
@@ -163,6 +164,9 @@ def test_ignored_properties_warn_once() -> None:
         ("from uncork.preprocess import PrePostProcessor", r"uncork\.openvino\.preprocess"),
         ("from uncork import Core", "uncork has no 'Core': uncork.openvino.Core, for programs"),
         ("import uncork.properties.hint", r"uncork\.openvino\.properties"),
+        ("from uncork.openvino.passes import Manager", "has no 'passes': models are rewritten"),
+        ("import uncork.openvino.opset21", "has no 'opset21': opsets go from opset1 to opset16"),
+        ("from uncork.openvino.runtime import Core", "moved what was there to the package itself"),
     ],
 )
 def test_modules_that_lie_elsewhere(line: str, message: str) -> None:

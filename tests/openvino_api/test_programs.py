@@ -44,8 +44,8 @@ def same(got: Any, expected: Any, where: str) -> None:
         assert len(got) == len(expected), where
         for position, (one, other) in enumerate(zip(got, expected, strict=True)):
             same(one, other, f"{where}[{position}]")
-    elif isinstance(expected, float):
-        assert got == pytest.approx(expected, rel=1e-4), where
+    elif isinstance(expected, (float, np.floating)):
+        assert type(got) is type(expected) and got == pytest.approx(expected, rel=1e-4), where
     else:
         assert got == expected, where
 

@@ -65,6 +65,8 @@ def test_lists_of_dictionaries(model: Path) -> None:
     assert uncork.score(model, rows, limit=1) == [{"sums": SUMS[0]}]
     with pytest.raises(uncork.InputError, match="row 1: expected the keys of row 0, 'ids', got "):
         uncork.score(model, [{"ids": [1, 2]}, {"ids": [1, 2], "key": "a"}])
+    with pytest.raises(uncork.InputError, match="source: expected paths, or rows as dictionaries"):
+        uncork.score(model, [])
 
 
 def test_datasets(model: Path, tmp_path: Path) -> None:

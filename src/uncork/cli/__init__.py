@@ -37,6 +37,7 @@ COMMANDS = {
     "import-weights": "replace constants of a model, by those of a .safetensors or .npz file",
     "cut": "the part of a model from some layers to others",
     "extract": "the part of a model that computes some tensors from others",
+    "preprocess": "a model that takes pictures as they are read",
     "reshape": "other sizes of a model's inputs",
     "stream": "a model of whole sequences made to run frame by frame, its state inside",
     "rename": "other names of a model's inputs and outputs",

@@ -10,9 +10,10 @@ from typing import Any, TypeVar
 import numpy as np
 
 from uncork.cli._files import read_arrays
-from uncork.cli._pictures import Pictures, is_picture, read_picture
+from uncork.cli._pictures import is_picture, read_picture
 from uncork.compiler.arguments import ModelPort, did_you_mean
 from uncork.errors import InputError, Problem
+from uncork.preprocessing.pictures import Pictures
 from uncork.types import Array, ElementType, PartialShape
 
 V = TypeVar("V")

@@ -20,12 +20,14 @@ Every function that is an operation takes `strict=True`, which refuses tolerated
 segment ids, a first offset above 0, indices that Gather fills with zeros). What does not fit raises
 InputError, which names the argument.
 
-There is a function for every operation, named as OpenVINO's and PyTorch's Python name it
-(`reduce_sum`, `matmul`, `topk`, `silu`): inputs by position, attributes by keyword. An array keeps
-its own type; numbers and lists take that of the argument that they go with.
+There is a function for every operation, named as OpenVINO's Python names it (`reduce_sum`,
+`matmul`, `topk`): inputs by position, attributes by keyword. An array keeps its own type; numbers
+and lists take that of the argument that they go with.
 
-`embedding`, `embedding_bag` and `gru` are these operations called as PyTorch calls them, with its
-signatures.
+The names of `torch.nn.functional` take what torch's take: `F.conv2d(x, weight, stride=2)`,
+`F.linear`, `F.layer_norm`, `F.interpolate`, `F.cross_entropy`; `docs/functional.md` has them all.
+Where an operation has the name, too, arguments that only the operation has call it:
+`F.softmax(x, axis=1)`. `gru` is `torch.gru`.
 """
 
 from typing import Any
@@ -46,7 +48,7 @@ from uncork.functional._operations import (
     rnn_cell,
     rnn_sequence,
 )
-from uncork.functional._torch import embedding, embedding_bag, gru
+from uncork.functional._torch.arrays import embedding, embedding_bag, gru
 
 __all__ = [
     "embedding",
@@ -70,16 +72,14 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    from uncork.functional._generated import TYPES, function_of
+    from uncork.functional._names import function_of
 
-    if name not in TYPES:
-        raise AttributeError(f"module 'uncork.functional' has no attribute {name!r}", name=name)
     made = globals()[name] = function_of(name)
     return made
 
 
 def __dir__() -> list[str]:
     """The names of all functions."""
-    from uncork.functional._generated import TYPES
+    from uncork.functional._names import names
 
-    return sorted({*__all__, *TYPES})
+    return sorted({*__all__, *names()})

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from uncork.compiler.arguments import ModelPort, accept, plain, present
 from uncork.errors import InputError, UncorkError, ValidationError
+from uncork.ir.build import Builder
+from uncork.ir.model import Source
 from uncork.ops import find
 from uncork.types import Array, ElementType, PartialShape, TensorSpec, describe_array
 
 #: Types of the `ml_dtypes` package (JAX, TensorFlow), known by name: NumPy has none for them.
-_ML_DTYPES = {
+ML_DTYPES = {
     "bfloat16": ElementType.bf16,
     "float8_e4m3fn": ElementType.f8e4m3,
     "float8_e5m2": ElementType.f8e5m2,
@@ -39,7 +41,26 @@ class Call:
         #: The arguments that are integers of any width, whatever type the first one has.
         self.integers: set[str] = set()
         self.attributes: dict[str, Any] = {}
+        #: The arguments whose sizes belong to a plan.
+        self.fixed: set[str] = set()
         self.dtype = np.dtype(np.float32)
+
+    def graph(self) -> Builder:
+        """What a model of this call is built by."""
+        return Builder(self.function)
+
+    def layers(self, builder: Any, inputs: Sequence[Source | None]) -> Sequence[Source]:
+        """The outputs of the call's layers. Raises UncorkError where there can be none."""
+        given = [*inputs]
+        while given and given[-1] is None:
+            given.pop()
+        present = [source for source in given if source is not None]
+        if len(present) < len(given):
+            raise UncorkError("a layer has no gaps between its inputs")
+        added: Sequence[Source] = builder.add(
+            self.type_name, self.opset, *present, **self.attributes
+        )
+        return added
 
     def first(self, name: str, value: Any) -> None:
         """Take the argument that decides the element type."""
@@ -154,7 +175,7 @@ class Call:
             known = error.problems[0].known()
             if "input" in known:
                 known["input"] = names.get(known["input"], known["input"])
-            raise self.error(_renamed(error.message, names), **known) from None
+            raise self.error(renamed(error.message, names), **known) from None
         except UncorkError as error:
             raise error.at(self.function) from None
         return [self._restored(output) for output in outputs]
@@ -192,7 +213,7 @@ class Call:
         if value is None or element_type is None:
             self.specs[name] = None
             return
-        if isinstance(value, np.ndarray) and value.dtype.name in _ML_DTYPES:
+        if isinstance(value, np.ndarray) and value.dtype.name in ML_DTYPES:
             array = np.ascontiguousarray(value).reshape(value.shape).view(element_type.dtype)
         else:
             try:
@@ -203,16 +224,16 @@ class Call:
 
     def _restored(self, output: TensorSpec) -> Array:
         assert output.value is not None
-        if _ML_DTYPES.get(self.dtype.name) is output.element_type:
+        if ML_DTYPES.get(self.dtype.name) is output.element_type:
             return output.value.view(self.dtype)
         return present(output.element_type, output.value)
 
 
 def _element_type(array: Array) -> ElementType | None:
-    return _ML_DTYPES.get(array.dtype.name) or ElementType.of_dtype(array.dtype)
+    return ML_DTYPES.get(array.dtype.name) or ElementType.of_dtype(array.dtype)
 
 
-def _renamed(message: str, names: Mapping[str, str]) -> str:
+def renamed(message: str, names: Mapping[str, str]) -> str:
     """An operation's message with the arguments' names in place of its inputs', and without port
     numbers.
     """

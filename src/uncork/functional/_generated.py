@@ -58,15 +58,11 @@ def name_of(type_name: str) -> str:
 
 
 #: Types of operations by the names of their functions.
-TYPES = {
-    **{name_of(type_name): type_name for type_name in MODULES if type_name not in _NO_FUNCTIONS},
-    # as torch.nn.functional calls them
-    **{"silu": "Swish", "hardswish": "HSwish", "hardsigmoid": "HSigmoid"},
-}
+TYPES = {name_of(type_name): type_name for type_name in MODULES if type_name not in _NO_FUNCTIONS}
 
 
-def function_of(name: str) -> Callable[..., Any]:
-    """The function of a name."""
+def operation_function(name: str) -> Callable[..., Any]:
+    """The function of the operation of a name."""
     versions = versions_of(TYPES[name])
     operation = versions[max(versions)]
     describe = _described(name, operation)
@@ -81,7 +77,10 @@ def _described(name: str, operation: type[Operation]) -> Callable[..., Call]:
     """The function that describes a call, with the signature that callers see."""
 
     def describe(*args: Any, **options: Any) -> Call:
-        bound = signature.bind(*args, **options)
+        try:
+            bound = signature.bind(*args, **options)
+        except TypeError as error:
+            raise TypeError(f"{name}(): {error}") from None
         bound.apply_defaults()
         values = bound.arguments
         call = Call(name, operation.type_name, operation.opset, values["strict"])

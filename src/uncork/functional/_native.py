@@ -75,6 +75,27 @@ def several(describe: Callable[Parameters, Call]) -> Callable[Parameters, tuple[
     return _returning(function, "tuple[Array, ...]")
 
 
+def one_or_several(
+    describe: Callable[..., Call], prepared: Callable[..., tuple[tuple[Any, ...], dict[str, Any]]]
+) -> Callable[..., Any]:
+    """The public function of a call whose arguments say how many results it has: several are a
+    tuple. `prepared` brings arguments to a form in which they can be known again.
+    """
+    calls = _Calls(describe)
+
+    @functools.wraps(describe)
+    def function(*args: Any, **options: Any) -> Any:
+        found = _nothing() if options else calls.last(*args)
+        if type(found) is not list:
+            args, options = prepared(args, options)
+            found = _nothing() if options else calls.last(*args)
+        if type(found) is not list:
+            found = calls(args, options)
+        return found[0] if len(found) == 1 else tuple(found)
+
+    return function
+
+
 def _returning(function: Function, result: str) -> Function:
     """The function with the signature that callers see."""
     function.__signature__ = inspect.signature(function).replace(return_annotation=result)  # type: ignore[attr-defined]
@@ -119,6 +140,8 @@ class _Calls:
         self._lock = WorkLock()
 
     def __call__(self, args: tuple[Any, ...], options: dict[str, Any]) -> Sequence[Array]:
+        if len(args) > len(self._names):
+            self._describe(*args, **options)  # which says so
         given = Arguments(
             tuple(map(seen, args)), {name: seen(value) for name, value in options.items()}
         )
@@ -275,8 +298,12 @@ class _Calls:
             self._executors.clear()
             self._entries.clear()
         executors = self._executors.setdefault(kind, {})
+        fixed = {id(call.given[name]) for name in call.fixed}
         for axes in (0,) if widest else (0, 1, 2):
-            shapes = [_with_open_axes(array.shape, axes) for array in arrays]
+            shapes = [
+                _with_open_axes(array.shape, 2 if id(own) in fixed else axes)
+                for array, own in zip(arrays, given, strict=True)
+            ]
             key = (repr(call.attributes), *shapes)
             if key not in executors:
                 made = _executor(call, given, shapes)
@@ -377,7 +404,7 @@ def _executor(
     """The executor of a model of the call's one layer, in which arrays are inputs of these shapes
     and everything else is a constant; None where there is none.
     """
-    builder = Builder(call.function)
+    builder = call.graph()
     numbers = {id(array): number for number, array in enumerate(arrays)}
     try:
         parameters = [
@@ -396,12 +423,7 @@ def _executor(
                 )
             else:
                 inputs.append(builder.constant(_value(spec), spec.element_type))
-        while inputs and inputs[-1] is None:
-            inputs.pop()
-        present = [source for source in inputs if source is not None]
-        if len(present) < len(inputs):
-            return None  # a layer has no gaps between its inputs
-        for output in builder.add(call.type_name, call.opset, *present, **call.attributes):
+        for output in call.layers(builder, inputs):
             builder.result(output)
         model = configure(builder.model(), call.strict, None)
     except UncorkError:

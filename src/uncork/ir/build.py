@@ -176,15 +176,20 @@ class Builder:
     def _of_type(self, type_name: str) -> tuple[int, ...]:
         return tuple(n.id for n in self._nodes if n.type_name == type_name)
 
+    def _inferred(
+        self, operation: Operation, given: Sequence[TensorSpec]
+    ) -> tuple[Operation, Sequence[TensorSpec]]:
+        """The operation for such inputs, and what it gives."""
+        operation = operation.specialised(given)
+        return operation, operation.describe(given)
+
     def _append(
         self, operation: Operation, name: str, inputs: Sequence[Source], tensor_names: Sequence[str]
     ) -> tuple[Source, ...]:
         node_id = len(self._nodes)
         name = name or f"{operation.type_name}_{node_id}"
         try:
-            given = [self._spec(source) for source in inputs]
-            operation = operation.specialised(given)
-            specs = operation.describe(given)
+            operation, specs = self._inferred(operation, [self._spec(source) for source in inputs])
         except UncorkError as error:
             raise error.at(Label(f"layer '{name}' ({operation.label()})", name)) from None
         ports = tuple(

@@ -52,6 +52,7 @@ def read_structure(
         if weights is None or bytes_of_weights is not None
         else _path("weights", weights, "model.bin")
     )
+    is_path = data is None
     path = _path("the model", path, "model.xml") if data is None else Path("<bytes>")
     data = _contents(path) if data is None else _xml(data)
     try:
@@ -68,7 +69,7 @@ def read_structure(
     diagnostics = Diagnostics(extension=_extension(root))
     reader = GraphReader(
         version,
-        Weights(beside or path.with_suffix(".bin"), mmap, bytes_of_weights),
+        Weights(beside or (path.with_suffix(".bin") if is_path else None), mmap, bytes_of_weights),
         diagnostics,
     )
     model = reader.graph(root, root.get("name", ""), str(path), depth=0)

@@ -18,6 +18,7 @@ from uncork.ir.diagnostics import unsigned
 
 #: Bytes behind the last constant that are taken for padding; OpenVINO writes none.
 _PADDING = 64
+_NOT_GIVEN = "no weights were given"
 
 
 class MissingBytes(ReadError):
@@ -34,12 +35,13 @@ class Weights:
     """
 
     def __init__(
-        self, path: Path, mapped: bool = True, data: bytes | memoryview | None = None
+        self, path: Path | None, mapped: bool = True, data: bytes | memoryview | None = None
     ) -> None:
-        self.path = path
+        #: How messages name it; a model that was given as bytes has no file beside it.
+        self.path = path or Path("<bytes>.bin")
         self._mapped = mapped
         self._data = None if data is None else memoryview(data)
-        self._unreadable = ""
+        self._unreadable = "" if path is not None or data is not None else _NOT_GIVEN
         self._missed: list[Problem] = []
 
     def slice(self, offset: int, size: int) -> memoryview:
@@ -75,6 +77,14 @@ class Weights:
         """
         if self._unreadable:
             constants, needed = _needs(root)
+            if self._unreadable is _NOT_GIVEN:
+                return Problem(
+                    "",
+                    f"the model was given as bytes, and no weights with it. Its "
+                    f"{_counted(constants)} in them and "
+                    f"{'needs' if constants == 1 else 'need'} {needed:,} bytes: give weights=, "
+                    "the bytes of the file that was saved with the model, or its path",
+                )
             message = (
                 f"the weights file '{self.path}' cannot be read: {self._unreadable}. "
                 f"The model's {_counted(constants)} "

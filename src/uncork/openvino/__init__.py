@@ -11,6 +11,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from uncork.collector import collector_paused
+from uncork.errors import did_you_mean
 
 with collector_paused():  # what is imported stays
     from uncork.openvino._any import OVAny, RTMap
@@ -112,12 +113,23 @@ _REFUSED = {
     "VASurfaceTensor": "uncork runs models on the CPU: there is no remote memory",
     "frontend": "files of other formats are converted by OpenVINO's own package (convert_model)",
     "runtime": "OpenVINO has moved what was there to the package itself: ov.Core",
-    "opset17": "opsets go up to opset16",
+    "_offline_transformations": "models are rewritten when they are compiled",
+    "experimental": "nothing of it is here",
+    "passes": "models are rewritten when they are compiled: replace_source_output and the setters "
+    "of nodes change a model by hand",
+    "tools": "ov.convert_model reads ONNX files and modules of torch",
 }
 
 
 def shutdown() -> None:
     """Nothing has to be shut down."""
+
+
+def _elsewhere(name: str) -> str:
+    """What there is in place of a name that is not there; "" where nothing is known of it."""
+    if name.startswith("opset") and name[5:].isdigit():
+        return "opsets go from opset1 to opset16"
+    return _REFUSED.get(name, "")
 
 
 def __getattr__(name: str) -> Any:
@@ -126,11 +138,14 @@ def __getattr__(name: str) -> Any:
         result = getattr(module, name) if _LATER[name] else module
         globals()[name] = result
         return result
-    if name in _REFUSED:
+    if way := _elsewhere(name):
         raise AttributeError(
-            f"module 'uncork.openvino' has no '{name}': {_REFUSED[name]}", name=name, obj=None
+            f"module 'uncork.openvino' has no '{name}': {way}", name=name, obj=None
         )
-    raise AttributeError(f"module 'uncork.openvino' has no attribute '{name}'", name=name, obj=None)
+    near = "" if name.startswith("_") else did_you_mean(name, __dir__())
+    raise AttributeError(
+        f"module 'uncork.openvino' has no attribute '{name}'{near}", name=name, obj=None
+    )
 
 
 def __dir__() -> list[str]:

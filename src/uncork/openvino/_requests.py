@@ -38,12 +38,13 @@ class ProfilingInfo:
     OPTIMIZED_OUT = Status.OPTIMIZED_OUT
     EXECUTED = Status.EXECUTED
 
-    def __init__(self, name: str, kind: str, kernel: str, seconds: float) -> None:
+    def __init__(self, name: str, kind: str, kernel: str, seconds: float | None) -> None:
         from datetime import timedelta
 
         self.node_name, self.node_type, self.exec_type = name, kind, kernel
-        self.real_time = self.cpu_time = timedelta(seconds=seconds)
-        self.status = ProfilingInfo.Status.EXECUTED
+        self.real_time = self.cpu_time = timedelta(seconds=seconds or 0)
+        was_run = seconds is not None
+        self.status = ProfilingInfo.EXECUTED if was_run else ProfilingInfo.NOT_RUN
 
     def __repr__(self) -> str:
         return f"<ProfilingInfo: {self.node_name} ({self.node_type}) {self.real_time}>"
@@ -359,19 +360,21 @@ class InferRequest(core.InferRequest):
         return self._seconds * 1000
 
     def get_profiling_info(self) -> list[ProfilingInfo]:
-        """The time of every layer on the present inputs, each run by itself. Compile the model
-        with PERF_COUNT for it.
+        """The time of every layer on the present inputs, each run by itself. Of a model that was
+        compiled without PERF_COUNT layers have no times: NOT_RUN.
         """
         self._check_idle()
         if not self._owner._config.get("PERF_COUNT"):
-            raise unsupported(
-                "the times of layers are kept of models that are compiled with "
-                "{'PERF_COUNT': 'YES'}"
-            )
+            ordered = self._owner._model.get_ordered_ops()
+            return [
+                ProfilingInfo(o.get_friendly_name(), o.get_type_name(), "", None) for o in ordered
+            ]
         with as_runtime_errors():
             arrays = [self._input_at(i).values() for i in range(len(self._ins))]
             steps = self._compiled.profile(*arrays).steps
-        return [ProfilingInfo(s.layer, s.operation, s.kernel, s.seconds) for s in steps]
+        return [
+            ProfilingInfo(s.layer, s.operation.split("-")[0], s.kernel, s.seconds) for s in steps
+        ]
 
     @property
     def profiling_info(self) -> list[ProfilingInfo]:

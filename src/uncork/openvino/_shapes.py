@@ -365,7 +365,7 @@ class Shape(Sequence[int]):
         return self.to_string()
 
     def __repr__(self) -> str:
-        return f"<Shape: {self}>"
+        return f"<{type(self).__name__}: {self}>"
 
 
 class Strides(Shape):

@@ -52,7 +52,11 @@ class Tensor:
         elif isinstance(first, Type) or (isinstance(first, (type, np.dtype)) and rest):
             self._blank(element_of(first), rest[0] if rest else ())
         elif hasattr(first, "get_element_type") and hasattr(first, "get_shape"):
-            self._blank(element_of(first.get_element_type()), first.get_shape())  # a port
+            shape = first.get_partial_shape()  # of a port; open ones have a tensor without values
+            self._blank(
+                element_of(first.get_element_type()),
+                (0,) if shape.is_dynamic else shape.get_shape(),
+            )
         elif rest and isinstance(rest[0], bool):
             self._of_array(first, rest[0])
         elif rest:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from uncork.openvino._layout import as_layout
+from uncork.openvino._errors import invalid
+from uncork.openvino._layout import Layout, as_layout
+from uncork.openvino._node import Parameter, Result
 
 
 def has_batch(layout: Any) -> bool:
@@ -55,3 +57,25 @@ def has_width(layout: Any) -> bool:
 def width_idx(layout: Any) -> int:
     """The axis W."""
     return as_layout(layout).get_index_by_name("W")
+
+
+def get_layout(port: Any) -> Layout:
+    """The layout of an input or an output of a model."""
+    return _end(port).get_layout()
+
+
+def set_layout(port: Any, layout: Any) -> None:
+    """Say what the axes of an input or an output of a model are."""
+    _end(port).set_layout(layout)
+
+
+def _end(port: Any) -> Parameter | Result:
+    """The parameter or the result that a port is of."""
+    node = port.get_node()
+    if isinstance(node, (Parameter, Result)):
+        return node
+    for target in port.get_target_inputs():
+        end = target.get_node()
+        if isinstance(end, Result):
+            return end
+    raise invalid(f"{port!r} is no input or output of a model, which have layouts")

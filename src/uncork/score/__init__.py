@@ -115,6 +115,8 @@ def score(
             f"got {type(model).__name__}",
             "model",
         )
+    if isinstance(source, (list, tuple)) and not source:
+        raise InputError("expected paths, or rows as dictionaries, got an empty list", "source")
     if not _is_location(source):
         files_only = {
             "output": output,

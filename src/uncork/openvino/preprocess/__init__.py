@@ -4,7 +4,6 @@ layers of the model: they are as fast as others, and are saved with it.
 
 from __future__ import annotations
 
-from uncork.openvino.preprocess._formats import ColorFormat, PaddingMode, ResizeAlgorithm
 from uncork.openvino.preprocess._processor import (
     InputInfo,
     InputModelInfo,
@@ -16,6 +15,7 @@ from uncork.openvino.preprocess._processor import (
     PrePostProcessor,
     PreProcessSteps,
 )
+from uncork.preprocessing.formats import ColorFormat, PaddingMode, ResizeAlgorithm
 
 __all__ = [
     "ColorFormat",

@@ -12,9 +12,26 @@ from uncork.openvino._node import Parameter, Result
 from uncork.openvino._ports import Output
 from uncork.openvino._shapes import Dimension, PartialShape
 from uncork.openvino._types import element_of
-from uncork.openvino.preprocess import _steps as steps
-from uncork.openvino.preprocess._formats import ColorFormat, PaddingMode
+from uncork.openvino.preprocess._nodes import custom, stage_of
+from uncork.preprocessing import steps
+from uncork.preprocessing.formats import ColorFormat, PaddingMode
 from uncork.types import ElementType
+
+#: Planes of a picture: channels of each, and its height and width as parts of the picture's.
+_PLANES: dict[ColorFormat, list[tuple[int, float, float]]] = {
+    ColorFormat.NV12_SINGLE_PLANE: [(1, 1.5, 1)],
+    ColorFormat.I420_SINGLE_PLANE: [(1, 1.5, 1)],
+    ColorFormat.NV12_TWO_PLANES: [(1, 1, 1), (2, 0.5, 0.5)],
+    ColorFormat.I420_THREE_PLANES: [(1, 1, 1), (1, 0.5, 0.5), (1, 0.5, 0.5)],
+}
+#: Channels of other pictures.
+_CHANNELS = {
+    ColorFormat.RGBX: (4,),
+    ColorFormat.BGRX: (4,),
+    ColorFormat.RGB: (3,),
+    ColorFormat.BGR: (3,),
+    ColorFormat.GRAY: (1,),
+}
 
 
 class InputTensorInfo:
@@ -25,6 +42,8 @@ class InputTensorInfo:
         self.layout: Layout | None = None
         self.shape: PartialShape | None = None
         self.color = ColorFormat.UNDEFINED
+        #: What the inputs of planes are called behind the name of the input.
+        self.plane_names: list[str] = []
         #: Height and width, -1 where they are open; None where the model says them.
         self.spatial: tuple[int, int] | None = None
 
@@ -55,11 +74,14 @@ class InputTensorInfo:
 
     def set_color_format(self, format: Any, sub_names: Any = ()) -> InputTensorInfo:
         """Channels that are this."""
-        if format in (ColorFormat.NV12_TWO_PLANES, ColorFormat.I420_THREE_PLANES):
-            raise unsupported(
-                f"set_color_format: {format.name} is an input for every plane; give one tensor "
-                "with all planes, *_SINGLE_PLANE"
+        count = len(_PLANES.get(format, "1"))
+        names = [sub_names] if isinstance(sub_names, str) else list(sub_names)
+        if names and len(names) != count:
+            raise invalid(
+                f"set_color_format: expected a name for each of {count} planes of {format.name}, "
+                f"got {names}"
             )
+        self.plane_names = names
         self.color = format
         return self
 
@@ -101,7 +123,9 @@ class PreProcessSteps:
 
     def convert_element_type(self, type: Any = None) -> PreProcessSteps:
         """To another type; without one, to the model's."""
-        self.all.append(self._info.to_model_type if type is None else steps.converted(type))
+        self.all.append(
+            self._info.to_model_type if type is None else steps.converted(element_of(type))
+        )
         return self
 
     def mean(self, value: Any) -> PreProcessSteps:
@@ -160,7 +184,7 @@ class PreProcessSteps:
 
     def custom(self, operation: Callable[[Output], Any]) -> PreProcessSteps:
         """What a function makes of it."""
-        self.all.append(steps.custom(operation))
+        self.all.append(custom(operation))
         return self
 
 
@@ -193,6 +217,8 @@ class InputInfo:
     def _tensor_layout(self) -> Layout:
         if self._tensor.layout is not None:
             return self._tensor.layout
+        if self._tensor.color in _PLANES:
+            return Layout("NHWC")
         layout = self._model_layout
         if not layout.empty and self._steps.orders and "..." not in layout.to_string():
             names = layout.to_string()[1:-1].split(",")
@@ -245,53 +271,65 @@ class InputInfo:
                         "tensor().set_layout(Layout('NHWC'))"
                     )
                 shape[axis_of(layout, name, rank)] = Dimension(size)
-        return self._of_planes(shape, layout, rank)
-
-    def _of_planes(self, shape: PartialShape, layout: Layout, rank: int) -> PartialShape:
-        """The shape of a picture in the tensor's colours."""
-        color = self._tensor.color
-        channels = {
-            ColorFormat.NV12_SINGLE_PLANE: 1,
-            ColorFormat.I420_SINGLE_PLANE: 1,
-            ColorFormat.RGBX: 4,
-            ColorFormat.BGRX: 4,
-            ColorFormat.RGB: 3,
-            ColorFormat.BGR: 3,
-            ColorFormat.GRAY: 1,
-        }.get(color)
-        if channels is None:
-            return shape
-        if not layout.has_name("C"):
-            raise invalid(f"{color.name} needs a layout with C, got {layout}")
-        shape[axis_of(layout, "C", rank)] = Dimension(channels)
-        if color in (ColorFormat.NV12_SINGLE_PLANE, ColorFormat.I420_SINGLE_PLANE):
-            axis = axis_of(layout, "H", rank)
-            if shape[axis].is_static:
-                shape[axis] = Dimension(shape[axis].get_length() * 3 // 2)
         return shape
 
-    def build(self) -> tuple[Parameter, Output]:
-        """The input in place of the model's, and what the steps make of it."""
+    def _planes(self) -> list[PartialShape]:
+        """The shapes of the planes of a picture in the tensor's colours; one where all channels are
+        together.
+        """
+        shape, color, layout = self._tensor_shape(), self._tensor.color, self._tensor_layout
+        planes = _PLANES.get(color) or [(channels, 1, 1) for channels in _CHANNELS.get(color, ())]
+        if not planes or (self._tensor.shape is not None and len(planes) == 1):
+            return [shape]
+        if not layout.has_name("C"):
+            raise invalid(f"{color.name} needs a layout with C, got {layout}")
+        found = []
+        for channels, high, wide in planes:
+            own = PartialShape(shape)
+            own[axis_of(layout, "C", len(own))] = Dimension(channels)
+            for name, part in (("H", high), ("W", wide)):
+                axis = axis_of(layout, name, len(own)) if part != 1 else 0
+                if part != 1 and own[axis].is_static:
+                    own[axis] = Dimension(int(own[axis].get_length() * part))
+            found.append(own)
+        return found
+
+    def build(self) -> tuple[list[Parameter], Output]:
+        """The inputs in place of the model's, and what the steps make of them."""
         old = self._parameter
         element = self._tensor.element or old.operation.element_type
-        new = Parameter(element, self._tensor_shape(), old.get_friendly_name())
-        new.layout = self._tensor_layout
-        stage = steps.Stage(new.output(0), self._tensor_layout, self._tensor.color)
+        shapes = self._planes()
+        new = []
+        for position, shape in enumerate(shapes):
+            name = old.get_friendly_name() + self._suffix(position, len(shapes))
+            new.append(Parameter(element, shape, name))
+            new[-1].layout = self._tensor_layout
+        first, *others = [parameter.output(0) for parameter in new]
+        stage = stage_of(first, self._tensor_layout, self._tensor.color)
+        stage.planes = others
         for step in self._steps.all:
             step(stage)
         self.to_model_type(stage)
         self.to_model_layout(stage)
-        if not stage.output.spec.shape.compatible(old.operation.shape):
+        if not stage.spec.shape.compatible(old.operation.shape):
             raise invalid(
                 f"input '{old.get_friendly_name()}': the steps give {stage.output.partial_shape}, "
                 f"the model takes {old.partial_shape}"
             )
         return new, stage.output
 
-    def put(self, new: Parameter, made: Output) -> None:
+    def _suffix(self, position: int, count: int) -> str:
+        """What stands behind the name of an input that is one of several planes."""
+        names = self._tensor.plane_names
+        return "" if count == 1 else f"/{names[position] if names else position}"
+
+    def put(self, new: list[Parameter], made: Output) -> None:
         """Have the model read what the steps make."""
         old = self._parameter.output(0)
-        new.output(0).set_names(old.names)
+        for position, parameter in enumerate(new):
+            suffix = self._suffix(position, len(new))
+            if not suffix or self._tensor.plane_names:
+                parameter.output(0).set_names({name + suffix for name in old.names})
         for target in old.get_target_inputs():
             target.replace_source_output(made)
 
@@ -335,7 +373,9 @@ class PostProcessSteps:
 
     def convert_element_type(self, type: Any = None) -> PostProcessSteps:
         """To another type; without one, to the tensor's."""
-        self.all.append(self._info.to_tensor_type if type is None else steps.converted(type))
+        self.all.append(
+            self._info.to_tensor_type if type is None else steps.converted(element_of(type))
+        )
         return self
 
     def convert_layout(self, layout: Any = None) -> PostProcessSteps:
@@ -350,7 +390,7 @@ class PostProcessSteps:
 
     def custom(self, operation: Callable[[Output], Any]) -> PostProcessSteps:
         """What a function makes of it."""
-        self.all.append(steps.custom(operation))
+        self.all.append(custom(operation))
         return self
 
 
@@ -389,7 +429,7 @@ class OutputInfo:
         result = self._result
         source = result.sources[0]
         layout = self._model.layout or result.layout
-        stage = steps.Stage(source, layout, ColorFormat.UNDEFINED)
+        stage = stage_of(source, layout, ColorFormat.UNDEFINED)
         for step in self._steps.all:
             step(stage)
         self.to_tensor_type(stage)
@@ -406,7 +446,7 @@ class OutputInfo:
             stage.output.add_names(names)
             result.set_argument(0, stage.output)
             result.validate_and_infer_types()
-        result.layout = stage.layout
+        result.layout = Layout(stage.layout.to_string())
 
 
 class PrePostProcessor:
@@ -443,7 +483,7 @@ class PrePostProcessor:
                 info.put(new, output)
             for end, stage, source in zip(self._outputs, ends, before, strict=True):
                 end.put(stage, source)
-            self._model.put_parameters([new for new, _ in made])
+            self._model.put_parameters([one for new, _ in made for one in new])
         return self._model
 
     def __repr__(self) -> str:

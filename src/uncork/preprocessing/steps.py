@@ -1,41 +1,74 @@
-"""The steps of a processor, each as layers behind an output."""
+"""The steps of preprocessing, each as layers behind a tensor of any graph that has a `Writer`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from msgspec import Struct
 
-from uncork.openvino._errors import invalid, unsupported
-from uncork.openvino._layout import Layout
-from uncork.openvino._node import Constant, Node, as_output
-from uncork.openvino._ports import Output
-from uncork.openvino._types import element_of
-from uncork.openvino.preprocess._formats import ColorFormat, PaddingMode, ResizeAlgorithm
-from uncork.types import ElementType
+from uncork.errors import UnsupportedError, ValidationError
+from uncork.preprocessing.formats import ColorFormat, PaddingMode, ResizeAlgorithm
+from uncork.preprocessing.layouts import Layout
+from uncork.types import Array, ElementType, TensorSpec
+
+
+class Writer(Protocol):
+    """What steps need of a graph, whatever its tensors are."""
+
+    def spec(self, tensor: Any) -> TensorSpec:
+        """What is known of a tensor."""
+
+    def constant(self, value: Array, element_type: ElementType | None) -> Any:
+        """A constant; without a type of the array's own."""
+
+    def layer(self, type_name: str, opset: int, inputs: Sequence[Any], **attributes: Any) -> Any:
+        """The output of a new layer."""
 
 
 class Stage(Struct):
     """A tensor on its way, with what its axes and channels are."""
 
-    output: Output
+    writer: Writer
+    output: Any
     layout: Layout
     color: ColorFormat
+    #: Tensors with the other planes of a picture that has several.
+    planes: Sequence[Any] = ()
+
+    @property
+    def spec(self) -> TensorSpec:
+        """What is known of it."""
+        return self.writer.spec(self.output)
+
+    def add(self, type_name: str, opset: int, *others: Any, **attributes: Any) -> None:
+        """Put a layer behind it; other inputs that are arrays become constants."""
+        if self.planes:
+            raise ValidationError(
+                f"the picture has {len(self.planes) + 1} planes ({self.color.name}): "
+                "convert_color goes before other steps"
+            )
+        inputs = [
+            self.writer.constant(other, None) if isinstance(other, np.ndarray) else other
+            for other in others
+        ]
+        self.output = self.writer.layer(type_name, opset, [self.output, *inputs], **attributes)
 
     @property
     def rank(self) -> int:
         """The number of axes."""
-        rank = self.output.spec.rank
+        rank = self.spec.rank
         if rank is None:
-            raise invalid(f"{self.output!r}: its number of axes is open; give the tensor a shape")
+            raise ValidationError(
+                f"{self.output!r}: its number of axes is open; give the tensor a shape"
+            )
         return rank
 
     def axis(self, name: str, what: str) -> int:
         """An axis by what it is."""
         if not self.layout.has_name(name):
-            raise invalid(
+            raise ValidationError(
                 f"{what} needs a layout with {name}, got {self.layout}: "
                 "tensor().set_layout(Layout('NHWC'))"
             )
@@ -45,40 +78,34 @@ class Stage(Struct):
 Step = Callable[[Stage], None]
 
 
-def layer(type_name: str, opset: int, inputs: Sequence[Any], **attributes: Any) -> Output:
-    """The output of a new layer."""
-    return Node.of_type(type_name, opset, [as_output(v) for v in inputs], attributes).output(0)
-
-
-def converted(to: Any) -> Step:
+def converted(element: ElementType) -> Step:
     """To another element type."""
-    element = element_of(to)
 
     def step(stage: Stage) -> None:
-        if stage.output.spec.element_type is not element:
-            stage.output = layer("Convert", 1, [stage.output], destination_type=element)
+        if stage.spec.element_type is not element:
+            stage.add("Convert", 1, destination_type=element)
 
     return step
 
 
 def _by_channel(type_name: str, value: Any, what: str) -> Step:
     def step(stage: Stage) -> None:
-        element = stage.output.spec.element_type
+        element = stage.spec.element_type
         if not element.is_float:
-            raise invalid(
+            raise ValidationError(
                 f"{what} needs floats, got {element}: convert_element_type(Type.f32) goes before it"
             )
         numbers = np.asarray(value, np.float32)
         if numbers.ndim:
             axis = stage.axis("C", what)
-            channels = stage.output.spec.shape[axis].static_size
+            channels = stage.spec.shape[axis].static_size
             if channels is not None and channels != numbers.size:
-                raise invalid(f"{what}: expected {channels} numbers, got {numbers.size}")
+                raise ValidationError(f"{what}: expected {channels} numbers, got {numbers.size}")
             shape = [1] * stage.rank
             shape[axis] = numbers.size
             numbers = numbers.reshape(shape)
-        other = Constant(numbers, element_type=element)
-        stage.output = layer(type_name, 1, [stage.output, other])
+        other = stage.writer.constant(numbers, element)
+        stage.add(type_name, 1, other)
 
     return step
 
@@ -99,13 +126,13 @@ def permuted(order: Sequence[int]) -> Step:
     def step(stage: Stage) -> None:
         axes = [int(axis) for axis in order]
         if sorted(axes) != list(range(stage.rank)):
-            raise invalid(
+            raise ValidationError(
                 f"convert_layout: expected an order of {stage.rank} axes, got {list(order)}"
             )
-        stage.output = layer("Transpose", 1, [stage.output, np.array(axes, np.int64)])
+        stage.add("Transpose", 1, np.array(axes, np.int64))
         names = stage.layout.to_string()[1:-1].split(",")
         if not stage.layout.empty and "..." not in names:
-            stage.layout = Layout("[" + ",".join(names[axis] for axis in axes) + "]")
+            stage.layout = type(stage.layout)("[" + ",".join(names[axis] for axis in axes) + "]")
 
     return step
 
@@ -116,7 +143,7 @@ def order_between(source: Layout, target: Layout, rank: int) -> list[int] | None
         return None
     from_names, to_names = (_full(layout, rank) for layout in (source, target))
     if set(from_names) != set(to_names):
-        raise invalid(f"layout {source} cannot become {target}: they name other axes")
+        raise ValidationError(f"layout {source} cannot become {target}: they name other axes")
     order = [from_names.index(name) for name in to_names]
     return None if order == sorted(order) else order
 
@@ -128,7 +155,7 @@ def _full(layout: Layout, rank: int) -> list[str]:
         at = names.index("...")
         names[at : at + 1] = ["?"] * (rank - len(names) + 1)
     if len(names) != rank:
-        raise invalid(f"layout {layout} has {len(names)} axes, the tensor {rank}")
+        raise ValidationError(f"layout {layout} has {len(names)} axes, the tensor {rank}")
     count = iter(range(rank))
     return [f"?{next(count)}" if name == "?" else name for name in names]
 
@@ -139,7 +166,7 @@ def laid_out(target: Layout) -> Step:
     def step(stage: Stage) -> None:
         order = order_between(stage.layout, target, stage.rank)
         if order is not None:
-            stage.output = layer("Transpose", 1, [stage.output, np.array(order, np.int64)])
+            stage.add("Transpose", 1, np.array(order, np.int64))
         if not target.empty:
             stage.layout = target
 
@@ -163,10 +190,11 @@ def resized(algorithm: Any, sizes: Callable[[], tuple[int, int]]) -> Step:
     def step(stage: Stage) -> None:
         height, width = stage.axis("H", "resize"), stage.axis("W", "resize")
         target = np.array(sizes(), np.int64)
-        stage.output = layer(
+        stage.add(
             "Interpolate",
             11,
-            [stage.output, target, np.array([height, width], np.int64)],
+            target,
+            np.array([height, width], np.int64),
             mode=_MODES[algorithm],
             shape_calculation_mode="sizes",
         )
@@ -179,10 +207,12 @@ def cropped(begin: Sequence[int], end: Sequence[int]) -> Step:
 
     def step(stage: Stage) -> None:
         if len(begin) != stage.rank or len(end) != stage.rank:
-            raise invalid(f"crop: expected {stage.rank} begins and ends, got {begin} and {end}")
+            raise ValidationError(
+                f"crop: expected {stage.rank} begins and ends, got {begin} and {end}"
+            )
         steps = np.ones(len(begin), np.int64)
         bounds = [np.array(begin, np.int64), np.array(end, np.int64)]
-        stage.output = layer("Slice", 8, [stage.output, *bounds, steps])
+        stage.add("Slice", 8, *bounds, steps)
 
     return step
 
@@ -194,13 +224,15 @@ def padded(begin: Sequence[int], end: Sequence[int], value: Any, mode: Any) -> S
 
     def step(stage: Stage) -> None:
         if len(begin) != stage.rank or len(end) != stage.rank:
-            raise invalid(f"pad: expected {stage.rank} begins and ends, got {begin} and {end}")
+            raise ValidationError(
+                f"pad: expected {stage.rank} begins and ends, got {begin} and {end}"
+            )
         pads = [np.array(begin, np.int64), np.array(end, np.int64)]
         numbers = np.asarray(value)
         if numbers.ndim:
-            raise unsupported("pad: one value for all channels; several are not supported")
-        fill = Constant(numbers, element_type=stage.output.spec.element_type)
-        stage.output = layer("Pad", 12, [stage.output, *pads, fill], pad_mode=mode.name.lower())
+            raise UnsupportedError("pad: one value for all channels; several are not supported")
+        fill = stage.writer.constant(numbers, stage.spec.element_type)
+        stage.add("Pad", 12, *pads, fill, pad_mode=mode.name.lower())
 
     return step
 
@@ -208,21 +240,24 @@ def padded(begin: Sequence[int], end: Sequence[int], value: Any, mode: Any) -> S
 def reversed_channels(stage: Stage) -> None:
     """With its channels in the other order: RGB for BGR."""
     axis = stage.axis("C", "reverse_channels")
-    channels = stage.output.spec.shape[axis].static_size
+    channels = stage.spec.shape[axis].static_size
     if channels is None:
-        raise invalid("reverse_channels needs a number of channels that is known")
+        raise ValidationError("reverse_channels needs a number of channels that is known")
     order = np.arange(channels - 1, -1, -1, dtype=np.int64)
-    stage.output = layer("Gather", 8, [stage.output, order, np.array(axis, np.int64)])
+    stage.add("Gather", 8, order, np.array(axis, np.int64))
     swap = {ColorFormat.RGB: ColorFormat.BGR, ColorFormat.BGR: ColorFormat.RGB}
     stage.color = swap.get(stage.color, stage.color)
 
 
-#: What a picture of one plane becomes, by the layer that does it.
+#: What a picture of planes becomes, by the layer that does it.
 _PLANES = {
-    (ColorFormat.NV12_SINGLE_PLANE, ColorFormat.RGB): "NV12toRGB",
-    (ColorFormat.NV12_SINGLE_PLANE, ColorFormat.BGR): "NV12toBGR",
-    (ColorFormat.I420_SINGLE_PLANE, ColorFormat.RGB): "I420toRGB",
-    (ColorFormat.I420_SINGLE_PLANE, ColorFormat.BGR): "I420toBGR",
+    (color, target): f"{name}to{target.name}"
+    for name, colors in {
+        "NV12": (ColorFormat.NV12_SINGLE_PLANE, ColorFormat.NV12_TWO_PLANES),
+        "I420": (ColorFormat.I420_SINGLE_PLANE, ColorFormat.I420_THREE_PLANES),
+    }.items()
+    for color in colors
+    for target in (ColorFormat.RGB, ColorFormat.BGR)
 }
 _PLAIN = {
     ColorFormat.RGBX: ColorFormat.RGB,
@@ -239,7 +274,8 @@ def coloured(target: Any) -> Step:
         if stage.color is target:
             return
         if (stage.color, target) in _PLANES:
-            stage.output = layer(_PLANES[stage.color, target], 8, [stage.output])
+            planes, stage.planes = stage.planes, ()
+            stage.add(_PLANES[stage.color, target], 8, *planes)
             stage.color = target
             return
         if stage.color in _PLAIN and target in (ColorFormat.RGB, ColorFormat.BGR):
@@ -254,7 +290,7 @@ def coloured(target: Any) -> Step:
         if target is ColorFormat.GRAY and stage.color in (ColorFormat.RGB, ColorFormat.BGR):
             _grey(stage)
             return
-        raise unsupported(
+        raise UnsupportedError(
             f"convert_color: {stage.color.name} cannot become {target.name}; "
             "tensor().set_color_format(...) says what a picture is"
         )
@@ -266,7 +302,7 @@ def _first_three(stage: Stage) -> None:
     """Without the fourth channel."""
     axis = stage.axis("C", "convert_color")
     ends = [np.array([n], np.int64) for n in (0, 3, 1, axis)]
-    stage.output = layer("Slice", 8, [stage.output, *ends])
+    stage.add("Slice", 8, *ends)
     stage.color = _PLAIN[stage.color]
 
 
@@ -277,26 +313,16 @@ _BRIGHTNESS = np.array([0.299, 0.587, 0.114], np.float32)
 def _grey(stage: Stage) -> None:
     """One channel: how bright a pixel is; integers are rounded."""
     axis = stage.axis("C", "convert_color")
-    element = stage.output.spec.element_type
+    element = stage.spec.element_type
     weights = _BRIGHTNESS if stage.color is ColorFormat.RGB else _BRIGHTNESS[::-1]
     shape = [1] * stage.rank
     shape[axis] = 3
     work = element if element.is_float else ElementType.f32
     converted(work)(stage)
-    factor = Constant(weights.reshape(shape), element_type=work)
-    product = layer("Multiply", 1, [stage.output, factor])
-    axes = np.array([axis], np.int64)
-    stage.output = layer("ReduceSum", 1, [product, axes], keep_dims=True)
+    factor = stage.writer.constant(weights.reshape(shape), work)
+    stage.add("Multiply", 1, factor)
+    stage.add("ReduceSum", 1, np.array([axis], np.int64), keep_dims=True)
     if element is not work:
-        stage.output = layer("Round", 5, [stage.output], mode="half_to_even")
+        stage.add("Round", 5, mode="half_to_even")
         converted(element)(stage)
     stage.color = ColorFormat.GRAY
-
-
-def custom(function: Callable[[Output], Any]) -> Step:
-    """What a function of the program makes."""
-
-    def step(stage: Stage) -> None:
-        stage.output = as_output(function(stage.output))
-
-    return step

@@ -1,4 +1,4 @@
-"""`embedding`, `embedding_bag` and `gru` with the signatures of torch, on plain arrays.
+"""`embedding`, `embedding_bag`, `one_hot` and `gru` with the signatures of torch, on plain arrays.
 
 They are operations of this package, called as PyTorch calls them. Tensors are taken too; results
 are NumPy arrays. What only training looks at (`sparse`, `scale_grad_by_freq`, `dropout`) is
@@ -105,6 +105,23 @@ def embedding_bag(
         before = np.concatenate([[0], np.cumsum(kept)])
         ids, starts, weights = ids[kept], before[starts], None if weights is None else weights[kept]
     return embedding_bag_offsets(table, ids, starts, None, weights, mode)
+
+
+def one_hot(tensor: Any, num_classes: int = -1) -> Array:
+    """One of so many numbers is 1 for each class, as `torch.nn.functional.one_hot`: i64 `[.., C]`.
+
+    Without `num_classes` there are as many as the largest class needs.
+    """
+    classes = _integers("one_hot", "tensor", tensor)
+    if num_classes == -1 and not classes.size:
+        raise InputError("num_classes: expected a number where there are no classes", "one_hot")
+    count = int(classes.max()) + 1 if num_classes == -1 else num_classes
+    _within("one_hot", "tensor", classes, count, "a class")
+    wide = np.ascontiguousarray(classes, np.int64)
+    from uncork.functional._generated import operation_function
+
+    made: Array = operation_function("one_hot")(wide, count, np.int64(1), np.int64(0), axis=-1)
+    return made
 
 
 def gru(
@@ -225,15 +242,18 @@ def _ids(where: str, name: str, value: Any, table: Array) -> Array:
     if table.ndim != 2:
         raise InputError(f"weight: expected a table [E, d], got {describe_array(table)}", where)
     ids = _integers(where, name, value)
-    bad = (ids < 0) | (ids >= len(table))
+    _within(where, name, ids, len(table), "a row of 'weight'")
+    return ids
+
+
+def _within(where: str, name: str, ids: Array, count: int, what: str) -> None:
+    """Refuse what is not from 0 to before `count`."""
+    bad = (ids < 0) | (ids >= count)
     if bad.any():
         place = [int(i) for i in np.argwhere(bad)[0]]
         raise InputError(
-            f"{name}{place} is {ids[tuple(place)]}, expected 0 to {len(table) - 1}, "
-            "a row of 'weight'",
-            where,
+            f"{name}{place} is {ids[tuple(place)]}, expected 0 to {count - 1}, {what}", where
         )
-    return ids
 
 
 def _padding(where: str, padding_idx: int | None, table: Array) -> int | None:
