@@ -69,49 +69,12 @@ def grid_sample(w: Writer, op: Operation, data: Value, grid: Value) -> str:
     return w.call("grid_sample", data, grid, **{k: getattr(op, k) for k in keys})
 
 
-@lowers("ExtractImagePatches")
-def patches(w: Writer, op: Operation, data: Value) -> str:
-    """The windows of an image as channels."""
-    keys = ("sizes", "strides", "rates")
-    options: dict[str, object] = {k: list(getattr(op, k)) for k in keys}
-    pad = op.auto_pad  # type: ignore[attr-defined]
-    options["pads"] = [[0, 0], [0, 0]] if pad == "valid" else pad
-    return w.call("image_patches", data, **options)
-
-
 @lowers("Col2Im")
 def col2im(w: Writer, op: Operation, data: Value, size: Value, kernel: Value) -> str:
     """Patches added up to an image."""
     keys = ("strides", "dilations", "pads_begin", "pads_end")
     options = {k: list(getattr(op, k)) for k in keys}
     return w.call("columns_to_image", data, w.listed(size), w.listed(kernel), **options)
-
-
-@lowers("NV12toRGB", "NV12toBGR", "I420toRGB", "I420toBGR")
-def colours(w: Writer, op: Operation, *planes: Value | None) -> str:
-    """Planes Y, U and V as RGB or BGR."""
-    given = ", ".join(w(p) for p in planes if p is not None)
-    pairs = op.type_name.startswith("NV12")
-    return w.call("yuv_to_rgb", f"[{given}]", pairs=pairs, blue_first=op.type_name.endswith("BGR"))
-
-
-@lowers("ReorgYolo")
-def reorg(w: Writer, op: Operation, data: Value) -> str:
-    """Pixels moved to channels, in the order of the original Darknet code."""
-    return w.call("reorg", data, str(op.stride))  # type: ignore[attr-defined]
-
-
-@lowers("RegionYolo")
-def region(w: Writer, op: Operation, data: Value) -> str:
-    """Sigmoid of places and objectness, softmax or sigmoid of classes."""
-    options: dict[str, object] = {
-        "regions": op.regions,  # type: ignore[attr-defined]
-        "coords": op.coords,  # type: ignore[attr-defined]
-        "softmax": op.do_softmax,  # type: ignore[attr-defined]
-        "axis": op.axis % 4,  # type: ignore[attr-defined]
-        "end_axis": op.end_axis % 4,  # type: ignore[attr-defined]
-    }
-    return w.call("yolo_regions", data, **options)
 
 
 @lowers("ROIPooling")
