@@ -39,9 +39,9 @@ def colours(g: Layers, op: _Planes, *planes: Source | None) -> Source:
 def _single(g: Layers, op: _Planes, plane: Source) -> tuple[Source, Source, Source]:
     """Y, U and V of one plane [N, H * 3 / 2, W, 1]."""
     third = g.over(g.dim(plane, 1), 3)
-    height, axis = g.times(third, 2), g.i64([1])
-    light = g.make("Slice", plane, g.i64([0]), height, axis, axis)
-    below = g.make("Slice", plane, height, g.times(third, 3), axis, axis)
+    height = g.times(third, 2)
+    light = g.part(plane, g.i64([0]), height, 1)
+    below = g.part(plane, height, g.times(third, 3), 1)
     below, half = g.squeeze(below, 3), g.over(g.dim(plane, 2), 2)
     if isinstance(op, I420toRGB8):
         pairs, axis = g.shaped(below, g.dim(plane, 0), 2, third, half), 1

@@ -19,7 +19,8 @@ from uncork.errors import UnsupportedError, ValidationError
 from uncork.internal_ops.packed_const import PackedConst
 from uncork.ir.build import Builder
 from uncork.ir.model import Node, Source
-from uncork.ops._operation import FOLD_LIMIT
+from uncork.ops._common.broadcast import Broadcasting
+from uncork.ops._operation import FOLD_LIMIT, Operation
 from uncork.ops.parameter import Const, Parameter
 from uncork.storage import unpack
 from uncork.types import Array, Dimension, ElementType, PartialShape, TensorSpec
@@ -146,6 +147,19 @@ class Layers(Builder):
             return self.constant(np.array(value, kind.dtype), kind)
         return self.convert(self.constant(np.array(value, np.float32), T.f32), kind)
 
+    def placed(self, op: Operation, first: Source, other: Source) -> Source:
+        """An input other than the first as NumPy's broadcasting wants it: pdpd puts its dimensions
+        at an axis of the first.
+        """
+        if not isinstance(op, Broadcasting) or op.auto_broadcast != "pdpd":
+            return other
+        if op.auto_broadcast_axis == -1:
+            return other
+        end, rank = self.rank(first) - op.auto_broadcast_axis, self.rank(other)
+        if rank > end:
+            return self.squeeze(other, *range(end, rank))
+        return self.unsqueeze(other, *range(rank, end)) if rank < end else other
+
     # ---- layers
 
     def make(self, type_name: str, *inputs: Source, opset: int = 0, **attributes: Any) -> Source:
@@ -243,14 +257,13 @@ class Layers(Builder):
         """Whole numbers as i64."""
         return self.convert(source, T.i64)
 
-    def each(self, vector: Source) -> list[Source]:
-        """The elements of a vector or scalar of known length as i64, each [1]."""
+    def each(self, vector: Source, count: int) -> list[Source]:
+        """The elements of a vector, or of a scalar, as i64, each [1]."""
         known = self.known(vector)
         if known is not None:
             return [self.i64([int(n)]) for n in known.reshape(-1)]
-        flat = self.reshape(self.wide(vector), [-1])
-        count = self.spec(flat).shape[0]
-        return [self.slice(flat, k, k + 1, 0) for k in range(int(count))]
+        flat = self.reshape(self.wide(vector), [count])
+        return [self.slice(flat, k, k + 1, 0) for k in range(count)] if count > 1 else [flat]
 
     def product(self, sizes: Sequence[Source]) -> Source:
         """The product of sizes, each [1]."""
@@ -302,7 +315,15 @@ class Layers(Builder):
         axis: int,
         step: int = 1,
     ) -> Source:
-        return self.make("Slice", source, *(self.i64([n]) for n in (start, stop, step, axis)))
+        return self.part(source, self.i64([start]), self.i64([stop]), axis, step)
+
+    def part(self, source: Source, start: Source, stop: Source, axis: int, step: int = 1) -> Source:
+        """What lies between two places of an axis, which are [1]; itself where that is all."""
+        size, first, end = self.spec(source).shape[axis], self.known(start), self.known(stop)
+        whole = first is not None and end is not None and first[0] == 0 and size == int(end[0])
+        if step == 1 and whole:
+            return source
+        return self.make("Slice", source, start, stop, self.i64([step]), self.i64([axis]))
 
     def split(self, source: Source, lengths: Sequence[int], axis: int) -> tuple[Source, ...]:
         return self.several("VariadicSplit", source, self.i64(axis), self.i64(list(lengths)))

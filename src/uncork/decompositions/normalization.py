@@ -89,6 +89,5 @@ def _window_sum(g: Layers, data: Source, axis: int, radius: int) -> Source:
     pads = g.i64([radius if i == axis else 0 for i in range(g.rank(data))])
     padded = g.pad(data, pads, pads)
     starts = [g.i64([shift]) for shift in range(2 * radius + 1)]
-    one, along = g.i64([1]), g.i64([axis])
-    parts = [g.make("Slice", padded, n, g.plus(size, n), one, along) for n in starts]
+    parts = [g.part(padded, n, g.plus(size, n), axis) for n in starts]
     return functools.reduce(g.plus, parts)

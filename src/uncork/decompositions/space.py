@@ -49,7 +49,8 @@ def space_to_batch(
     g: Layers, op: Operation, data: Source, blocks: Source, begins: Source, ends: Source
 ) -> Source:
     """The data padded and cut into blocks, whose inner places become items of the batch."""
-    rank, inner = g.rank(data), g.each(blocks)[1:]
+    rank = g.rank(data)
+    inner = g.each(blocks, rank)[1:]
     padded = g.pad(data, begins, ends)
     sizes = [g.over(g.dim(padded, k + 1), block) for k, block in enumerate(inner)]
     parts = [n for pair in zip(sizes, inner, strict=True) for n in pair]
@@ -64,7 +65,8 @@ def batch_to_space(
     g: Layers, op: Operation, data: Source, blocks: Source, begins: Source, ends: Source
 ) -> Source:
     """Items of the batch moved back into blocks of space, and the result cropped."""
-    rank, inner = g.rank(data), g.each(blocks)[1:]
+    rank = g.rank(data)
+    inner = g.each(blocks, rank)[1:]
     count = rank - 1
     batch = g.over(g.dim(data, 0), g.product(inner))
     sizes = [g.dim(data, axis) for axis in range(1, rank)]
