@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from uncork.decompositions.language import Layers
+from uncork.errors import UncorkError, UnsupportedError
 from uncork.ir.model import Node, Source
 from uncork.ops import Operation
 from uncork.types import ElementType, PartialShape, TensorSpec
@@ -74,7 +75,10 @@ def decomposed(
             else source
             for source in given
         ]
-    made = composites()[operation.type_name](layers, operation, *wide)
+    try:
+        made = composites()[operation.type_name](layers, operation, *wide)
+    except UncorkError as error:  # which names a layer that nobody has written
+        raise UnsupportedError(error.message) from None
     several = [made] if isinstance(made, Source) else list(made)
     results = [
         layers.convert(source, spec.element_type)

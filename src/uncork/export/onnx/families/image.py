@@ -4,9 +4,11 @@ pipelines use.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from uncork.export.onnx.composed import composed
 from uncork.export.onnx.families.activation import clipped
 from uncork.export.onnx.families.normalization import widened
-from uncork.export.onnx.families.regions import largest_in_bins
 from uncork.export.onnx.graph import I64, Graph, Tensor
 from uncork.export.onnx.registry import lowers
 from uncork.ops.grid_sample import GridSample9
@@ -41,17 +43,16 @@ def grid_sample(g: Graph, op: GridSample9, data: Tensor, grid: Tensor) -> Tensor
 
 
 @lowers("ROIAlign")
-def roi_align(g: Graph, op: ROIAlign3, data: Tensor, rois: Tensor, images: Tensor) -> Tensor:
+def roi_align(
+    g: Graph, op: ROIAlign3, data: Tensor, rois: Tensor, images: Tensor
+) -> Tensor | Sequence[Tensor]:
     """ONNX's RoiAlign for the mean. Its maximum is of weighted values and not of the values read,
     so that mode max is spelled out.
     """
+    if op.mode == "max":
+        return composed(g, op, data, rois, images)
     own = data.type
     data, rois = widened(g, data), widened(g, rois)
-    if op.mode == "max":
-        found = largest_in_bins(
-            g, op, g.cast(data, T.f32), g.cast(rois, T.f32), g.cast(images, I64)
-        )
-        return g.cast(found, own)
     if op.aligned_mode == "half_pixel":
         rois = g.op("Add", rois, g.number(0.5, rois))
     result = g.op(

@@ -4,10 +4,12 @@ the operations define them, since F.interpolate's coordinates often differ.
 
 from __future__ import annotations
 
+from uncork.export.torch.composed import composed
 from uncork.export.torch.registry import lowers
 from uncork.export.torch.writer import Code, Value, Writer
 from uncork.ops._operation import Operation
 from uncork.ops.interpolate import Interpolate1, InterpolateByInputs, Interpolating
+from uncork.ops.roi_pooling import ROIPooling1
 from uncork.types import ElementType
 
 T = ElementType
@@ -78,19 +80,9 @@ def col2im(w: Writer, op: Operation, data: Value, size: Value, kernel: Value) ->
 
 
 @lowers("ROIPooling")
-def roi_pooling(w: Writer, op: Operation, data: Value, rois: Value) -> str:
+def roi_pooling(w: Writer, op: ROIPooling1, data: Value, rois: Value) -> str | list[Value]:
     """The largest cell of each bin of each box, or a read between cells."""
-    keys = ("pooled_h", "pooled_w", "spatial_scale", "method")
+    if op.method != "max":
+        return composed(w, op, data, rois)
+    keys = ("pooled_h", "pooled_w", "spatial_scale")
     return w.call("roi_pooling", data, rois, **{k: getattr(op, k) for k in keys})
-
-
-@lowers("ROIAlign", "ROIAlignRotated")
-def roi_align(w: Writer, op: Operation, data: Value, rois: Value, images: Value) -> str:
-    """The image read between cells, on a grid in each bin of each box."""
-    keys = ("pooled_h", "pooled_w", "sampling_ratio", "spatial_scale", "mode")
-    options = {k: getattr(op, k) for k in keys}
-    if op.type_name == "ROIAlign":
-        options["aligned"] = op.aligned_mode  # type: ignore[attr-defined]
-    else:
-        options["turned"] = "clockwise" if op.clockwise_mode else "counter"  # type: ignore[attr-defined]
-    return w.call("roi_align", data, rois, images, **options)
