@@ -58,7 +58,7 @@ def _doubled(g: Layers, plane: Source) -> Source:
 
 @composite("RegionYolo")
 def region_yolo(g: Layers, op: RegionYolo1, data: Source) -> Source:
-    """Sigmoid of places and objectness, softmax or sigmoid of classes."""
+    """Sigmoid of places and objectness, softmax or sigmoid of classes, each split off."""
     sizes: list[Source | int] = [g.dim(data, i) for i in range(4)]
     count = op.coords + 1 + op.classes
     regions = g.shaped(data, sizes[0], op.regions, count, *sizes[2:])

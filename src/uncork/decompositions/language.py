@@ -124,14 +124,16 @@ class Layers(Builder):
         operation = Const(element_type=element_type, shape=PartialShape(array.shape), value=array)
         return self._append(operation, name, (), ())[0]
 
-    def stored(self, packed: Array, kind: ElementType, shape: Sequence[int]) -> Source:
+    def stored(
+        self, packed: Array, kind: ElementType, shape: Sequence[int], name: str = ""
+    ) -> Source:
         """A constant of numbers of less than a byte, as bytes: large ones stay that."""
         count = math.prod(shape)
         if not kind.is_packed or count <= FOLD_LIMIT:
             values = unpack(packed.reshape(-1).data, kind, count)
-            return self.constant(values.reshape(tuple(shape)), kind)
+            return self.constant(values.reshape(tuple(shape)), kind, name)
         constant = PackedConst.of(kind, tuple(shape), packed.reshape(-1))
-        return self._append(constant, "", (), ())[0]
+        return self._append(constant, name, (), ())[0]
 
     def i64(self, values: int | Sequence[int]) -> Source:
         """Whole numbers: a list of them, or one as a scalar."""
@@ -280,7 +282,8 @@ class Layers(Builder):
         """A tensor in another shape, of which one number may be -1; 0 is no special number."""
         if not isinstance(shape, Source):
             constant = self._nodes[source.node].operation
-            if isinstance(constant, Const) and 0 not in (*constant.value.shape, *shape):
+            packed = isinstance(constant, PackedConst)
+            if isinstance(constant, Const) and not packed and 0 not in (*constant.shape, *shape):
                 return self.constant(constant.value.reshape(tuple(shape)), constant.element_type)
             shape = self.i64(shape)
         return self.make("Reshape", source, shape, special_zero=False)

@@ -43,7 +43,9 @@ def mvn(g: Layers, op: MVN1 | MVN6, data: Source, axes: Source | None = None) ->
 def group_norm(
     g: Layers, op: GroupNormalization, data: Source, scale: Source, bias: Source
 ) -> Source:
-    """The channels of a group less their mean, over their deviation."""
+    """The channels of a group less their mean, over their deviation. onnxruntime's own takes the
+    square of the mean from the mean of the squares, of which little is left where it is large.
+    """
     inner = g.product([g.dim(data, axis) for axis in range(1, g.rank(data))])
     groups = int(op.num_groups)
     table = g.shaped(data, g.dim(data, 0), groups, g.over(inner, groups))

@@ -44,9 +44,9 @@ def _between(g: Layers, images: Source, y: Source, x: Source, sides: list[Source
     down, right = (g.unsqueeze(g.minus(a, b), 1) for a, b in ((y, top), (x, left)))
     rows = []
     for row in (top, g.plus(top, 1)):
-        cells = (_cells_read(g, images, row, c, sides) for c in (left, g.plus(left, 1)))
-        rows.append(_mixed(g, *cells, right))
-    return _mixed(g, *rows, down)
+        near, far = (_cells_read(g, images, row, c, sides) for c in (left, g.plus(left, 1)))
+        rows.append(_mixed(g, near, far, right))
+    return _mixed(g, rows[0], rows[1], down)
 
 
 def _mixed(g: Layers, a: Source, b: Source, part: Source) -> Source:
@@ -103,7 +103,7 @@ def roi_align(
         near += [g.make("GreaterEqual", place, g.like(-1, place)), g.make("LessEqual", place, side)]
         inside.append(g.largest(g.least(place, g.minus(side, 1)), 0))
     own = g.make("GatherND", _flat(g, data), g.unsqueeze(images, 1))
-    found = _between(g, own, *inside, _sides(g, data))
+    found = _between(g, own, inside[0], inside[1], _sides(g, data))
     found = g.select(g.unsqueeze(_all(g, *near), 1), found, g.like(0, found))
     bins = (op.pooled_h, g.dim(live_rows, 1), op.pooled_w, g.dim(live_columns, 1))
     values = g.filled(g.shaped(found, g.dim(rois, 0), g.dim(data, 1), *bins))

@@ -66,7 +66,8 @@ def decomposed(
     Raises UnsupportedError where the composite cannot say it.
     """
     layers = Layers(operation.type_name)
-    given = [None if spec is None else layers.given(spec) for spec in inputs]
+    absent = [None] * (len(operation.inputs) - len(inputs))
+    given = [None if spec is None else layers.given(spec) for spec in (*inputs, *absent)]
     wide = given
     if not operation.moves_values:
         wide = [

@@ -17,7 +17,7 @@ from uncork.ops.space_to_depth import DepthToSpace1, SpaceToDepth1
 
 @composite("SpaceToDepth")
 def space_to_depth(g: Layers, op: SpaceToDepth1, data: Source) -> Source:
-    """A Reshape and a Transpose."""
+    """Blocks of space moved into the channels, by a Reshape and a Transpose."""
     rank, block = g.rank(data), op.block_size
     axes = range(2, rank)
     sizes = [g.over(g.dim(data, axis), block) for axis in axes]
@@ -32,12 +32,13 @@ def space_to_depth(g: Layers, op: SpaceToDepth1, data: Source) -> Source:
 
 @composite("DepthToSpace")
 def depth_to_space(g: Layers, op: DepthToSpace1, data: Source) -> Source:
-    """A Reshape and a Transpose."""
+    """Channels moved into blocks of space, by a Reshape and a Transpose."""
     rank, block = g.rank(data), op.block_size
     first, count = op.mode == "blocks_first", rank - 2
     depth = g.over(g.dim(data, 1), block**count)
     sizes = [g.dim(data, axis) for axis in range(2, rank)]
-    lead = [*[block] * count, depth] if first else [depth, *[block] * count]
+    blocks: list[Source | int] = [block] * count
+    lead = [*blocks, depth] if first else [depth, *blocks]
     channels, within = (1 + count, 1) if first else (1, 2)
     order = [0, channels, *(a for k in range(count) for a in (2 + count + k, within + k))]
     moved = g.transpose(g.shaped(data, g.dim(data, 0), *lead, *sizes), order)

@@ -37,7 +37,7 @@ class Graph(Layers):
         assert self.outer is not None
         constant = self.outer._nodes[source.node].operation
         if isinstance(constant, Const):
-            return self.constant(constant.value, constant.element_type, name)
+            return self.add_operation(constant, name=name)[0]
         if source not in self.captured:
             spec = self.outer.spec(source)
             self.captured[source] = self.body_parameter(name, spec.element_type, spec.shape)

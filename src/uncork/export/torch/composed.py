@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from msgspec.structs import replace
 
 from uncork.export.composed import composer
@@ -12,7 +14,7 @@ from uncork.ops.parameter import Const
 from uncork.types import TensorSpec
 
 
-def _written(w: Writer, node: Node, inputs: list[Value]) -> list[Value]:
+def _written(w: Writer, node: Node, inputs: Sequence[Value]) -> list[Value]:
     return written(w, replace(node, name=w.layer), inputs)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -50,7 +51,9 @@ def batch_norm(g: Graph, op: BatchNormInference5, *inputs: Tensor) -> Tensor:
 def mvn(
     g: Graph, op: MVN1 | MVN6, data: Tensor, axes: Tensor | None = None
 ) -> Tensor | Sequence[Tensor]:
-    """ONNX's LayerNormalization where it is that; its MeanVarianceNormalization has no epsilon."""
+    """ONNX's LayerNormalization where it is that, else spelled out: its MeanVarianceNormalization
+    has no epsilon.
+    """
     rank = g.rank(data)
     along = op.axes(rank) if isinstance(op, MVN1) else numbers(g, axes, "axes")
     inside = isinstance(op, MVN1) or op.eps_mode == "inside_sqrt"
@@ -63,10 +66,10 @@ def mvn(
 
 @lowers("LRN")
 def lrn(g: Graph, op: LRN, data: Tensor, axes: Tensor) -> Tensor | Sequence[Tensor]:
-    """ONNX's LRN over the channels."""
+    """ONNX's LRN over the channels; else the sums of the window along one axis after the other."""
     rank = g.rank(data)
     over_channels = {a % rank for a in numbers(g, axes, "axes")} == {1}
     if not over_channels or op.size % 2 == 0 or rank != 4 or data.type is not ElementType.f32:
         return composed(g, op, data, axes)
-    scales = {name: float(getattr(op, name)) for name in ("alpha", "beta", "bias")}
+    scales: dict[str, Any] = {name: float(getattr(op, name)) for name in ("alpha", "beta", "bias")}
     return g.op("LRN", data, size=op.size, **scales)

@@ -47,7 +47,7 @@ def col2im(
 
 @lowers("DepthToSpace")
 def depth_to_space(g: Graph, op: DepthToSpace1, data: Tensor) -> Sequence[Tensor]:
-    """ONNX's DepthToSpace for f32 of four dimensions."""
+    """ONNX's DepthToSpace for f32 of four dimensions, else a Reshape and a Transpose."""
     if g.rank(data) != 4 or data.type is not ElementType.f32:
         return composed(g, op, data)
     mode = "DCR" if op.mode == "blocks_first" else "CRD"
