@@ -17,15 +17,15 @@ T = ElementType
 
 def _lengths(
     g: Layers, sizes: Sequence[Source], signal_size: Source | None
-) -> tuple[Source, list[Source], list[Source]]:
-    """How long the last axis is that is transformed, and the `signal_size` of the others and of it,
-    as a transform takes it, where there is one.
+) -> tuple[Source, list[Source]]:
+    """How long the last axis is that is transformed, and the `signal_size` of the others, where
+    there is one.
     """
     if signal_size is None:
-        return sizes[-1], [], []
+        return sizes[-1], []
     *others, last = g.each(signal_size, len(sizes))
     length = g.select(g.make("Equal", last, g.i64([-1])), sizes[-1], last)
-    return length, [g.shape(*others)], [last]
+    return length, [g.shape(*others)]
 
 
 @composite("RDFT")
@@ -34,10 +34,11 @@ def rdft(
 ) -> Source:
     """The first half of the transform of complex numbers along the last axis, then the others."""
     *others, last = (a % g.rank(data) for a in g.numbers(axes, "axes"))
-    count, rest, own = _lengths(g, [g.dim(data, a) for a in (*others, last)], signal_size)
+    count, rest = _lengths(g, [g.dim(data, a) for a in (*others, last)], signal_size)
     column = g.unsqueeze(g.convert(data, T.f64), -1)
     pairs = g.concat([column, g.minus(column, column)], -1)
-    half = g.make("DFT", pairs, g.i64([last]), *own)
+    # An axis without cells has one result, which is 0.
+    half = g.make("DFT", pairs, g.i64([last]), g.largest(count, 1))
     half = g.part(half, g.i64([0]), g.plus(g.over(count, 2), 1), last)
     return g.make("DFT", half, g.i64(others), *rest) if others else half
 
@@ -52,7 +53,7 @@ def irdft(
     *others, last = (a % (g.rank(data) - 1) for a in g.numbers(axes, "axes"))
     given = g.dim(data, last)
     sizes = [*(g.dim(data, a) for a in others), g.times(g.minus(given, 1), 2)]
-    count, rest, _ = _lengths(g, sizes, signal_size)
+    count, rest = _lengths(g, sizes, signal_size)
     wide = g.convert(data, T.f64)
     wide = g.make("IDFT", wide, g.i64(others), *rest) if others else wide
     kept = g.plus(g.over(count, 2), 1)
