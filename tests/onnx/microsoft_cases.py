@@ -73,7 +73,7 @@ def u8(*shape: int, low: int = 0, high: int = 256) -> Array:
 
 
 def i8(*shape: int) -> Array:
-    """Codes of weights in 7 bits, as onnxruntime adds two products in 16 bits on older processors."""
+    """Codes of weights in 7 bits: onnxruntime adds products in 16 bits on older processors."""
     return _rng.integers(-64, 64, shape).astype(np.int8)
 
 
