@@ -30,6 +30,7 @@ LAYERS: list[set[str]] = [
     {"ops"},
     {"internal_ops"},
     {"ir"},
+    {"decompositions"},
     {"onnx"},
     {"reading"},
     {"kernels"},

@@ -18,6 +18,7 @@ from tests.export.torch.otherwise import OTHERWISE as IN_TORCH
 
 from tools.pages import write_or_check
 from uncork import ops
+from uncork.decompositions.registry import composites
 from uncork.export.onnx.registry import lowerings
 from uncork.export.torch.registry import lowerings as torch_lowerings
 
@@ -55,6 +56,9 @@ stale.
 - If, Loop and TensorIterator are If and Loop; GRU, LSTM and RNN, sequences and cells, ONNX's own;
   FakeQuantize is QuantizeLinear and DequantizeLinear where their rounding is the same (steps of a
   power of two through zero), else its formula.
+- Beside infinities and NaN onnxruntime does otherwise in two layers: Interpolate with mode cubic
+  gives NaN where a weight of 0 meets an infinity (the IR leaves that cell out), and
+  ScatterElementsUpdate with min or max forgets a NaN that a number meets after it.
 - Where a loop takes no turn, onnxruntime has 0 for sizes of its result that neither the model nor a
   part tells.
 - A tensor of unknown rank cannot be an input or output of an ONNX model, whose checker wants a
@@ -148,8 +152,12 @@ def _said(
         )
         if called in ("refuse", "approximate") and node.args:
             yield called, _text(node.args[0], type_name)
-        elif called == "numbers" and len(node.args) > 2:
-            yield "refuse", f"{_text(node.args[2], type_name)} computed as the model runs"
+        elif called == "UnsupportedError" and _is_composite(module):
+            yield "refuse", _text(node.args[0], type_name)
+        elif called == "numbers" and len(node.args) > (1 if _is_composite(module) else 2):
+            yield "refuse", f"{_text(node.args[-1], type_name)} computed as the model runs"
+        elif called == "composed":
+            yield from _said(*_place(composites()[type_name]), seen, type_name)
         elif called == "_Windows" or called == "_Iteration":
             for method in ("__init__", "finish"):
                 yield from _said(module, method, seen, type_name)
@@ -157,12 +165,23 @@ def _said(
             yield from _said(module, called, seen, type_name)
 
 
+def _is_composite(module: ModuleType) -> bool:
+    return module.__name__.startswith("uncork.decompositions.")
+
+
+def _place(function: Callable[..., object]) -> tuple[ModuleType, str]:
+    """The module that a function is in, and its name."""
+    module = inspect.getmodule(function)
+    assert module is not None
+    return module, function.__name__
+
+
 def row(type_name: str, lowering: Callable[..., object] | None) -> str:
     if lowering is None:
         return f"| {type_name} | not exported | | |\n"
-    module = inspect.getmodule(lowering)
-    assert module is not None
-    said = list(dict.fromkeys(_said(module, lowering.__name__, set(), type_name)))
+    if lowering.__name__ == "composed":
+        lowering = composites()[type_name]
+    said = list(dict.fromkeys(_said(*_place(lowering), set(), type_name)))
     columns = [
         "; ".join(text for kind, text in said if kind == which)
         for which in ("refuse", "approximate")

@@ -73,8 +73,8 @@ def u8(*shape: int, low: int = 0, high: int = 256) -> Array:
 
 
 def i8(*shape: int) -> Array:
-    """Codes with a sign."""
-    return _rng.integers(-128, 128, shape).astype(np.int8)
+    """Codes of weights in 7 bits: onnxruntime adds products in 16 bits on older processors."""
+    return _rng.integers(-64, 64, shape).astype(np.int8)
 
 
 def one(value: float, kind: Any = np.float32) -> Array:
@@ -98,6 +98,10 @@ def _attention() -> list[Case]:
         Case("Attention", [x, w, b, None, past], two, 2, about="past"),
         Case("Attention", [x, w, b, None, None, f(2, 2, 3, 3)], two, about="bias"),
         Case("Attention", [x, w, b], {**two, "scale": 0.3}, about="scale"),
+        _quantized(None, None, two, ""),
+        _quantized(mask, None, two, "mask"),
+        _quantized(None, None, {**two, "unidirectional": 1}, "causal"),
+        _quantized(None, past, two, "past", [24]),
         Case("MultiHeadAttention", [q, k, v], two),
         Case("MultiHeadAttention", [q, k, v, b], two, about="bias"),
         Case("MultiHeadAttention", [q, k, v, None, wide], two, about="mask"),
@@ -117,6 +121,15 @@ def _attention() -> list[Case]:
         ),
         *_grouped(),
     ]
+
+
+def _quantized(
+    mask: Array | None, past: Array | None, attributes: dict[str, Any], about: str, each: Any = ()
+) -> Case:
+    """QAttention with one scale of the weights, or one for each column."""
+    scale, zero = np.full(each, 0.01, np.float32), np.full(each, 3, np.int8)
+    product = [u8(2, 3, 8), i8(8, 24), f(24), one(0.02), scale, mask, one(7, np.uint8), zero]
+    return Case("QAttention", [*product, past], attributes, 1 if past is None else 2, about)
 
 
 def _grouped() -> list[Case]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from typing import Any, TypeVar
 
+from uncork.decompositions.registry import composites
 from uncork.errors import UnsupportedError
 from uncork.ir.model import Model, all_nodes
 
@@ -26,6 +27,7 @@ class Registry:
         self._target, self._package = target, package
         self._lowerings: dict[str, Lowering] = {}
         self._imported = False
+        self._composed: Set[str] = frozenset()
 
     def lowers(self, *type_names: str) -> Callable[[Function], Function]:
         """Function decorator: this function lowers these operations, in all their versions."""
@@ -40,12 +42,21 @@ class Registry:
         return add
 
     def lowerings(self) -> Mapping[str, Lowering]:
-        """Every lowering by the type name of its operation. Imports all families."""
+        """Every lowering by the type name of its operation; a composite that has none of its own
+        is lowered by its layers. Imports all families.
+        """
         if not self._imported:
             for module in pkgutil.iter_modules(importlib.import_module(self._package).__path__):
                 importlib.import_module(f"{self._package}.{module.name}")
             self._imported = True
+            composed = importlib.import_module(f"{self._package.rpartition('.')[0]}.composed")
+            self._composed = composites().keys() - self._lowerings.keys()
+            self._lowerings.update(dict.fromkeys(self._composed, composed.composed))
         return self._lowerings
+
+    def composes(self, type_name: str) -> bool:
+        """Whether an operation is lowered by the layers of its composite."""
+        return type_name in self._composed
 
     def check(self, model: Model) -> None:
         """Raise UnsupportedError that names every operation of the model without a lowering."""

@@ -10,7 +10,7 @@ from uncork.ir.model import Source
 from uncork.onnx.call import Call
 from uncork.onnx.graph import Graph
 from uncork.onnx.registry import Value, lowering_of, plain_domain, shown_domain
-from uncork.onnx.tensors import ExternalFiles, value_of
+from uncork.onnx.tensors import ExternalFiles, packed_of, value_of
 from uncork.types import Array, ElementType
 
 #: Functions in functions, and graphs in graphs: deeper than any exporter nests them.
@@ -63,13 +63,10 @@ class Scope:
             raise Failed
         if name in self.initializers:
             try:
-                array, kind = self.tensor(self.initializers[name])
+                self.values[name] = self._initializer(self.initializers[name], name)
             except UncorkError as error:
                 self.failed.add(name)
                 raise error.at(f"initializer '{shortened(name)}'") from None
-            self.values[name] = self.graph.constant(
-                array, kind, self.graph.named(self.prefix + name)
-            )
             return self.values[name]
         if self.parent is None:
             raise ValidationError(
@@ -80,6 +77,12 @@ class Scope:
             value = self._captured(value, name)
         self.values[name] = value
         return value
+
+    def _initializer(self, proto: Any, name: str) -> Source:
+        packed, name = packed_of(proto, self.lowerer.external), self.graph.named(self.prefix + name)
+        if packed is not None:
+            return self.graph.stored(*packed, tuple(proto.dims), name)
+        return self.graph.constant(*self.tensor(proto), name)
 
     def _captured(self, value: Value, name: str) -> Value:
         if isinstance(value, list):

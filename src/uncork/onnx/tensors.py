@@ -12,6 +12,7 @@ import numpy as np
 from uncork import files
 from uncork.errors import ReadError, ValidationError, shortened
 from uncork.onnx.types import element_type_of
+from uncork.ops._operation import FOLD_LIMIT
 from uncork.storage import unpack
 from uncork.types import MAX_RANK, Array, ElementType
 
@@ -99,13 +100,32 @@ def value_of(tensor: Any, external: ExternalFiles) -> tuple[Array, ElementType]:
         flat = np.empty(count, object)
         flat[:] = texts
         return flat.reshape(shape), kind
-    outside = tensor.data_location == _EXTERNAL
-    if outside or tensor.HasField("raw_data"):
-        size = (count * kind.bits + 7) // 8
-        data = external.part(tensor, size) if outside else memoryview(tensor.raw_data)
-        _expect(len(data), size, "bytes")
-        return unpack(data, kind, count).reshape(shape), kind
+    if kind.is_packed or tensor.data_location == _EXTERNAL or tensor.HasField("raw_data"):
+        return unpack(_bytes_of(tensor, kind, count, external), kind, count).reshape(shape), kind
     return _from_numbers(tensor, kind, count).reshape(shape), kind
+
+
+def packed_of(tensor: Any, external: ExternalFiles) -> tuple[Array, ElementType] | None:
+    """The bytes of a large TensorProto of numbers of less than a byte, as the IR holds them too;
+    None for any other. Raises UncorkError.
+    """
+    kind, shape = element_type_of(tensor.data_type), tuple(tensor.dims)
+    if not kind.is_packed or any(d < 0 for d in shape) or math.prod(shape) <= FOLD_LIMIT:
+        return None
+    return np.frombuffer(_bytes_of(tensor, kind, math.prod(shape), external), np.uint8), kind
+
+
+def _bytes_of(tensor: Any, kind: ElementType, count: int, external: ExternalFiles) -> memoryview:
+    """The bytes of values, which lie in the file, beside it, or one each in a field of numbers."""
+    size = (count * kind.bits + 7) // 8
+    if tensor.data_location == _EXTERNAL:
+        data = external.part(tensor, size)
+    elif tensor.HasField("raw_data"):
+        data = memoryview(tensor.raw_data)
+    else:
+        data = memoryview(np.array(tensor.int32_data, np.int32).astype(np.uint8).tobytes())
+    _expect(len(data), size, "bytes")
+    return data
 
 
 def _expect(got: int, expected: int, what: str) -> None:
@@ -117,11 +137,6 @@ def _from_numbers(tensor: Any, kind: ElementType, count: int) -> Array:
     """The values where they lie in a field of numbers, which may be wider ones."""
     name, wide = _FIELDS.get(kind, ("int32_data", np.int32))
     numbers = np.array(getattr(tensor, name), wide)
-    if kind.is_packed:
-        packed = numbers.astype(np.uint8)
-        size = (count * kind.bits + 7) // 8
-        _expect(len(packed), size, "bytes")
-        return unpack(memoryview(packed.tobytes()), kind, count)
     _expect(len(numbers), count, "elements")
     if kind is ElementType.boolean:
         return np.asarray(numbers != 0)

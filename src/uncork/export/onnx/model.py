@@ -178,43 +178,47 @@ def lower_nodes(
 
 
 def _lowered(graph: Graph, node: Node, inputs: Sequence[Tensor]) -> list[Tensor]:
-    operation = node.operation
-    assert operation is not None, node.label
     specs = tuple(port.spec for port in node.outputs)
     graph.layer, graph.label, graph.outputs = node.name, node.label, specs
-    if isinstance(operation, Const):
-        return [_weight(graph, node, operation)]
+    if isinstance(node.operation, Const):
+        return [_weight(graph, node, node.operation)]
+    first = len(graph.nodes)
+    tensors = written(graph, node, inputs, node.name)
+    made = {name: n for n in graph.nodes[first:] for name in n.output}
+    return [_settled(graph, node, i, tensor, made) for i, tensor in enumerate(tensors)]
+
+
+def written(graph: Graph, node: Node, inputs: Sequence[Tensor], hint: str = "") -> list[Tensor]:
+    """The outputs of a layer, with what is known of them; `hint` names those that are constants."""
+    operation, specs = node.operation, graph.outputs
+    assert operation is not None, node.label
     if operation.deterministic and all(_is_known(spec) for spec in specs):
-        return [replace(_known(graph, node, spec), shape=spec.shape) for spec in specs]
+        return [replace(_known(graph, hint, spec), shape=spec.shape) for spec in specs]
     if all(spec.shape.is_static and spec.shape.size == 0 for spec in specs):
-        return [_empty(graph, node, spec) for spec in specs]
+        return [_empty(graph, hint, spec) for spec in specs]
     padded: list[Tensor | None] = list(inputs)
     if operation.inputs and not operation.inputs[-1].variadic:
         padded += [None] * (len(operation.inputs) - len(inputs))
-    first = len(graph.nodes)
     result = lowerings()[node.type_name](graph, operation, *padded)
     tensors = [result] if isinstance(result, Tensor) else list(result)
     assert len(tensors) >= len(specs), f"{node.label}: {len(tensors)} outputs for {len(specs)}"
-    made = {name: n for n in graph.nodes[first:] for name in n.output}
-    return [
-        _settled(graph, node, i, tensor, spec, made)
-        for i, (tensor, spec) in enumerate(zip(tensors, specs, strict=True))
-    ]
+    return [_told(node, *each) for each in zip(tensors, specs, strict=True)]
+
+
+def _told(node: Node, tensor: Tensor, spec: TensorSpec) -> Tensor:
+    """An output with what is known of it."""
+    if tensor.type is not spec.element_type:
+        raise AssertionError(f"{node.label}: an output is {tensor.type}, not {spec.element_type}")
+    small = spec.value is not None and spec.value.size <= KNOWN
+    merged = spec.shape.merge(tensor.shape)
+    shape = spec.shape if merged is None else merged
+    return Tensor(tensor.name, tensor.type, shape, spec.value if small else None, spec.elements)
 
 
 def _settled(
-    graph: Graph,
-    node: Node,
-    position: int,
-    tensor: Tensor,
-    spec: TensorSpec,
-    made: Mapping[str, Any],
+    graph: Graph, node: Node, position: int, tensor: Tensor, made: Mapping[str, Any]
 ) -> Tensor:
-    """An output under its layer's name, with what is known of it."""
-    if tensor.type is not spec.element_type:
-        raise AssertionError(
-            f"{node.label}: output {position} is {tensor.type}, expected {spec.element_type}"
-        )
+    """An output under its layer's name."""
     names = graph.settings.names
     if tensor.name in made and names.final(tensor.name) == tensor.name:
         names.rename(
@@ -223,10 +227,7 @@ def _settled(
         )
         if position == 0:
             made[tensor.name].name = node.name
-    small = spec.value is not None and spec.value.size <= KNOWN
-    merged = spec.shape.merge(tensor.shape)
-    shape = spec.shape if merged is None else merged
-    return Tensor(tensor.name, tensor.type, shape, spec.value if small else None, spec.elements)
+    return tensor
 
 
 def _is_known(spec: TensorSpec) -> bool:
@@ -237,17 +238,15 @@ def _is_known(spec: TensorSpec) -> bool:
     )
 
 
-def _known(graph: Graph, node: Node, spec: TensorSpec) -> Tensor:
+def _known(graph: Graph, hint: str, spec: TensorSpec) -> Tensor:
     assert spec.value is not None
-    return graph.constant(spec.value, spec.element_type, hint=node.name)
+    return graph.constant(spec.value, spec.element_type, hint)
 
 
-def _empty(graph: Graph, node: Node, spec: TensorSpec) -> Tensor:
+def _empty(graph: Graph, hint: str, spec: TensorSpec) -> Tensor:
     """An empty tensor as a constant: several nodes of onnxruntime do not take one."""
     element_type = carrier(spec.element_type)
-    tensor = graph.constant(
-        np.zeros(spec.shape.static, element_type.dtype), element_type, hint=node.name
-    )
+    tensor = graph.constant(np.zeros(spec.shape.static, element_type.dtype), element_type, hint)
     return replace(tensor, type=spec.element_type)
 
 

@@ -204,31 +204,38 @@ def lower_nodes(
 
 
 def _lowered(w: Writer, node: Node, inputs: Sequence[Value]) -> list[Value]:
+    w.layer, w.label = node.name, node.label
+    with w.block(node.name):
+        return written(w, node, inputs)
+
+
+def written(w: Writer, node: Node, inputs: Sequence[Value]) -> list[Value]:
+    """The outputs of a layer, as statements of the block that is open."""
     operation = node.operation
     assert operation is not None, node.label
     specs = tuple(port.spec for port in node.outputs)
     for spec in specs:
         types.dtype(spec.element_type)
-    if operation.deterministic and all(_is_known(spec) for spec in specs):
-        return [_known(spec) for spec in specs]
+    told = [known(spec) for spec in specs]
+    if operation.deterministic and None not in told:
+        return [value for value in told if value is not None]
     padded: list[Value | None] = list(inputs)
     if operation.inputs and not operation.inputs[-1].variadic:
         padded += [None] * (len(operation.inputs) - len(inputs))
-    w.layer, w.label, w.outputs = node.name, node.label, specs
-    with w.block(node.name):
+    w.outputs = specs
+    wide = None
+    if not REGISTRY.composes(node.type_name):
         padded = [_id(w, operation, i, value) for i, value in enumerate(padded)]
         wide = _widened(operation, padded)
-        result = lowerings()[node.type_name](w, operation, *(wide or padded))
-        several = list(result) if isinstance(result, (list, tuple)) else [result]
-        if wide is not None:
-            several = [
-                _rounded(written, spec) for written, spec in zip(several, specs, strict=True)
-            ]
-        assert len(several) >= len(specs), f"{node.label}: {len(several)} outputs"
-        return [
-            _settled(w, node, i, written, spec)
-            for i, (written, spec) in enumerate(zip(several, specs, strict=True))
-        ]
+    result = lowerings()[node.type_name](w, operation, *(wide or padded))
+    several = list(result) if isinstance(result, (list, tuple)) else [result]
+    if wide is not None:
+        several = [_rounded(text, spec) for text, spec in zip(several, specs, strict=True)]
+    assert len(several) >= len(specs), f"{node.label}: {len(several)} outputs"
+    return [
+        _settled(w, node, i, text, spec)
+        for i, (text, spec) in enumerate(zip(several, specs, strict=True))
+    ]
 
 
 def _id(w: Writer, operation: Operation, position: int, value: Value | None) -> Value | None:
@@ -286,9 +293,9 @@ def _rounded(written: object, spec: TensorSpec) -> object:
 
 def _settled(w: Writer, node: Node, position: int, written: object, spec: TensorSpec) -> Value:
     """An output as a variable, with what is known of it."""
-    known = _known(spec) if _is_known(spec) else None
-    value = None if known is None else known.value
-    elements = None if known is None else known.elements
+    told = known(spec)
+    value = None if told is None else told.value
+    elements = None if told is None else told.elements
     if isinstance(written, Value):
         merged = spec.shape.merge(written.shape)
         shape = spec.shape if merged is None else merged
@@ -312,14 +319,11 @@ def _settled(w: Writer, node: Node, position: int, written: object, spec: Tensor
     return Value(written, spec.element_type, spec.shape, value, elements)
 
 
-def _is_known(spec: TensorSpec) -> bool:
-    """Whether an output is a small known integer tensor, which needs no statement."""
+def known(spec: TensorSpec) -> Value | None:
+    """An output that is a small known integer tensor, which needs no statement; None for others."""
     integer = spec.element_type.is_integer or spec.element_type is ElementType.boolean
-    return spec.value is not None and spec.value.size <= SMALL and integer
-
-
-def _known(spec: TensorSpec) -> Value:
-    assert spec.value is not None
+    if spec.value is None or spec.value.size > SMALL or not integer:
+        return None
     flat = np.asarray(spec.value).reshape(-1)
     elements = tuple(types.literal(spec.element_type, n) for n in flat)
     return Value("", spec.element_type, spec.shape, spec.value, elements)

@@ -92,12 +92,24 @@ def _sum(call: Call, a: Source | None, b: Source | None) -> Source | None:
 
 @lowering("Attention", domain=MICROSOFT)
 def _attention(call: Call) -> tuple[Value, ...]:
-    graph, data = call.graph, call[0]
-    heads = call.integer("num_heads")
-    low = call.number("mask_filter_value", -10000.0)
-    product = graph.matmul(data, call[1])
+    product = call.graph.matmul(call[0], call[1])
     if call.has(2):
-        product = graph.plus(product, call[2])
+        product = call.graph.plus(product, call[2])
+    return projected(call, product, call.optional(3), call.optional(4), call.optional(5))
+
+
+def projected(
+    call: Call,
+    product: Source,
+    mask: Source | None,
+    past: Source | None,
+    bias: Source | None = None,
+) -> tuple[Value, ...]:
+    """Attention among queries, keys and values that one product gives side by side, and the keys
+    and values with those of the past [2, batch, heads, steps, size].
+    """
+    graph, heads = call.graph, call.integer("num_heads")
+    low = call.number("mask_filter_value", -10000.0)
     sizes = call.integers("qkv_hidden_sizes")
     if sizes:
         parts = graph.split(product, sizes, 2)
@@ -105,16 +117,15 @@ def _attention(call: Call) -> tuple[Value, ...]:
         parts = graph.several("Split", product, graph.i64(2), num_splits=3)
     query, key, value = (split_heads(call, p, heads) for p in parts)
     present = None
-    if call.has(4):  # [2, batch, heads, steps, size]
-        past = [graph.gather(call[4], i, 0) for i in (0, 1)]
-        key = graph.concat([past[0], key], 2)
-        value = graph.concat([past[1], value], 2)
+    if past is not None:
+        key = graph.concat([graph.gather(past, 0, 0), key], 2)
+        value = graph.concat([graph.gather(past, 1, 0), value], 2)
     if call.wants(1):
         present = graph.concat([graph.unsqueeze(key, 0), graph.unsqueeze(value, 0)], 0)
-    bias = mask_bias(call, call[3], key, low) if call.has(3) else None
+    hidden = None if mask is None else mask_bias(call, mask, key, low)
     if call.integer("unidirectional"):
-        bias = _sum(call, bias, causal_bias(call, query, key, low))
-    bias = _sum(call, bias, call.optional(5))
+        hidden = _sum(call, hidden, causal_bias(call, query, key, low))
+    bias = _sum(call, hidden, bias)
     scale = call.number("scale") or None
     return join_heads(call, attended(call, query, key, value, bias, scale)), present
 

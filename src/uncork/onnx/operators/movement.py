@@ -35,12 +35,24 @@ def _transpose(call: Call) -> Source:
 @lowering("Squeeze")
 def _squeeze(call: Call) -> Source:
     graph, data = call.graph, call[0]
-    if call.version >= 13:
-        axes = call.optional(1)
-        return graph.make("Squeeze", data, *(() if axes is None else (axes,)))
-    axes_given = call.axes(1, 13)
-    given = () if axes_given is None else (graph.i64(axes_given),)
-    return graph.make("Squeeze", data, *given)
+    if call.version < 13:
+        axes = call.integers("axes") if "axes" in call.attributes else None
+        given = None if axes is None else graph.i64(axes)
+    else:
+        given = call.optional(1)
+    known = None if given is None else graph.known(given)
+    rank = graph.spec(data).rank
+    if known is None or known.size == 0 or rank is None:
+        return graph.make("Squeeze", data, *(() if given is None else (given,)))
+    chosen = {call.place(int(axis), rank) for axis in known.reshape(-1)}
+    sizes = graph.sizes(data)
+    wrong = [sizes[axis] for axis in chosen if sizes[axis] not in (1, None)]
+    if wrong:
+        raise ValidationError(f"axes {sorted(chosen)} of sizes {sizes}: expected 1, got {wrong[0]}")
+    # A Squeeze of the IR keeps what turns out not to be 1, where ONNX refuses it.
+    if any(sizes[axis] is None for axis in chosen):
+        return graph.shaped(data, *(graph.dim(data, i) for i in range(rank) if i not in chosen))
+    return graph.make("Squeeze", data, graph.i64(sorted(chosen)))
 
 
 @lowering("Unsqueeze")

@@ -11,10 +11,11 @@ from __future__ import annotations
 from uncork.ir.model import Source
 from uncork.onnx.call import Call
 from uncork.onnx.graph import Graph
+from uncork.onnx.operators.attention import projected
 from uncork.onnx.operators.convolution import convolution, with_bias
 from uncork.onnx.operators.pooling import average, spatial
 from uncork.onnx.operators.quantized import codes_of, dequantized, dynamic
-from uncork.onnx.registry import MICROSOFT, lowering
+from uncork.onnx.registry import MICROSOFT, Value, lowering
 from uncork.types import ElementType
 
 T = ElementType
@@ -183,12 +184,28 @@ def _qlinear_average(call: Call) -> Source:
 
 @lowering("MatMulIntegerToFloat", domain=MICROSOFT)
 def _matmul_integer_to_float(call: Call) -> Source:
+    return _float_product(call, (2, 3), (4, 5), 6)
+
+
+def _float_product(
+    call: Call, scales: tuple[int, int], zeros: tuple[int, int], bias: int
+) -> Source:
+    """The product of the first two inputs, which are codes, as floats; where the others stand."""
     graph = call.graph
-    a = centred(graph, call[0], call.optional(4), T.f32)
-    b = centred(graph, call[1], call.optional(5), T.f32, -1)
-    scale = graph.times(_scalar(graph, call[2]), _spread(graph, call[3], call[1], -1))
+    a = centred(graph, call[0], call.optional(zeros[0]), T.f32)
+    b = centred(graph, call[1], call.optional(zeros[1]), T.f32, -1)
+    column = _spread(graph, call[scales[1]], call[1], -1)
+    scale = graph.times(_scalar(graph, call[scales[0]]), column)
     result = graph.times(graph.matmul(a, b), scale)
-    return graph.plus(result, call[6]) if call.has(6) else result
+    return graph.plus(result, call[bias]) if call.has(bias) else result
+
+
+@lowering("QAttention", domain=MICROSOFT)
+def _quantized_attention(call: Call) -> tuple[Value, ...]:
+    if call.integer("do_rotary"):
+        raise call.refuse("do_rotary of QAttention", "write RotaryEmbedding nodes before it")
+    product = _float_product(call, (3, 4), (6, 7), 2)
+    return projected(call, product, call.optional(5), call.optional(8))
 
 
 @lowering("DynamicQuantizeMatMul", domain=MICROSOFT)

@@ -5,10 +5,11 @@ same, else the formula.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
-from uncork.export.onnx.families.arithmetic import placed
+from uncork.export.onnx.composed import composed
 from uncork.export.onnx.families.normalization import widened
 from uncork.export.onnx.graph import Graph, Tensor
 from uncork.export.onnx.registry import lowers
@@ -20,7 +21,9 @@ T = ElementType
 
 
 @lowers("FakeQuantize")
-def fake_quantize(g: Graph, op: FakeQuantize, x: Tensor, *limits: Tensor) -> Tensor:
+def fake_quantize(
+    g: Graph, op: FakeQuantize, x: Tensor, *limits: Tensor
+) -> Tensor | Sequence[Tensor]:
     """QuantizeLinear and DequantizeLinear where the step is a power of two and zero is a level,
     else the formula, as ONNX then rounds in other places.
     """
@@ -33,14 +36,7 @@ def fake_quantize(g: Graph, op: FakeQuantize, x: Tensor, *limits: Tensor) -> Ten
         )
         narrow = g.op("QuantizeLinear", x, *parameters, type=element_type, shape=x.shape)
         return g.op("DequantizeLinear", narrow, *parameters, type=T.f32, shape=x.shape)
-    own, x = x.type, widened(g, x)
-    il, ih, ol, oh = (widened(g, placed(g, op, x, limit)) for limit in limits)
-    steps = g.number(op.levels - 1, x)
-    step = g.op("Round", g.op("Mul", g.op("Div", g.op("Sub", x, il), g.op("Sub", ih, il)), steps))
-    between = g.op("Add", g.op("Mul", g.op("Div", step, steps), g.op("Sub", oh, ol)), ol)
-    above = g.op("Greater", x, g.op("Max", il, ih))
-    below = g.op("LessOrEqual", x, g.op("Min", il, ih))
-    return g.cast(g.op("Where", below, ol, g.op("Where", above, oh, between)), own)
+    return composed(g, op, x, *limits)
 
 
 def _linear(

@@ -61,8 +61,15 @@ def computed(w: Writer, op: Operation, sign: str, a: Value, b: Value) -> Element
     count = max(len(left), len(right))
     if min(len(left), len(right)) not in (1, count) or max(a.rank or 0, b.rank or 0) > 1:
         return None
-    pairs = zip(left * (count // len(left)), right * (count // len(right)), strict=True)
+    pairs = list(zip(left * (count // len(left)), right * (count // len(right)), strict=True))
+    if sign in ("max", "min"):
+        return Elements(tuple(f"{sign}({x}, {y})" for x, y in pairs))
     return Elements(tuple(f"{_inner(x)} {sign} {_inner(y)}" for x, y in pairs))
+
+
+def _never_negative(value: Value) -> bool:
+    """Whether the elements are Python's integers that come from sizes without a subtraction."""
+    return value.elements is not None and not any("-" in e or "int(" in e for e in value.elements)
 
 
 def _inner(text: str) -> str:
@@ -93,10 +100,12 @@ def squared_difference(w: Writer, op: Operation, a: Value, b: Value) -> str:
 
 
 @lowers("Maximum", "Minimum")
-def extreme(w: Writer, op: Operation, a: Value, b: Value) -> str:
+def extreme(w: Writer, op: Operation, a: Value, b: Value) -> str | Elements:
     """torch.maximum or torch.minimum, in which NaN wins."""
     b = placed(w, op, a, b)
     name = op.type_name.lower()
+    if result := computed(w, op, name[:3], a, b):
+        return result
     if a.type is T.u64:
         return f"torch.{name}({_ordered(w, a)}, {_ordered(w, b)}) ^ -(2**63)"
     return f"torch.{name}({w(a)}, {w(b)})"
@@ -110,7 +119,8 @@ def divide(w: Writer, op: Divide, a: Value, b: Value) -> str | Elements:
         return f"{w.operand(a, b)} / {w.operand(b, a)}"
     if a.type is T.u64:
         w.approximate("division of u64 is that of i64")
-    if op.m_pythondiv and (result := computed(w, op, "//", a, b)):
+    down = op.m_pythondiv or (_never_negative(a) and _never_negative(b))
+    if down and (result := computed(w, op, "//", a, b)):
         return result
     mode = "floor" if op.m_pythondiv else "trunc"
     return w.call("divided_integers", a, b, mode=mode)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from uncork.export.torch.registry import lowers
 from uncork.export.torch.writer import Code, Value, Writer
 from uncork.ops._common.spatial import Sliding
-from uncork.ops._operation import Operation
 from uncork.ops.binary_convolution import BinaryConvolution1
 from uncork.ops.convolution import Convolution1
 from uncork.ops.convolution_backprop import ConvolutionBackpropData1
@@ -80,22 +79,3 @@ def binary(w: Writer, op: BinaryConvolution1, data: Value, filters: Value) -> st
     """A convolution of the numbers -1 and 1 that the bits stand for."""
     options = {"strides": list(op.strides), "dilations": list(op.dilations), "pads": pads(op)}
     return w.call("binary_convolution", data, filters, pad_value=op.pad_value, **options)
-
-
-@lowers("DeformableConvolution")
-def deformable(
-    w: Writer, op: Operation, data: Value, offsets: Value, filters: Value, mask: Value | None = None
-) -> str:
-    """A deformable convolution: the image read at each place of the kernel moved by its offset."""
-    if not data.type.is_float:
-        w.refuse("a deformable convolution of integers")
-    assert isinstance(op, Sliding)
-    options: dict[str, object] = {
-        "strides": list(op.strides),
-        "dilations": list(op.dilations),
-        "pads": pads(op),
-        "group": op.group,  # type: ignore[attr-defined]
-        "deformable_group": op.deformable_group,  # type: ignore[attr-defined]
-        "padded": bool(getattr(op, "bilinear_interpolation_pad", False)),
-    }
-    return w.call("deformable_convolution", data, offsets, filters, mask, **options)

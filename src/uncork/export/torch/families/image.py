@@ -4,10 +4,12 @@ the operations define them, since F.interpolate's coordinates often differ.
 
 from __future__ import annotations
 
+from uncork.export.torch.composed import composed
 from uncork.export.torch.registry import lowers
 from uncork.export.torch.writer import Code, Value, Writer
 from uncork.ops._operation import Operation
 from uncork.ops.interpolate import Interpolate1, InterpolateByInputs, Interpolating
+from uncork.ops.roi_pooling import ROIPooling1
 from uncork.types import ElementType
 
 T = ElementType
@@ -69,16 +71,6 @@ def grid_sample(w: Writer, op: Operation, data: Value, grid: Value) -> str:
     return w.call("grid_sample", data, grid, **{k: getattr(op, k) for k in keys})
 
 
-@lowers("ExtractImagePatches")
-def patches(w: Writer, op: Operation, data: Value) -> str:
-    """The windows of an image as channels."""
-    keys = ("sizes", "strides", "rates")
-    options: dict[str, object] = {k: list(getattr(op, k)) for k in keys}
-    pad = op.auto_pad  # type: ignore[attr-defined]
-    options["pads"] = [[0, 0], [0, 0]] if pad == "valid" else pad
-    return w.call("image_patches", data, **options)
-
-
 @lowers("Col2Im")
 def col2im(w: Writer, op: Operation, data: Value, size: Value, kernel: Value) -> str:
     """Patches added up to an image."""
@@ -87,47 +79,10 @@ def col2im(w: Writer, op: Operation, data: Value, size: Value, kernel: Value) ->
     return w.call("columns_to_image", data, w.listed(size), w.listed(kernel), **options)
 
 
-@lowers("NV12toRGB", "NV12toBGR", "I420toRGB", "I420toBGR")
-def colours(w: Writer, op: Operation, *planes: Value | None) -> str:
-    """Planes Y, U and V as RGB or BGR."""
-    given = ", ".join(w(p) for p in planes if p is not None)
-    pairs = op.type_name.startswith("NV12")
-    return w.call("yuv_to_rgb", f"[{given}]", pairs=pairs, blue_first=op.type_name.endswith("BGR"))
-
-
-@lowers("ReorgYolo")
-def reorg(w: Writer, op: Operation, data: Value) -> str:
-    """Pixels moved to channels, in the order of the original Darknet code."""
-    return w.call("reorg", data, str(op.stride))  # type: ignore[attr-defined]
-
-
-@lowers("RegionYolo")
-def region(w: Writer, op: Operation, data: Value) -> str:
-    """Sigmoid of places and objectness, softmax or sigmoid of classes."""
-    options: dict[str, object] = {
-        "regions": op.regions,  # type: ignore[attr-defined]
-        "coords": op.coords,  # type: ignore[attr-defined]
-        "softmax": op.do_softmax,  # type: ignore[attr-defined]
-        "axis": op.axis % 4,  # type: ignore[attr-defined]
-        "end_axis": op.end_axis % 4,  # type: ignore[attr-defined]
-    }
-    return w.call("yolo_regions", data, **options)
-
-
 @lowers("ROIPooling")
-def roi_pooling(w: Writer, op: Operation, data: Value, rois: Value) -> str:
+def roi_pooling(w: Writer, op: ROIPooling1, data: Value, rois: Value) -> str | list[Value]:
     """The largest cell of each bin of each box, or a read between cells."""
-    keys = ("pooled_h", "pooled_w", "spatial_scale", "method")
+    if op.method != "max":
+        return composed(w, op, data, rois)
+    keys = ("pooled_h", "pooled_w", "spatial_scale")
     return w.call("roi_pooling", data, rois, **{k: getattr(op, k) for k in keys})
-
-
-@lowers("ROIAlign", "ROIAlignRotated")
-def roi_align(w: Writer, op: Operation, data: Value, rois: Value, images: Value) -> str:
-    """The image read between cells, on a grid in each bin of each box."""
-    keys = ("pooled_h", "pooled_w", "sampling_ratio", "spatial_scale", "mode")
-    options = {k: getattr(op, k) for k in keys}
-    if op.type_name == "ROIAlign":
-        options["aligned"] = op.aligned_mode  # type: ignore[attr-defined]
-    else:
-        options["turned"] = "clockwise" if op.clockwise_mode else "counter"  # type: ignore[attr-defined]
-    return w.call("roi_align", data, rois, images, **options)

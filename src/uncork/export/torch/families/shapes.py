@@ -257,28 +257,6 @@ def cumsum(w: Writer, op: Operation, data: Value, axis: Value | None) -> str:
     return w.call("cumulative_sum", data, along, **options)
 
 
-@lowers("SpaceToDepth", "DepthToSpace")
-def depth(w: Writer, op: Operation, data: Value) -> str:
-    """Blocks of pixels as channels, or back."""
-    name = "space_to_depth" if op.type_name == "SpaceToDepth" else "depth_to_space"
-    first = op.mode == "blocks_first"  # type: ignore[attr-defined]
-    return w.call(name, data, str(op.block_size), blocks_first=first)  # type: ignore[attr-defined]
-
-
-@lowers("SpaceToBatch", "BatchToSpace")
-def batch(w: Writer, op: Operation, data: Value, block: Value, begin: Value, end: Value) -> str:
-    """Blocks of places as items of the batch, or back."""
-    name = "space_to_batch" if op.type_name == "SpaceToBatch" else "batch_to_space"
-    return w.call(name, data, *(w.listed(v) for v in (block, begin, end)))
-
-
-@lowers("ShuffleChannels")
-def shuffle(w: Writer, op: Operation, data: Value) -> str:
-    """Groups of channels dealt out in turn."""
-    axis, group = op.axis, op.group  # type: ignore[attr-defined]
-    return w.call("shuffle_channels", data, str(axis), str(group))
-
-
 @lowers("Reverse")
 def reverse(w: Writer, op: Operation, data: Value, axis: Value) -> str | Value:
     """torch.flip"""

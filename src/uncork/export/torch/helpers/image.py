@@ -7,8 +7,6 @@ import math
 import torch
 from torch import Tensor
 
-from uncork.export.torch.helpers.sliding import windows
-
 
 def coordinates_of(
     size: int, result: int, scale: float | None, mode: str, double: bool, single: bool = False
@@ -257,16 +255,6 @@ def cells_at(x: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
     return torch.where(inside.unsqueeze(1), found, torch.zeros_like(found))
 
 
-def image_patches(
-    x: Tensor, sizes: list[int], strides: list[int], rates: list[int], pads: object
-) -> Tensor:
-    """Windows as channels: first the place in the window, then the channel."""
-    cells, places = windows(x, sizes, strides, rates, pads, "floor", 0)
-    count = [len(p) for p in places]
-    table = cells.reshape(*x.shape[:2], *count, *sizes).permute(0, 4, 5, 1, 2, 3)
-    return table.reshape(len(x), sizes[0] * sizes[1] * x.shape[1], *count)
-
-
 def columns_to_image(
     x: Tensor,
     size: list[int],
@@ -296,56 +284,3 @@ def columns_to_image(
             canvas[..., rows, columns] = canvas[..., rows, columns] + table[..., i, j, :, :]
     top, left = pads_begin
     return canvas[..., top : top + size[0], left : left + size[1]]
-
-
-def yuv_to_rgb(planes: list[Tensor], pairs: bool, blue_first: bool) -> Tensor:
-    """Y [N, H, W, 1], and U and V of half the size, as RGB or BGR."""
-    light = planes[0]
-    exact = torch.float64 if light.dtype == torch.float64 else torch.float32
-    if len(planes) > 1:
-        parts = [planes[1][..., 0], planes[1][..., 1]] if pairs else [p[..., 0] for p in planes[1:]]
-    else:
-        height, width = light.shape[1] * 2 // 3, light.shape[2]
-        below = light[:, height:, :, 0]
-        light = light[:, :height]
-        if pairs:
-            table = below.reshape(len(light), height // 2, width // 2, 2)
-            parts = [table[..., 0], table[..., 1]]
-        else:
-            flat = below.reshape(len(light), 2, height // 2, width // 2)
-            parts = [flat[:, 0], flat[:, 1]]
-    wide = [p.to(exact).repeat_interleave(2, 1).repeat_interleave(2, 2) - 128 for p in parts]
-    y = 1.164 * (light[..., 0].to(exact) - 16)
-    red = y + 1.596 * wide[1]
-    green = y - 0.391 * wide[0] - 0.813 * wide[1]
-    blue = y + 2.018 * wide[0]
-    found = torch.stack([blue, green, red] if blue_first else [red, green, blue], -1).clamp(0, 255)
-    return (
-        torch.round(found).to(light.dtype) if light.dtype == torch.uint8 else found.to(light.dtype)
-    )
-
-
-def reorg(x: Tensor, stride: int) -> Tensor:
-    """Pixels moved to channels."""
-    batch, channels, height, width = x.shape
-    n, c, h, w = torch.meshgrid(*(torch.arange(k, device=x.device) for k in x.shape), indexing="ij")
-    base = channels // stride**2
-    shift = c // base
-    row = (n * base + c % base) * height * stride + h * stride + shift // stride
-    place = row * width * stride + w * stride + shift % stride
-    return x.reshape(-1)[place].reshape(
-        batch, channels * stride**2, height // stride, width // stride
-    )
-
-
-def yolo_regions(
-    x: Tensor, regions: int, coords: int, softmax: bool, axis: int, end_axis: int
-) -> Tensor:
-    """Sigmoid of places and objectness, softmax or sigmoid of classes."""
-    table = x.unflatten(1, (regions, x.shape[1] // max(regions, 1)))
-    places, sizes = table[:, :, : min(2, coords)], table[:, :, min(2, coords) : coords]
-    chance, classes = table[:, :, coords : coords + 1], table[:, :, coords + 1 :]
-    found = torch.softmax(classes, 2) if softmax else torch.sigmoid(classes)
-    parts = [torch.sigmoid(places), sizes, torch.sigmoid(chance), found]
-    result = torch.cat(parts, 2).reshape(x.shape)
-    return result.flatten(axis, end_axis) if softmax else result

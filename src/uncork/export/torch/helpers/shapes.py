@@ -107,65 +107,6 @@ def cumulative_sum(x: Tensor, axis: int, exclusive: bool, reverse: bool) -> Tens
     return sums.flip(axis) if reverse else sums
 
 
-def space_to_depth(x: Tensor, block: int, blocks_first: bool) -> Tensor:
-    """Blocks of pixels as channels."""
-    batch, depth, *sizes = x.shape
-    split = x.reshape([batch, depth, *(n for s in sizes for n in (s // block, block))])
-    spatial = list(range(2, 2 + 2 * len(sizes), 2))
-    within = [a + 1 for a in spatial]
-    order = [0, *within, 1, *spatial] if blocks_first else [0, 1, *within, *spatial]
-    shape = [batch, depth * block ** len(sizes), *(s // block for s in sizes)]
-    return split.permute(order).reshape(shape)
-
-
-def depth_to_space(x: Tensor, block: int, blocks_first: bool) -> Tensor:
-    """Channels as blocks of pixels."""
-    batch, depth, *sizes = x.shape
-    count = len(sizes)
-    depth //= block**count
-    blocks = [block] * count
-    split = x.reshape(
-        [batch, *blocks, depth, *sizes] if blocks_first else [batch, depth, *blocks, *sizes]
-    )
-    channels, within = (1 + count, 1) if blocks_first else (1, 2)
-    order = [0, channels, *(a for k in range(count) for a in (2 + count + k, within + k))]
-    return split.permute(order).reshape([batch, depth, *(s * block for s in sizes)])
-
-
-def space_to_batch(x: Tensor, block: list[int], begin: list[int], end: list[int]) -> Tensor:
-    """The data padded, and the places within blocks moved into the batch."""
-    padded = x.new_zeros([b + s + e for s, b, e in zip(x.shape, begin, end, strict=True)])
-    padded[tuple(slice(b, b + s) for s, b in zip(x.shape, begin, strict=True))] = x
-    blocks = block[1:]
-    sizes = [s // b for s, b in zip(padded.shape[1:], blocks, strict=True)]
-    split = padded.reshape(
-        [len(padded), *(n for pair in zip(sizes, blocks, strict=True) for n in pair)]
-    )
-    spatial = range(1, 2 * len(blocks), 2)
-    order = [*(a + 1 for a in spatial), 0, *spatial]
-    return split.permute(order).reshape([len(padded) * math.prod(blocks), *sizes])
-
-
-def batch_to_space(x: Tensor, block: list[int], begin: list[int], end: list[int]) -> Tensor:
-    """Items of the batch moved into blocks of places, and the result cropped."""
-    blocks = block[1:]
-    count = len(blocks)
-    batch = len(x) // math.prod(blocks)
-    split = x.reshape([*blocks, batch, *x.shape[1:]])
-    order = [count, *(a for k in range(count) for a in (count + 1 + k, k))]
-    joined = split.permute(order).reshape(
-        [batch, *(s * b for s, b in zip(x.shape[1:], blocks, strict=True))]
-    )
-    return joined[tuple(slice(b, s - e) for s, b, e in zip(joined.shape, begin, end, strict=True))]
-
-
-def shuffle_channels(x: Tensor, axis: int, group: int) -> Tensor:
-    """Groups of channels dealt out in turn."""
-    axis %= x.dim()
-    table = x.unflatten(axis, (group, x.shape[axis] // group))
-    return table.transpose(axis, axis + 1).reshape(x.shape)
-
-
 def rolled(x: Tensor, shift: list[int], axes: list[int]) -> Tensor:
     """Places moved along axes, by one shift or one for each."""
     if not axes:
