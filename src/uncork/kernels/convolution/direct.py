@@ -132,7 +132,11 @@ class _Maker:
         columns = g.columns.count
         lanes = lanes_for(columns, widest) if isinstance(columns, int) else widest
         self.blocks = blocks_of(columns, lanes) if isinstance(columns, int) else []
-        rest = () if self.alone else tuple(n for _, n in _channel_blocks(g.outputs % self.block, self.block))
+        rest = (
+            ()
+            if self.alone
+            else tuple(n for _, n in _channel_blocks(g.outputs % self.block, self.block))
+        )
         vectors = () if self.alone else tuple(sorted({v for _, v, _ in self.blocks})) or _VECTORS
         taps, tap_rows = (g.inner, g.rows.taps) if self.alone else (0, 1)
         full_blocks = g.outputs >= self.block and not self.alone
@@ -363,7 +367,9 @@ class _Maker:
         else:
             own = [
                 replace(whole, channels=(known(first), known(number)), rows=rows)
-                for (first, number), rows in grid([(g.outputs, self.block), (g.rows.count, 1)], threads)
+                for (first, number), rows in grid(
+                    [(g.outputs, self.block), (g.rows.count, 1)], threads
+                )
             ]
             alone = shared_moves(self.lay_out(whole, 0), threads)
             computed = [self.compute(part, 0, whole) for part in own]

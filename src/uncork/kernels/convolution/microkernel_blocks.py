@@ -110,8 +110,8 @@ def _prefetch(k: Kernel, filters: Value, number: Value, ahead: Value | None, who
 
 
 def _ask_on(k: Kernel, source: Value, width: int, step: Value, size: int) -> None:
-    """Ask for what the next `width` pixels see of a step, `size` bytes each. Nothing is gained where
-    pixels are further apart than a line.
+    """Ask for what the next `width` pixels see of a step, `size` bytes each. Nothing is gained
+    where pixels are further apart than a line.
     """
     with k.if_(step < _LINE):
         behind = source + step * width
