@@ -32,6 +32,8 @@ COMMANDS = {
     "streams": "one frame of a stream, and sessions side by side, against OpenVINO on the same IR",
     "shrink": "look-ups in tables of 8-bit and 4-bit rows and of f16, against f32",
 }
+#: Commands that measure processes of their own, which --target does not reach.
+PROCESSES = frozenset({"cold", "memory", "peak", "scoring", "startup", "traffic"})
 #: Libraries read these once, as they are imported.
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 ROOT = Path(__file__).resolve().parent
@@ -82,6 +84,11 @@ def parser() -> argparse.ArgumentParser:
         choices=["ir", "onnx"],
         help="zoo: what is opened, model.xml or model.onnx, which is exported where there is none",
     )
+    result.add_argument(
+        "--target",
+        metavar="NAME",
+        help="run kernels as on such a processor, of which this one has everything: x86-64-v3",
+    )
     result.add_argument("--pin", metavar="CPU", help="run on this CPU only, or on these: 0,1")
     result.add_argument("--out", type=Path, default=ROOT / "results", metavar="DIR")
     result.add_argument(
@@ -100,7 +107,17 @@ def main(arguments: list[str] | None = None) -> int:
         os.environ[name] = str(given.threads)
     if given.pin:
         os.sched_setaffinity(0, {int(cpu) for cpu in given.pin.split(",")})
+    every = [name for name in COMMANDS if name != "gain" or given.threads > 1]
+    commands = every if "all" in given.commands else list(dict.fromkeys(given.commands))
     # Only now, for NumPy reads the variables above.
+    if given.target:
+        from benchmarks.targets import run_as
+
+        own = [name for name in commands if name in PROCESSES]
+        refused = f"--target does not reach the processes of {', '.join(own)}" if own else ""
+        if refused := refused or run_as(given.target):
+            print(refused, file=sys.stderr)
+            return 2
     from benchmarks.options import Options, Peers
 
     options = Options(
@@ -115,8 +132,6 @@ def main(arguments: list[str] | None = None) -> int:
         source=given.source,
         seconds=given.seconds or (0.2 if given.quick else 2.0),
     )
-    every = [name for name in COMMANDS if name != "gain" or given.threads > 1]
-    commands = every if "all" in given.commands else list(dict.fromkeys(given.commands))
     status = 0
     for command in commands:
         status = max(status, importlib.import_module(f"benchmarks.{command}").main(options))

@@ -34,6 +34,7 @@ def describe(threads: int) -> dict[str, Any]:
         "python": f"{platform.python_implementation()} {platform.python_version()}",
         "versions": {name: version for name in _PACKAGES if (version := _version(name))},
         "commit": _commit(),
+        "kernels_for": _target(),
         "threads": threads,
         "pinned_to": sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None,
         "load_average": round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
@@ -52,8 +53,17 @@ def in_words(machine: dict[str, Any]) -> str:
         f"{machine['date']}. {machine['cpu']}, {machine['cores']} cores ({machine['caches']}), "
         f"{machine['memory_gib']} GiB; "
         f"{machine['system']}, {machine['python']}; {versions}; commit {machine['commit']}. "
+        f"Kernels for {machine['kernels_for']}. "
         f"Threads: {machine['threads']}{pinned}; load average at the end {machine['load_average']}."
     )
+
+
+def _target() -> str:
+    """The processor that kernels are made for, in LLVM's word."""
+    from uncork.compiler.execute import kernels_available
+    from uncork.kernels.runtime.target import host_target
+
+    return host_target().cpu if kernels_available() else "none"
 
 
 def _cpu() -> str:

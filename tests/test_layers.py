@@ -50,6 +50,7 @@ ROOMS: list[set[str]] = [
         "kernel_spec",
         "kernel_plan",
         "layer",
+        "register_tiles",
         "select",
         "select_epilogue",
         "stored_types",

@@ -148,7 +148,7 @@ def _candidate(
     }
     if any(specs[position].value is not None for position in like):
         return None
-    side = 0 if node.hints.direct_sums else _side(g, room)
+    side = 0 if node.hints.direct_sums else _side(g, room, target)
     lies = tuple(position == 0 or position in like for position in range(len(specs)))
     saved = _saved(g, side, block, target)
     halved = None
@@ -180,8 +180,8 @@ def _geometry(
     return None if isinstance(found, str) else found[0]
 
 
-def _side(g: Geometry, room: int) -> int:
-    side = tile_for(g)
+def _side(g: Geometry, room: int, target: Target) -> int:
+    side = tile_for(g, target)
     while side and filter_bytes(g, side) > room:
         side = side - 2
     return side

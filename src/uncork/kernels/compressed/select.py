@@ -124,7 +124,7 @@ def select_compressed(layer: Layer) -> Selection:
     stored = replace(stored_of(weights, target), chosen=linear.choice is not None)
     end, others = epilogue_of(operation, inputs, outputs[0], -1)
     dots = dot_rows(weights, stored, target, end, linear.activations)
-    limit = _FEW if dots is None else least_rows(dots) - 1
+    limit = _few(stored, target) if dots is None else least_rows(dots) - 1
     pairs = _multiplies_pairs(linear, target)
     panels = weights.stack == 1 and not isinstance(rows, Size) and rows >= _TILE
     panels = panels and _fits_panels(stored, target, pairs)
@@ -383,6 +383,15 @@ class _Products(Struct, frozen=True):
             lambda threads: calls.shared + calls.own * self._own(threads, width),
             stages,
         )
+
+
+def _few(stored: Stored, target: Target) -> int:
+    """Up to so many rows are few. Where few registers hold columns of two, weights with zero points
+    take so long to decode that they are decoded once or twice, not four times.
+    """
+    if target.vector_registers > 16 or not stored.zeros:
+        return _FEW
+    return _FEW // 4 if stored.element_type in FOUR_BITS else _FEW // 2
 
 
 def _vectors(target: Target) -> int:

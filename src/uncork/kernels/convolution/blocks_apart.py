@@ -30,9 +30,10 @@ from uncork.kernels.select_epilogue import operands_for
 from uncork.symbolic import SizeLike
 from uncork.types import Array
 
-#: By the side of a tile of results: the fewest rows and columns for which it is chosen, and the
-#: most products of channels where only the call knows these.
+#: By the side of a tile of results: the fewest rows and columns for which it is chosen, where
+#: vectors have so many lanes, and the most products of channels where only the call knows these.
 TILES = ((4, 24, 1 << 14), (2, 12, 1 << 62))
+_LANES = 16
 #: Data and products of the tiles that are computed together take about so many bytes; and so many
 #: groups of tiles at least.
 _SCRATCH_BYTES, _FEWEST = 1 << 20, 2
@@ -42,9 +43,9 @@ _PIXELS, _FEWEST_PIXELS = 8, 4
 _BESIDE = 2
 
 
-def tile_for(g: Geometry) -> int:
+def tile_for(g: Geometry, target: Target) -> int:
     """The side of the tiles that a convolution is computed by; 0 where direct sums are as good or
-    the only way.
+    the only way. Products take longer by shorter vectors, so fewer pixels pay for transformations.
     """
     axes = (g.rows, g.columns)
     if g.groups != 1 or any(
@@ -54,7 +55,7 @@ def tile_for(g: Geometry) -> int:
     smallest = [axis.count for axis in axes if isinstance(axis.count, int)]
     for side, least, channels in TILES:
         fits = g.channels * g.outputs <= channels or len(smallest) == len(axes)
-        if fits and all(count >= least for count in smallest):
+        if fits and all(count * _LANES >= least * target.lanes for count in smallest):
             return side
     return 0
 

@@ -13,6 +13,7 @@ from uncork.kernels.convolution import direct, im2col
 from uncork.kernels.convolution.geometry import Geometry, WindowAxis, Work, typical
 from uncork.kernels.extents import largest
 from uncork.kernels.kernel_plan import AtLeast, KernelPlan, Stages
+from uncork.kernels.runtime.target import Target
 from uncork.symbolic import Size
 
 #: Pixels in a row that are tried: from some of them on one way is the cheaper one.
@@ -21,17 +22,17 @@ _TRIED = (1, 2, 4, 6, 8, 12, 16, 24, 32, 48, 64, 128)
 _LARGEST = 1 << 20
 
 
-def by_pixels(work: Work, widest: int) -> KernelPlan | None:
+def by_pixels(work: Work, target: Target) -> KernelPlan | None:
     """The plan that goes window by window below so many pixels of an open axis, and over planes
     from there on; None where one way serves for all.
     """
     axis = _open_axis(work.geometry)
     if axis is None or work.filters.nbytes > _LARGEST or not isinstance(axis.count, Size):
         return None
-    least = _least(work.geometry, widest)
+    least = _least(work.geometry, target.lanes)
     if least is None:
         return None
-    few, many = im2col.by_rows(work, widest), direct.over_planes(work, widest)
+    few, many = im2col.by_rows(work, target.lanes), direct.over_planes(work, target)
     below = AtLeast(axis.count, least, otherwise=True)
     above = AtLeast(axis.count, least)
 

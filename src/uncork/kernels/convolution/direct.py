@@ -42,16 +42,18 @@ from uncork.kernels.kernel_plan import (
 )
 from uncork.kernels.movement.shared_moves import shared_moves
 from uncork.kernels.movement.strided_copy import Loop, strided_copy_call
+from uncork.kernels.register_tiles import most_rows
 from uncork.kernels.runtime.addresses import address_of
 from uncork.kernels.runtime.packed_weights import packed
+from uncork.kernels.runtime.target import Target
 from uncork.kernels.select_epilogue import operands_for
 from uncork.symbolic import SizeLike
 from uncork.types import Array
 
 #: Bytes that are laid out at a time, where more than one row of the output needs no more.
 _SCRATCH_BYTES = 1 << 18
-#: Channels of a block.
-_BLOCK = 8
+#: Channels of a block at most, and vectors of pixels of the widest block.
+_BLOCK, _WIDEST = 8, 3
 #: Channels for themselves have at most so many taps.
 _MOST_TAPS = 64
 #: Rough cost of a product for blocks of so many vectors: filters are loaded as often for one as for
@@ -94,12 +96,12 @@ def cost(g: Geometry, widest: int) -> float:
     return (work + laid_out) / 3
 
 
-def filters_for(g: Geometry, filters: Array, taps: bool) -> list[Array]:
-    """Filters as the kernel reads them: for each product the 8 channels of a block together."""
+def filters_for(g: Geometry, filters: Array, taps: bool, block: int) -> list[Array]:
+    """Filters as the kernel reads them: for each product the channels of a block together."""
     flat = filters.reshape(g.groups, g.outputs, g.inner)
     if taps:
         return [np.ascontiguousarray(flat)]
-    blocks = [(first, size) for first, size in _channel_blocks(g.outputs)]
+    blocks = [(first, size) for first, size in _channel_blocks(g.outputs, block)]
     return [
         np.concatenate(
             [flat[:, f : f + n].transpose(0, 2, 1).reshape(g.groups, -1) for f, n in blocks], 1
@@ -112,10 +114,10 @@ def shared(count: int, parts: int, block: int = 1) -> list[tuple[int, int]]:
     return shares(count, parts, block)
 
 
-def _channel_blocks(channels: int) -> Iterator[tuple[int, int]]:
+def _channel_blocks(channels: int, block: int) -> Iterator[tuple[int, int]]:
     first = 0
     while first < channels:
-        size = next(n for n in (_BLOCK, 4, 2, 1) if n <= channels - first)
+        size = next(n for n in (8, 4, 2, 1) if n <= block and n <= channels - first)
         yield first, size
         first += size
 
@@ -123,17 +125,22 @@ def _channel_blocks(channels: int) -> Iterator[tuple[int, int]]:
 class _DirectCalls:
     """The calls of one convolution."""
 
-    def __init__(self, work: Work, widest: int) -> None:
+    def __init__(self, work: Work, target: Target) -> None:
         self.g = g = work.geometry
-        self.widest = widest
+        self.widest = widest = target.lanes
+        self.block = most_rows(target.vector_registers, _WIDEST, _BLOCK)
         self.alone = is_depthwise(g)
         columns = g.columns.count
         lanes = lanes_for(columns, widest) if isinstance(columns, int) else widest
         self.blocks = blocks_of(columns, lanes) if isinstance(columns, int) else []
-        rest = () if self.alone else tuple(n for _, n in _channel_blocks(g.outputs % _BLOCK))
+        rest = (
+            ()
+            if self.alone
+            else tuple(n for _, n in _channel_blocks(g.outputs % self.block, self.block))
+        )
         vectors = () if self.alone else tuple(sorted({v for _, v, _ in self.blocks})) or _VECTORS
         taps, tap_rows = (g.inner, g.rows.taps) if self.alone else (0, 1)
-        full_blocks = g.outputs >= _BLOCK and not self.alone
+        full_blocks = g.outputs >= self.block and not self.alone
         self.far = layout_of(g, g.rows.count, g.images, g.groups * g.channels).is_open
         self.others = work.others
         self.spec = DirectConvolution(
@@ -146,10 +153,11 @@ class _DirectCalls:
             work.end,
             not isinstance(columns, int),
             self.far,
+            self.block,
         )
-        how = ("planes", g.weights, self.alone, work.type_name)
+        how = ("planes", g.weights, self.alone, work.type_name, self.block)
         self.packed_weights = packed(
-            [work.source], how, lambda: filters_for(g, work.filters, self.alone)
+            [work.source], how, lambda: filters_for(g, work.filters, self.alone, self.block)
         )
         self.table = np.array(
             [(first * 4, v, (last - first) * 4) for first, v, last in self.blocks], np.int64
@@ -328,7 +336,7 @@ class _DirectCalls:
             "rows": part.rows[1],
             "source_row": g.rows.stride * layout.row,
             "target_row": g.columns.count * 4,
-            "full_blocks": count // _BLOCK,
+            "full_blocks": count // self.block,
             "channels": count,
             "target_channel": g.pixels * 4,
         }
@@ -360,7 +368,9 @@ class _DirectCalls:
         else:
             own = [
                 replace(whole, channels=(known(first), known(number)), rows=rows)
-                for (first, number), rows in grid([(g.outputs, _BLOCK), (g.rows.count, 1)], threads)
+                for (first, number), rows in grid(
+                    [(g.outputs, self.block), (g.rows.count, 1)], threads
+                )
             ]
             alone = shared_moves(self.lay_out(whole, 0), threads)
             computed = [self.compute(part, 0, whole) for part in own]
@@ -373,9 +383,9 @@ class _DirectCalls:
         return Stages([*laid_out, [*map(self.compute, own, places)]], size)
 
 
-def over_planes(work: Work, widest: int) -> KernelPlan:
-    """The calls of a convolution with vectors of at most so many lanes."""
-    maker = _DirectCalls(work, widest)
+def over_planes(work: Work, target: Target) -> KernelPlan:
+    """The calls of a convolution over planes of pixels."""
+    maker, widest = _DirectCalls(work, target), target.lanes
     parts = list(maker.parts())
     # Parts after the first are runs of images of one layout, or have offsets that are known.
     calls: Sequence[KernelCall] = [

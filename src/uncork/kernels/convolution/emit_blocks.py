@@ -13,7 +13,7 @@ from uncork.kernels.convolution.emit_numbers import read as read_held
 from uncork.kernels.convolution.emit_numbers import write
 from uncork.kernels.convolution.microkernel_blocks import AHEAD_TILES, tile
 from uncork.kernels.convolution.spec_blocks import ENTRY, Dense
-from uncork.kernels.convolution.tiles import CHOSEN, next_tiles
+from uncork.kernels.convolution.tiles import CHOSEN, next_tiles, short_runs
 from uncork.kernels.epilogue import CHANNEL, ELEMENT
 from uncork.kernels.runtime.target import Target
 
@@ -42,7 +42,7 @@ class _Rows:
         self.spec = spec
         self.k = k = Kernel(spec.name, spec.arguments, machine)
         self.a = a = dict(zip(spec.arguments, k.arguments, strict=True))
-        self.tiles = [_tile(k, spec, width) for width in spec.widths]
+        self.tiles = [_tile(k, spec, width, short_runs(machine)) for width in spec.widths]
         self.target_operands = relative_operands(spec.end, a, a["target"])
         #: The filters of the next set of outputs that were not yet asked for; 0: nobody asks.
         self.ahead = k.variable(k.integer(0))
@@ -113,7 +113,7 @@ def _taps(k: Kernel, a: dict[str, Value], y: Value) -> tuple[Value, Value]:
     return first * a["count"], number * a["count"]
 
 
-def _tile(outer: Kernel, spec: Dense, width: int) -> Kernel:
+def _tile(outer: Kernel, spec: Dense, width: int, asks_on: bool) -> Kernel:
     def places(k: Kernel, number: Value, a: dict[str, Value]) -> tuple[Value, Value]:
         entry = a["table"] + number * ENTRY
         return a["source"] + k.load(entry, I64), a["filters"] + k.load(entry + 8, I64)
@@ -168,6 +168,7 @@ def _tile(outer: Kernel, spec: Dense, width: int) -> Kernel:
         places,
         end,
         spec.half,
+        asks_on,
     )
 
 

@@ -26,7 +26,7 @@ def emit_direct(spec: DirectConvolution, machine: Target) -> str:
     k = Kernel(spec.name, spec.arguments, machine)
     a = dict(zip(spec.arguments, k.arguments, strict=True))
     places = relative_operands(spec.end, a, a["target"])
-    channels = (*((8,) if spec.full_blocks else ()), *spec.rest)
+    channels = (*((spec.block,) if spec.full_blocks else ()), *spec.rest)
     blocks = (
         None
         if spec.taps
@@ -85,15 +85,16 @@ def _by_blocks(
                         [*given, *advanced_operands(spec.end, ends, done * 4).values()],
                     )
 
+        full = spec.block
         if spec.full_blocks:
-            with k.loop(0, a["full_blocks"]) as eight:
+            with k.loop(0, a["full_blocks"]) as number:
                 run(
-                    8,
-                    eight * 8,
-                    filters + eight * a["inner"] * 32,
-                    result + eight * a["target_channel"] * 8,
+                    full,
+                    number * full,
+                    filters + number * a["inner"] * (full * 4),
+                    result + number * a["target_channel"] * full,
                 )
-        done = a["full_blocks"] * 8
+        done = a["full_blocks"] * full
         for channels in spec.rest:
             run(
                 channels, done, filters + done * a["inner"] * 4, result + done * a["target_channel"]

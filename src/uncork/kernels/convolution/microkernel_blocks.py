@@ -42,13 +42,15 @@ def tile(
     places: TapAddresses,
     end: EpilogueEmitter,
     pairs: bool = False,
+    asks_on: bool = False,
 ) -> Kernel:
     """A function that sums up the products of `count` steps, an argument, for `width` pixels that
     see what lies `step` bytes apart; None: the argument "step".
 
     It asks for filters that it will soon read or, where there is an argument "ahead" that is not 0,
     for those from there on, a part of as many as it reads. With `pairs` all numbers are bf16, and
-    two neighbours are multiplied at once.
+    two neighbours are multiplied at once. Where it `asks_on`, it asks for what the tile behind it
+    sees.
     """
     k = Kernel(name, ["count", *arguments], inside=outer)
     if pairs:
@@ -65,6 +67,8 @@ def tile(
         # apart, and sums stay in registers.
         with k.if_(number < a["count"] - 1):
             _prefetch(k, filters, number, a.get("ahead"), inner * blocks * lanes * 4)
+            if asks_on:
+                _ask_on(k, source, width, a["step"], inner * 4)
         pixels = _pixels(k, source, width, a["step"] if step is None else step)
         with k.loop(0, inner, unrolled) as first:
             seen = [pixel + first * 4 for pixel in pixels]
@@ -103,6 +107,16 @@ def _prefetch(k: Kernel, filters: Value, number: Value, ahead: Value | None, who
             _prefetch_each(k, soon, whole, near=True)
         with others:
             _prefetch_each(k, ahead + number * part, part, near=False)
+
+
+def _ask_on(k: Kernel, source: Value, width: int, step: Value, size: int) -> None:
+    """Ask for what the next `width` pixels see of a step, `size` bytes each. Nothing is gained
+    where pixels are further apart than a line.
+    """
+    with k.if_(step < _LINE):
+        behind = source + step * width
+        for pixel in range(0, width, max(1, _LINE // size)):
+            k.prefetch(behind + step * pixel)
 
 
 def _prefetch_each(k: Kernel, first: Value, size: int, near: bool) -> None:

@@ -34,6 +34,7 @@ from uncork.kernels.epilogue import ELEMENT
 from uncork.kernels.extents import extents, is_empty
 from uncork.kernels.kernel_plan import Selection
 from uncork.kernels.layer import Layer
+from uncork.kernels.runtime.target import Target
 from uncork.kernels.select_epilogue import bounded, epilogue_of
 from uncork.ops.convolution import Convolution1
 from uncork.types import ElementType
@@ -71,7 +72,7 @@ def select_convolution(layer: Layer) -> Selection:
         return Work(g, ordered, source, product.type_name, end, others)
 
     def planes(work: Work) -> Selection:
-        return planar(work, target.lanes)
+        return planar(work, target)
 
     if len(result.axes) > 2:
         inner, lanes = (block_of(result.filters.shape[axis], target) for axis in (2, 1))
@@ -85,15 +86,17 @@ def select_convolution(layer: Layer) -> Selection:
     whole = work(result.planar)
     whole = replace(whole, filters=result.ordered(whole.geometry))
     few = _few_pixels(whole.geometry, target.lanes)
-    return (by_pixels(whole, target.lanes) if few else None) or planes(whole)
+    return (by_pixels(whole, target) if few else None) or planes(whole)
 
 
-def planar(work: Work, widest: int) -> Selection:
+def planar(work: Work, target: Target) -> Selection:
     """The plan of a convolution over planes of pixels, or by im2col where that is cheaper."""
     g = work.geometry
     if not g.is_open and g.groups * g.channels * _seen(g) * 4 >= _LARGEST:
         return "no kernel for images of 2 GB and more"
-    return (im2col.by_rows if _few_pixels(g, widest) else direct.over_planes)(work, widest)
+    if _few_pixels(g, target.lanes):
+        return im2col.by_rows(work, target.lanes)
+    return direct.over_planes(work, target)
 
 
 def _few_pixels(g: Geometry, widest: int) -> bool:

@@ -14,8 +14,8 @@ MASKED = -1
 
 
 class DirectConvolution(EpilogueSpec, frozen=True):
-    """The spec of a direct convolution: vectors of a block of pixels, whether there are blocks of 8
-    channels, and what comes after them.
+    """The spec of a direct convolution: vectors of a block of pixels, whether there are whole
+    blocks of channels, and what comes after them.
 
     With `taps` each channel is for itself, and sees `tap_rows` rows of them.
     """
@@ -39,6 +39,8 @@ class DirectConvolution(EpilogueSpec, frozen=True):
     open: bool = False
     #: Offsets have 64 bits: they are made in the call.
     far: bool = False
+    #: Channels of a whole block.
+    block: int = 8
 
     @property
     def name(self) -> str:
@@ -46,7 +48,7 @@ class DirectConvolution(EpilogueSpec, frozen=True):
         channels = (
             f"taps_{self.tap_rows}x{self.taps // self.tap_rows}"
             if self.taps
-            else "_".join(map(str, [8] * self.full_blocks + list(self.rest)))
+            else "_".join(map(str, [self.block] * self.full_blocks + list(self.rest)))
         )
         flags = f"{'_open' if self.open else ''}{'_far' if self.far else ''}"
         return f"convolution_{blocks}x{self.lanes}_{channels}{self.end.name}{flags}"

@@ -25,6 +25,9 @@ _OPEN, _WAITING = {14: (14, 8, 4, 1), 6: (6, 4, 2, 1)}, 4
 CHOSEN = 30
 #: Numbers of a vector of which there is no half.
 _SHORT = 8
+#: What a tile sees of a block of channels are so many bytes at least where the processor foresees
+#: what the next tile sees.
+_FORESEEN = 256
 
 
 def block_of(channels: int, target: Target) -> int:
@@ -42,8 +45,14 @@ def is_few(g: Geometry) -> bool:
 
 def most_pixels(target: Target) -> int:
     """The most pixels of a tile of two blocks."""
-    many = target.has("avx512f") or target.arch in ("aarch64", "arm64")
-    return _MANY_REGISTERS if many else _FEW_REGISTERS
+    return _MANY_REGISTERS if target.vector_registers > 16 else _FEW_REGISTERS
+
+
+def short_runs(target: Target) -> bool:
+    """Whether what a tile sees of a block of channels is so short that the next tile's has to be
+    asked for: from the third cache it took twice the time.
+    """
+    return most_pixels(target) * target.lanes * 4 < _FORESEEN
 
 
 def widths_of(count: SizeLike, target: Target) -> tuple[tuple[int, ...], list[SizeLike]]:

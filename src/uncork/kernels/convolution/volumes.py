@@ -124,7 +124,7 @@ class _VolumeCalls:
             *bounded(own.end, own.others),
             (own.type_name, run.taps),
         )
-        side = 0 if self.direct_sums else tile_for(g)
+        side = 0 if self.direct_sums else tile_for(g, self.target)
         if side and filter_bytes(g, side) <= _MOST_FILTERS:
             return winograd_over_blocks(blocked, side, self.target)
         return direct_over_blocks(blocked, self.target)

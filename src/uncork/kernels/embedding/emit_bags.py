@@ -90,7 +90,7 @@ class _BagSums:
         def add(position: Value, chain: int, prefetch: bool) -> None:
             index = of_group(self.ids.checked(position))
             if prefetch:
-                ahead = of_group(self.ids.at(position + reader.ahead))
+                ahead = of_group(self.ids.at(position + reader.ahead_of_sums))
                 reader.prefetch(ahead, column, sum(lanes for _, lanes in parts))
             weight = reader.weight(self.weights, position) if spec.weighted else None
             row = reader.row(index, column)
@@ -104,7 +104,7 @@ class _BagSums:
         # there are indices by a loop of its own costs nothing; by a minimum in every turn it costs
         # up to 40 % where memory is slow (measured).
         done = k.variable(self.start)
-        ahead = k.minimum(end, self.ids.count - reader.ahead)
+        ahead = k.minimum(end, self.ids.count - reader.ahead_of_sums)
         if chains > 1:
             with k.loop(self.start, ahead - (chains - 1), chains) as position:
                 for chain in range(chains):

@@ -41,8 +41,9 @@ _BLOCK_VECTORS = 16
 #: Vectors that are added to by turns, in one chain or in several.
 _ACCUMULATORS = 4
 #: Dense rows ahead that are prefetched; fewer of long rows, which fill the line buffers by
-#: themselves.
-_AHEAD, _AHEAD_LONG, _LONG_ROW = 32, 16, 256
+#: themselves. Rows that are summed are those of vectors of so many lanes: by shorter ones they take
+#: longer.
+_AHEAD, _AHEAD_LONG, _LONG_ROW, _LANES = 32, 16, 256, 16
 #: Quantized rows ahead that are prefetched: so many that about this many cache lines are under way,
 #: parameters included. Rows of one line take a third of the time that they take with 16 rows ahead;
 #: long ones fill what the processor has for loads under way sooner.
@@ -66,8 +67,9 @@ class RowReader:
     vectors of `lanes`, and `together` columns are read at once.
     """
 
-    #: Rows ahead that are prefetched.
+    #: Rows ahead that are prefetched, where rows are copied and where they are summed.
     ahead: int
+    ahead_of_sums: int
     #: The type of sums and of the elements of results.
     computed: Type
     result: Type
@@ -173,6 +175,7 @@ class _DenseReader(RowReader):
         lanes = max(1, rows.lanes * 4 // self.computed.bytes)
         super().__init__(k, rows, table, self.result.bytes * 8, lanes, lanes)
         self.ahead = _AHEAD if self.row_bytes <= _LONG_ROW else _AHEAD_LONG
+        self.ahead_of_sums = self.ahead * rows.lanes // _LANES
 
     def chains(self, parts: Parts) -> int:
         # Additions wait for the one before: few columns need several chains to keep the adders
@@ -220,6 +223,7 @@ class _QuantizedReader(RowReader):
         )
         lines = -(-rows.columns * bits // 512) + rows.per_row
         self.ahead = max(_LEAST_AHEAD, min(_MOST_AHEAD, _LINES_AHEAD // lines))
+        self.ahead_of_sums = self.ahead
 
     def prefetch(self, index: Value, column: Value, columns: int) -> None:
         super().prefetch(index, column, columns)

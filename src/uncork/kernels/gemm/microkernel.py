@@ -19,6 +19,7 @@ from uncork.kernels.codegen.emit import F32, I32, I64, Kernel, Type, Value, Vari
 from uncork.kernels.codegen.epilogue import apply_epilogue, is_long
 from uncork.kernels.epilogue import CHANNEL, ELEMENT, Epilogue
 from uncork.kernels.gemm.spec_matmul import FREE_MASKS, MASKED
+from uncork.kernels.register_tiles import chains_of, holds_vectors, rows_of_tiles
 
 #: Multiplications that hide what a turn of a loop costs: more only take longer to compile.
 _TURN = 24
@@ -90,12 +91,7 @@ class RegisterTile(Struct, frozen=True):
         """The rows of blocks: their sums, a vector of the panel for each and a factor are held in
         registers.
         """
-        most = min(self.most_rows, 8 if registers > _FEW_REGISTERS else 4)
-        return [
-            n
-            for n in (8, 4, 2, 1)
-            if n == 1 or (n <= most and (n + 1) * self.vectors + 1 <= registers)
-        ]
+        return rows_of_tiles(registers, self.vectors, self.most_rows)
 
 
 class Microkernel:
@@ -136,9 +132,7 @@ class Microkernel:
         if self.tile.alike:
             return 1
         wanted = 4 if rows * self.used <= 4 else 2 if rows * self.used <= 12 else 1
-        while wanted > 1 and (wanted * rows + 1) * self.used + 1 > self.registers:
-            wanted //= 2
-        return wanted
+        return chains_of(self.registers, rows, self.used, wanted)
 
     def _function(self, outer: Kernel, name: str, rows: int, end: EpilogueEmitter) -> Kernel:
         tile, lanes, vectors = self.tile, self.tile.lanes, self.tile.vectors
@@ -167,20 +161,36 @@ class Microkernel:
             if asks_ahead:
                 k.prefetch(extra["ahead"] + position * extra["pace"])
             numbers = [(position * vectors + v) * lanes for v in range(used)]
-            weights = [
-                k.load(panel + number * type_.bytes, type_, lanes)
-                if tile.widened is None
-                else tile.widened(k, panel, number)
-                for number in numbers
-            ]
-            for row in range(rows):
-                factor = k.splat(k.load(sources[row] + position * type_.bytes, type_), lanes)
-                for total, weight in zip(sums[chain][row], weights, strict=True):
-                    total.set(
-                        k.dot_pairs(total.get(), factor, weight)
-                        if tile.pairs
-                        else k.fma(factor, weight, total.get())
-                    )
+
+            def weight(v: int) -> Value:
+                if tile.widened is not None:
+                    return tile.widened(k, panel, numbers[v])
+                return k.load(panel + numbers[v] * type_.bytes, type_, lanes)
+
+            def factor(row: int) -> Value:
+                return k.splat(k.load(sources[row] + position * type_.bytes, type_), lanes)
+
+            def add(row: int, v: int, factor: Value, weight: Value) -> None:
+                total = sums[chain][row][v]
+                total.set(
+                    k.dot_pairs(total.get(), factor, weight)
+                    if tile.pairs
+                    else k.fma(factor, weight, total.get())
+                )
+
+            # The shorter side stays in registers for the step.
+            if holds_vectors(self.registers, rows, used, accumulators):
+                weights = [weight(v) for v in range(used)]
+                for row in range(rows):
+                    of_row = factor(row)
+                    for v in range(used):
+                        add(row, v, of_row, weights[v])
+                return
+            factors = [factor(row) for row in range(rows)]
+            for v in range(used):
+                of_all = weight(v)
+                for row in range(rows):
+                    add(row, v, factors[row], of_all)
 
         over_accumulators(k, inner, accumulators, rows * used, step)
         totals = [

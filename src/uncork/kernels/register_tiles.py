@@ -1,0 +1,47 @@
+"""How many sums of products are held in registers: the rule by which inner loops choose tiles.
+
+A tile is a grid of rows and vectors. It holds a sum for each of both, the vectors of the shorter
+side, and one vector of the other side at a time.
+"""
+
+from __future__ import annotations
+
+#: Rows of tiles, but for those of `most_rows`.
+_ROWS = (8, 4, 2, 1)
+#: So many sums hide how long an addition takes.
+_ENOUGH = 12
+
+
+def fits(registers: int, rows: int, vectors: int, chains: int = 1) -> bool:
+    """Whether so many registers hold a tile that has several sums in turn for each number."""
+    return chains * rows * vectors + min(rows, vectors) + 1 <= registers
+
+
+def holds_vectors(registers: int, rows: int, vectors: int, chains: int = 1) -> bool:
+    """Whether so many registers hold all vectors and one row at a time, beside the sums."""
+    return (chains * rows + 1) * vectors + 1 <= registers
+
+
+def most_rows(registers: int, vectors: int, most: int = _ROWS[0]) -> int:
+    """The most rows, at most so many, of a tile of vectors: a power of two where that is enough
+    sums, else as many as registers hold.
+    """
+    rows = next(n for n in _ROWS if n == 1 or (n <= most and fits(registers, n, vectors)))
+    while rows * vectors < _ENOUGH and rows < most and fits(registers, rows + 1, vectors):
+        rows += 1
+    return rows
+
+
+def rows_of_tiles(registers: int, vectors: int, most: int = _ROWS[0]) -> list[int]:
+    """The rows of the largest tile, and of smaller ones for the rows that are left."""
+    largest = most_rows(registers, vectors, most)
+    return [largest, *(n for n in _ROWS if n < largest)]
+
+
+def chains_of(registers: int, rows: int, vectors: int, wanted: int) -> int:
+    """Sums in turn for each number of a tile, `wanted` of them or as many as registers hold: a
+    power of two.
+    """
+    while wanted > 1 and not fits(registers, rows, vectors, wanted):
+        wanted //= 2
+    return wanted
