@@ -1,0 +1,70 @@
+/* What the runtime knows of a model: constant data, which image.c and the files of assembly have. */
+#ifndef UNCORK_IMAGE_H
+#define UNCORK_IMAGE_H
+
+#include "layout.h"
+#include "model.h"
+
+/* A result: which of the arrays that the call makes, or where is_given which of its inputs, and its
+   sizes where they are others: a number, or where below 0, one more than the slot. */
+struct image_result {
+  int32_t number, is_given, rank;  /* rank -1: the sizes are those of the array */
+  const int64_t *sizes;
+};
+
+struct image_condition {
+  const char *text, *where;
+  int is_guard;
+};
+
+/* Numbers, and how many there are. */
+struct image_numbers {
+  int32_t count;
+  const int32_t *numbers;
+};
+
+/* A plan, see format.py and record.py of uncork. */
+struct image_plan {
+  const int64_t *words;
+  int64_t word_count;
+  const uint32_t *relocated, *bases;
+  int64_t relocations;
+  int32_t symbol_count;
+  const char *const *symbols;
+  struct image_numbers contexts, turns, rooms;
+  int32_t arguments, nothing, result_count, condition_count, step_count;
+  const struct image_result *results;
+  /* For each array that the call makes: the result that it is, or -1. */
+  struct image_numbers made;
+  const struct image_condition *conditions;
+  const char *const *steps;
+};
+
+/* A bit that the processor must have: CPUID's leaf, leaf within, register; or that of AT_HWCAP. */
+struct image_feature {
+  uint32_t leaf, within, where, bit;
+};
+
+/* A variable: the result of initial plans that it begins with, the input that takes it and the
+   result that it becomes, or -1. */
+struct image_variable {
+  int32_t begins, reads, assigns;
+};
+
+struct image {
+  const char *level;
+  const struct image_feature *features;
+  int32_t feature_count;
+  uint32_t kept;  /* the state that the system must keep (XCR0) */
+  const unsigned char *code;
+  int64_t serve;
+  int32_t plan_count, initial_count;
+  const struct image_plan *plans, *initial;
+};
+
+extern const unsigned char model_constants[];
+extern const struct image *const model_images[];  /* of this architecture; 0 ends them */
+extern const struct image_variable model_variables[];
+extern const model_port model_input_ports[], model_output_ports[];
+
+#endif

@@ -1,0 +1,360 @@
+"""`write_c`: a compiled file as a folder that a C compiler makes a library of.
+
+The folder has the compiled file itself, of which assembly takes the bytes of code, words and
+constants (`.incbin`); `image.c` and `layout.h`, which are written here; and the runtime, its header,
+a program and a CMakeLists.txt, which are the same for all models.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Iterator, Sequence
+from importlib import resources
+from pathlib import Path
+
+import numpy as np
+
+from uncork.compiler.image import format
+from uncork.errors import UnsupportedError, ValidationError
+from uncork.ir.replacement import Replacement
+from uncork.kernels.runtime import layout, loop_layout, processor, thread_pool, turns_layout
+from uncork.kernels.runtime.target import Target
+from uncork.types import ElementType, PartialShape
+
+#: Element types of arrays in the order of `model_type`, as NumPy writes them.
+_TYPES = (
+    "|b1", "|i1", "|u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "<f2", "<f4", "<f8",
+)  # fmt: skip
+_FILES = ("model.h", "image.h", "runtime.c", "main.c", "CMakeLists.txt")
+#: The macros that C compilers define for an architecture.
+_DEFINED = {"x86_64": "__x86_64__", "aarch64": "__aarch64__"}
+#: As `MODEL_MAX_RANK` of model.h.
+_MAX_RANK = 8
+#: Where code begins: instructions of aarch64 count in pages.
+_CODE_PAGE = 4096
+#: More constants than that are not within reach of code as C compilers make it.
+_REACH = (1 << 31) - (1 << 26)
+
+
+def write_c(
+    compiled: str | os.PathLike[str], folder: str | os.PathLike[str], name: str = "model"
+) -> None:
+    """Write a compiled file as C: into a folder that there need not be.
+
+    Functions, types and macros begin with `name`, which must be one for C, so that a program can
+    have several models. Raises UnsupportedError for what C does not get: see docs/compiled_c.md.
+    """
+    if not re.fullmatch("[A-Za-z][A-Za-z0-9_]*", name):
+        raise ValidationError(f"name: expected an identifier of C, got {name!r}")
+    description, data = format.read(Path(compiled))
+    _check(description, str(compiled))
+    folder = Path(folder)
+    (folder / "parts").mkdir(parents=True, exist_ok=True)
+    texts = {
+        **{file: resources.files(__package__).joinpath(file).read_text() for file in _FILES},
+        "layout.h": _layout(description, data),
+        "image.c": _image_source(description, data),
+        "parts/constants.S": _assembly([("model_constants", description.constants)]) + _NO_STACK,
+    }
+    for number, image in enumerate(description.images):
+        texts[f"parts/{image.level}.S"] = _parts(number, image)
+    if any("pool" in plan.symbols or "sched_yield" in plan.symbols for plan in _plans(description)):
+        texts["CMakeLists.txt"] = texts["CMakeLists.txt"].replace(
+            "if(MODEL_THREADS)", "if(TRUE)  # steps of the model are shared by threads"
+        )
+    with Replacement() as files:
+        for file, text in texts.items():
+            path = folder / _renamed(file, name)
+            with files.open(path) as out:
+                out.write(_renamed(text, name).encode())
+        target = folder / f"{name}.uncork"
+        if not target.exists() or not os.path.samefile(compiled, target):
+            with files.open(target) as out, open(compiled, "rb") as file:
+                shutil.copyfileobj(file, out)
+
+
+def _renamed(text: str, name: str) -> str:
+    """A text whose identifiers begin with another name."""
+    if name == "model":
+        return text
+    text = re.sub(r"\bMODEL_", f"{name.upper()}_", text)
+    text = re.sub(r"\bmodel_(?=[a-z])", f"{name}_", text)
+    return re.sub(
+        r"\bmodel\.(?=h\b|uncork\b)|(?<=project\()model\b|(?<=OUTPUT_NAME )model\b",
+        lambda found: found.group().replace("model", name),
+        text,
+    )
+
+
+def _plans(description: format.Description) -> Iterator[format.Plan]:
+    for image in description.images:
+        yield from (*image.plans, *image.initial)
+
+
+def _check(description: format.Description, where: str) -> None:
+    """Raise UnsupportedError for what the runtime in C does not run."""
+    for image in description.images:
+        windows = image.level.endswith("-windows")
+        if image.arch not in _DEFINED or windows or any("amx" in word for word in image.features):
+            raise UnsupportedError(
+                f"has a target that C does not get, '{image.level}': compile it for levels of "
+                "x86-64 or aarch64 without AMX and Windows",
+                where,
+            )
+    for variable in description.variables:
+        if variable.axis is not None:
+            raise UnsupportedError(
+                "grows from call to call, which C does not get", f"variable '{variable.name}'"
+            )
+    if description.constants.bytes > _REACH:
+        raise UnsupportedError(
+            f"has {description.constants.bytes:,} bytes of constants, C takes {_REACH:,}", where
+        )
+    for port in (*description.inputs, *description.outputs):
+        shape = PartialShape.parse(port.shape)
+        if shape.rank is not None and shape.rank > _MAX_RANK:
+            raise UnsupportedError(
+                f"has {shape.rank} dimensions, C takes {_MAX_RANK}", f"'{port.names[0]}'"
+            )
+
+
+# ---- numbers that the runtime knows
+
+
+def _enum(prefix: str, names: Sequence[str]) -> str:
+    return "".join(f"#define {prefix}_{name.upper()} {i}\n" for i, name in enumerate(names))
+
+
+def _layout(description: format.Description, data: memoryview) -> str:
+    """layout.h: orders of words, statuses, and how much of everything the model has."""
+    plans = list(_plans(description))
+    statuses = (
+        "OK", "OTHER_ARGUMENTS", "CHECK_FAILED", "GUARD_FAILED", "NO_MEMORY", "OVERFLOW",
+    )  # fmt: skip
+    pool = ("LOCK", "BEGUN", "ENDED", "ALL_SIGNALS")
+    threads = any({"pool", "sched_yield"} & set(plan.symbols) for plan in plans)
+    counts = {
+        "INPUTS": len(description.inputs),
+        "OUTPUTS": len(description.outputs),
+        "VARIABLES": len(description.variables),
+        "ARGUMENTS": max(len(plan.arguments) + plan.nothing for plan in plans),
+        "RESULTS": max(len(plan.results) for plan in plans),
+        "MADE": max(_made(plan, data) for plan in plans),
+        "THREADS": int(threads),
+    }
+    misfits = " || ".join(f"(status) == {status}" for status in turns_layout.MISFITS)
+    types = ", ".join(f'"{name}"' for name in ("", *_TYPES))
+    return (
+        "/* Orders of words, see layout.py and its neighbours in uncork; and numbers of the model. */\n"
+        "#ifndef UNCORK_LAYOUT_H\n#define UNCORK_LAYOUT_H\n\n"
+        + _enum("HEAD", layout.HEAD)
+        + _enum("CONTEXT", layout.CONTEXT)
+        + f"#define CONTEXT_WORDS {len(layout.CONTEXT)}\n"
+        + "".join(f"#define STATUS_{name} ({getattr(layout, name)})\n" for name in statuses)
+        + _enum("BIND", ("SHAPE", "I64", "I32"))
+        + _enum("ROOM", loop_layout.ROOM)
+        + f"#define TURNS_STATUS {turns_layout.TURNS_HEAD.index('status')}\n"
+        + f"#define IMAGE_MISFIT(status) ({misfits})\n"
+        + _enum("POOL", thread_pool.POOL)
+        + "".join(f"#define POOL_{name}_AT {getattr(thread_pool, name)}\n" for name in pool)
+        + f"#define POOL_BYTES {thread_pool.BYTES}\n#define LINE {layout.ALIGNMENT}\n\n"
+        + "".join(f"#define IMAGE_{name} {count}\n" for name, count in counts.items())
+        + f"#define IMAGE_TYPES {{{types}}}\n\n#endif\n"
+    )
+
+
+def _made(plan: format.Plan, data: memoryview) -> int:
+    """How many arrays a call of a plan makes."""
+    return int(format.array(data, plan.words, np.int64)[layout.HEAD.index("made")])
+
+
+# ---- image.c
+
+
+def _text(text: str) -> str:
+    """A text as a literal of C."""
+    coded = "".join(
+        chr(byte) if 32 <= byte < 127 and chr(byte) not in '"\\?' else f"\\{byte:03o}"
+        for byte in text.encode()
+    )
+    return f'"{coded}"'
+
+
+def _array(declaration: str, rows: Sequence[str]) -> str:
+    """An array of C, which has one row at least."""
+    return f"static const {declaration}[] = {{{', '.join(rows) or '0'}}};\n"
+
+
+def _symbols(level: int, plan: int, kind: str) -> tuple[str, str, str]:
+    """The names of a plan's words, their relocations and bases."""
+    words, relocated, bases = (
+        f"model_{part}_{level}_{kind}{plan}" for part in ("words", "relocated", "bases")
+    )
+    return words, relocated, bases
+
+
+def _image_source(description: format.Description, data: memoryview) -> str:
+    """image.c: everything that is no bytes of the compiled file."""
+    parts = ['#include "image.h"\n\n']
+    for direction, ports in (("input", description.inputs), ("output", description.outputs)):
+        rows = ", ".join(map(_port, ports)) or "{0}"
+        parts.append(f"const model_port model_{direction}_ports[] = {{{rows}}};\n")
+    rows = ", ".join(
+        f"{{{v.begins}, {-1 if v.reads is None else v.reads}, "
+        f"{-1 if v.assigns is None else v.assigns}}}"
+        for v in description.variables
+    )
+    parts.append(f"const struct image_variable model_variables[] = {{{rows or '{0}'}}};\n")
+    for number, image in enumerate(description.images):
+        parts.append(
+            f"\n#if defined({_DEFINED[image.arch]})\n{_image(number, image, data)}#endif\n"
+        )
+    parts.append("\nconst struct image *const model_images[] = {\n")
+    for number, image in enumerate(description.images):
+        parts.append(f"#if defined({_DEFINED[image.arch]})\n  &image_{number},\n#endif\n")
+    return "".join((*parts, "  0\n};\n"))
+
+
+def _port(port: format.Port) -> str:
+    element_type, shape = ElementType.parse(port.element_type), PartialShape.parse(port.shape)
+    sizes = [-1 if not d.is_static else int(d) for d in shape] if shape.rank is not None else []
+    rank = -1 if shape.rank is None else shape.rank
+    return (
+        f"{{{_text(port.names[0])}, {_text(port.element_type)}, {_text(port.shape)}, "
+        f"{1 + _TYPES.index(element_type.dtype.str)}, {rank}, {{{', '.join(map(str, sizes)) or '0'}}}}}"
+    )
+
+
+def _image(number: int, image: format.Image, data: memoryview) -> str:
+    target = Target.of(image.arch, "", ",".join(image.features))
+    places = sorted(
+        filter(None, (processor.place_of(image.arch, feature) for feature in target.needs))
+    )
+    kept = processor.kept_states(target.needs) if image.arch == "x86_64" else 0
+    parts = [
+        _array(
+            f"struct image_feature features_{number}",
+            [f"{{{a}u, {b}, {c}, {d}}}" for a, b, c, d in places] or ["{0}"],
+        ),
+        f"extern const unsigned char model_code_{number}[];\n",
+    ]
+    for kind, plans in (("", image.plans), ("i", image.initial)):
+        made = [_plan(number, index, kind, plan, data) for index, plan in enumerate(plans)]
+        parts += (text for text, _ in made)
+        parts.append(
+            _array(
+                f"struct image_plan plans_{number}_{kind or 'p'}",
+                [row for _, row in made] or ["{0}"],
+            )
+        )
+    parts.append(
+        f"static const struct image image_{number} = {{{_text(image.level)}, features_{number}, "
+        f"{len(places)}, {kept:#x}u, model_code_{number}, {image.functions.get('serve', 0)}, "
+        f"{len(image.plans)}, {len(image.initial)}, plans_{number}_p, plans_{number}_i}};\n"
+    )
+    return "".join(parts)
+
+
+def _plan(
+    level: int, index: int, kind: str, plan: format.Plan, data: memoryview
+) -> tuple[str, str]:
+    """What a plan needs to be declared, and the plan."""
+    own = f"{level}_{kind}{index}"
+    words, relocated, bases = _symbols(level, index, kind)
+    parts = [f"extern const int64_t {words}[];\nextern const uint32_t {relocated}[], {bases}[];\n"]
+
+    def numbers(name: str, values: Sequence[int]) -> str:
+        parts.append(_array(f"int32_t {name}_{own}", list(map(str, values))))
+        return f"{{{len(values)}, {name}_{own}}}"
+
+    def of(declaration: str, name: str, rows: Sequence[str]) -> str:
+        parts.append(_array(f"{declaration}{name}_{own}", rows))
+        return f"{name}_{own}"
+
+    results: list[str] = []
+    for number, result in enumerate(plan.results):
+        sizes, rank = "0", -1
+        if result.sizes is not None:
+            rank = len(result.sizes)
+            sizes = of("int64_t ", f"sizes{number}", list(map(str, result.sizes)))
+        results.append(f"{{{result.number}, {int(result.is_given)}, {rank}, {sizes}}}")
+    owners = [-1] * _made(plan, data)
+    for number, result in reversed(list(enumerate(plan.results))):
+        if not result.is_given:
+            owners[result.number] = number
+    conditions = [
+        f"{{{_text(c.text)}, {_text(c.where)}, {int(c.is_guard)}}}" for c in plan.conditions
+    ]
+    steps = [_text(step.layer) for step in plan.steps if step.kernel not in ("view", "")]
+    fields = (
+        words,
+        str(plan.words.bytes // 8),
+        relocated,
+        bases,
+        str(plan.relocated.bytes // 4),
+        str(len(plan.symbols)),
+        of("char *const ", "symbols", list(map(_text, plan.symbols))),
+        numbers("contexts", plan.contexts),
+        numbers("turns", plan.turns),
+        numbers("rooms", plan.rooms),
+        str(len(plan.arguments)),
+        str(plan.nothing),
+        str(len(results)),
+        str(len(conditions)),
+        str(len(steps)),
+        of("struct image_result ", "results", results or ["{0}"]),
+        numbers("made", owners),
+        of("struct image_condition ", "conditions", conditions or ["{0}"]),
+        of("char *const ", "steps", steps),
+    )
+    row = f"{{{', '.join(fields)}}}"
+    return "".join(parts), row
+
+
+# ---- assembly
+
+
+def _parts(number: int, image: format.Image) -> str:
+    """The code of an image and the words of its plans."""
+    sections = [
+        (name, section)
+        for kind, plans in (("", image.plans), ("i", image.initial))
+        for index, plan in enumerate(plans)
+        for name, section in zip(
+            _symbols(number, index, kind), (plan.words, plan.relocated, plan.bases), strict=True
+        )
+    ]
+    return (
+        f"#if defined({_DEFINED[image.arch]})\n"
+        + _assembly(sections, [(f"model_code_{number}", image.code)])
+        + "#endif\n"
+        + _NO_STACK
+    )
+
+
+#: No stack that may be executed: linkers suppose it of assembly that does not say so.
+_NO_STACK = '.section .note.GNU-stack,"",%progbits\n'
+
+
+def _assembly(
+    data: Sequence[tuple[str, format.Section]], code: Sequence[tuple[str, format.Section]] = ()
+) -> str:
+    """Sections of the compiled file as data that is only read, and as code."""
+    lines: list[str] = []
+    for kind, alignment, sections in (
+        (".section .rodata", layout.ALIGNMENT, data),
+        ('.section .text.uncork,"ax",%progbits', _CODE_PAGE, code),
+    ):
+        for name, section in sections:
+            lines += (
+                kind,
+                f".balign {alignment}",
+                f".globl {name}",
+                f".hidden {name}",
+                f".type {name}, %object",
+                f"{name}:",
+                f'.incbin "model.uncork", {section.offset}, {section.bytes}',
+            )
+    return "\n".join(lines) + "\n"
