@@ -30,6 +30,7 @@ COMMANDS = {
     "check": "every problem of a model and every operation that is missing",
     "compare": "the first layer whose result differs from another system's",
     "bench": "how long a call takes, and where its time goes",
+    "compile": "one file that runs without a compiler",
     "shrink": "store embedding tables as 8-bit or 4-bit integers or as f16",
     "convert": "write an ONNX model as an IR",
     "export": "write a model in the format of another system: ONNX, torch",

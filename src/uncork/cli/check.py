@@ -12,6 +12,7 @@ from uncork.cli._output import counted, emit, emit_json, problem_as_json
 from uncork.cli._parser import Parser
 from uncork.errors import Problem, ReadError
 from uncork.quoting import in_terminal
+from uncork.reading import is_compiled_file
 
 _EPILOG = """\
 Exit status 1 when there is a problem, 0 when every model can be run.
@@ -52,6 +53,8 @@ def execute(arguments: argparse.Namespace) -> int:
 def _checked(path: str, weights: str | None) -> tuple[str, list[Problem], dict[str, Any]]:
     """The text for people, the problems, and the same for machines."""
     try:
+        if is_compiled_file(path):
+            return _checked_compiled(path)
         found = inspect(path, weights)
     except ReadError as error:
         problems = list(error.problems)
@@ -69,6 +72,16 @@ def _checked(path: str, weights: str | None) -> tuple[str, list[Problem], dict[s
         else (f"{in_terminal(path)}: ok ({counted(count, 'layer')})\n")
     )
     return text, problems, {"model": path, "ok": not problems, **problems_as_json(found)}
+
+
+def _checked_compiled(path: str) -> tuple[str, list[Problem], dict[str, Any]]:
+    """The same for a compiled file. Raises ReadError."""
+    from uncork.cli._compiled import problem_of  # for such files only
+
+    wrong = problem_of(path)
+    if wrong:
+        raise ReadError(wrong, path)
+    return f"{in_terminal(path)}: ok (compiled)\n", [], {"model": path, "ok": True, "problems": []}
 
 
 def _text(path: str, messages: list[str]) -> str:

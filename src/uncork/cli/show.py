@@ -19,6 +19,7 @@ from uncork.ir.ports import best_name
 from uncork.ops import find, versions_of
 from uncork.ops.parameter import Const
 from uncork.quoting import in_terminal
+from uncork.reading import is_compiled_file
 from uncork.storage import packed_size
 from uncork.types import ElementType, PartialShape, TensorSpec
 
@@ -79,6 +80,15 @@ def execute(arguments: argparse.Namespace) -> int:
     for option in ("profile", "compare"):
         if getattr(arguments, option):
             parser().error(f"--{option} is for --html: give that, too")
+    if is_compiled_file(arguments.model):
+        from uncork.cli import _compiled  # for such files only
+
+        known = _compiled.facts(arguments.model)
+        if arguments.json:
+            emit_json({"schema": "uncork-show-compiled-1", **known})
+        else:
+            emit(_compiled.text(known))
+        return 0
     found = inspect(arguments.model, arguments.weights)
     weights = (
         Path(arguments.weights) if arguments.weights else Path(arguments.model).with_suffix(".bin")

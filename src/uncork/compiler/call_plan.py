@@ -164,8 +164,9 @@ class CallPlan(Struct, frozen=True, eq=False):
     memory_limit: int | None = None
     #: Where the symbols are, by what they stand for.
     symbols: Mapping[Origin, Slot] = field(default_factory=dict)
-    #: Inputs, by number, that the plan writes to, and the shapes that they must have at least.
-    extended: tuple[tuple[int, tuple[SizeLike, ...]], ...] = ()
+    #: Inputs, by number, that the plan writes to, and the shapes that they must have at least: as
+    #: expressions, and as the context holds them.
+    extended: tuple[tuple[int, tuple[SizeLike, ...], tuple[SizeOperand, ...]], ...] = ()
     #: The most threads of a call, those of NumPy's products among them.
     threads: int = 1
 

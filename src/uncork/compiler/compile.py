@@ -59,6 +59,10 @@ def read_model(
     Raises ReadError when there is no IR model in the file, ValidationError when something in it is
     wrong and UnsupportedError when only operations are missing: one error that lists every problem.
     """
+    if isinstance(path, (str, os.PathLike)) and is_compiled_file(path):
+        from uncork.compiler.image.load import source_of  # for such files only
+
+        return source_of(path)
     with collector_paused():
         model, diagnostics = read_structure(path, weights, mmap)
         model, problems = infer(model)

@@ -14,6 +14,7 @@ from uncork.compiler.plan import Plan
 from uncork.compiler.state import (
     ExecutorOf,
     OfVariables,
+    References,
     StateExecutor,
     StatelessExecutor,
     owned_values,
@@ -22,7 +23,6 @@ from uncork.compiler.state_storage import begun as begun_in
 from uncork.compiler.state_storage import first_of, grown, in_order, kept, selected_rows
 from uncork.compiler.variable_values import Kept, Values
 from uncork.concurrency import lazy, unforked
-from uncork.ir.interpret import interpret
 from uncork.ir.model import Model
 from uncork.passes.functionalize_variables import Lifted, functionalize_variables, variable_of
 from uncork.passes.match_appends import RowSelection
@@ -82,12 +82,14 @@ class GrowingStateExecutor(OfVariables):
         lifted: Lifted,
         executor_of: ExecutorOf,
         plain: Callable[[], StateExecutor],
+        references: References | None = None,
     ) -> None:
-        """`executor_of` makes what runs a model without variables.
+        """`executor_of` makes what runs a model without variables, `references` make the calls that
+        this one cannot.
 
         `plain` makes what runs this one where nothing can grow in place.
         """
-        super().__init__(model, lifted, executor_of)
+        super().__init__(model, lifted, executor_of, references)
         self._make_plain = plain
         self._plain_names = tuple(map(variable_of, lifted.reads))
         self._names = tuple(append.variable for append in lifted.appended)
@@ -108,9 +110,7 @@ class GrowingStateExecutor(OfVariables):
                 return self._done(inputs, given, arrays, state)
         values = {name: self.whole(name, value) for name, value in state.items()}
         results = (
-            interpret(self.model, inputs, values)
-            if self._appends
-            else self._plain.run(inputs, values)
+            self.by_references(inputs, values) if self._appends else self._plain.run(inputs, values)
         )
         state.update({name: self.as_kept(name, value) for name, value in values.items()})
         return results

@@ -31,6 +31,7 @@ from uncork.kernels.runtime.segment_plan import (
     BufferAddress,
     MadeResult,
     SizeCheck,
+    SizeOperand,
     SizeTensor,
     TensorAddress,
 )
@@ -63,7 +64,7 @@ class Placement:
         #: Symbols that somebody needs the numbers of.
         self._used_symbols: set[Symbol] = set()
         #: Inputs that are written to, and the shapes that they must have at least.
-        self._extended: list[tuple[int, tuple[SizeLike, ...]]] = []
+        self._extended: list[tuple[int, tuple[SizeLike, ...], tuple[SizeOperand, ...]]] = []
         #: Bytes of the results that the call has made so far.
         self._result_bytes: SizeLike = 0
 
@@ -169,7 +170,8 @@ class Placement:
         }
         if not origins <= set(self.model.parameters):
             raise NotPlanned(f"{node.label}: how much it writes is found as the call runs")
-        self._extended.append((location.argument, extends.shape))
+        operands = tuple(map(self.program.operand, extends.shape))
+        self._extended.append((location.argument, extends.shape, operands))
 
     def _make_result(self, number: int, spec: TensorSpec) -> ArgumentAddress:
         """Place the result of this number: it is made here, as a step writes it."""

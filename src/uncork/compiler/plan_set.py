@@ -350,7 +350,7 @@ class PlanSet:
         if plan is None:
             return None
         shapes: dict[int, tuple[int, ...]] = {}
-        for number, extended in plan.extended:
+        for number, extended, _ in plan.extended:
             sizes = [known_size(size, hints) for size in extended]
             shapes[number] = tuple(size for size in sizes if isinstance(size, int))
             if len(shapes[number]) < len(sizes):

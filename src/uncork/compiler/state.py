@@ -5,6 +5,7 @@ with their values among its arrays.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -41,6 +42,8 @@ class StatelessExecutor(Protocol):
 
 #: Makes what runs a model without variables; some of its parameters, by node id, may be empty.
 ExecutorOf = Callable[[Model, Collection[int]], StatelessExecutor]
+#: The results of a call, by the interpreter, which may change the state.
+References = Callable[[Sequence[Array], Any], list[Array]]
 
 
 class OfVariables:
@@ -48,9 +51,18 @@ class OfVariables:
     the executors of the lifted model and of initial values.
     """
 
-    def __init__(self, model: Model, lifted: Lifted, executor_of: ExecutorOf) -> None:
-        """`executor_of` makes what runs a model without variables."""
+    def __init__(
+        self,
+        model: Model,
+        lifted: Lifted,
+        executor_of: ExecutorOf,
+        references: References | None = None,
+    ) -> None:
+        """`executor_of` makes what runs a model without variables, `references` make the calls that
+        this one cannot.
+        """
         self.model, self.lifted = model, lifted
+        self.by_references = partial(interpret, model) if references is None else references
         reads = (*lifted.reads, *(append.read for append in lifted.appended))
         begin_empty = frozenset(node.id for node in reads)
         self.executor = executor_of(lifted.model, begin_empty)
@@ -91,22 +103,28 @@ class StateExecutor(OfVariables):
     state of its own.
     """
 
-    def __init__(self, model: Model, lifted: Lifted, executor_of: ExecutorOf) -> None:
+    def __init__(
+        self,
+        model: Model,
+        lifted: Lifted,
+        executor_of: ExecutorOf,
+        references: References | None = None,
+    ) -> None:
         """See `OfVariables`; no variable grows in place."""
         assert not lifted.appended
-        super().__init__(model, lifted, executor_of)
+        super().__init__(model, lifted, executor_of, references)
         self._names = tuple(map(variable_of, lifted.reads))
 
     def run(self, inputs: Sequence[Array], state: State) -> list[Array]:
         """The results. `state` takes what the model assigns when the call has succeeded."""
         given = self._given(inputs, state)
         if given is None:
-            return interpret(self.model, inputs, state)
+            return self.by_references(inputs, state)
         everything = [*inputs, *given]
         try:
             arrays = self.executor.run_as_before(everything) or self.executor.run(everything)
         except UncorkError:
-            return interpret(self.model, inputs, state)  # which says it of the model that was read
+            return self.by_references(inputs, state)  # which say it of the model that was read
         return self._done(inputs, given, arrays, state)
 
     def run_as_before(self, inputs: Sequence[Array], state: State) -> list[Array] | None:

@@ -3,39 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from uncork._version import __version__
 from uncork.blas import at_most
-from uncork.compiler.call_plan import CallPlan, NativeStep
-from uncork.compiler.compile import read_model, settled
+from uncork.compiler.compile import Settled, read_model, settled
 from uncork.compiler.compiled_model import executor_of
 from uncork.compiler.execute import Executor
-from uncork.compiler.image import format
-from uncork.compiler.image.record import Code, Constants, RecordedPlan, Recorder, first_segment
+from uncork.compiler.image.write import write_compiled
 from uncork.compiler.options import Activations, Decompression, Ids, Precision
-from uncork.compiler.printed_plan import printed
-from uncork.compiler.scope import Scope
-from uncork.compiler.shapes import shapes_of
 from uncork.compiler.tables import GivenTable
 from uncork.errors import CompileError, UncorkError, UnsupportedError
 from uncork.ir.model import Model
-from uncork.ir.ports import ModelPort
-from uncork.ir.replacement import Replacement
-from uncork.kernels.runtime.addresses import Wanted, recorded
-from uncork.kernels.runtime.entry_method import ENTRY
-from uncork.kernels.runtime.kernel_cache import STORE, CannotCompile
-from uncork.kernels.runtime.segment_plan import SizeOperand
-from uncork.kernels.runtime.target import Target, host_target, level_of
-from uncork.kernels.runtime.thread_pool import Serve, wanted
-from uncork.symbolic import Guard
-
-#: Code begins at multiples of so many bytes: instructions of aarch64 count in pages.
-_ALIGNMENT = {"x86_64": 64}
-_WHOLE_PAGE = 4096
+from uncork.kernels.runtime.kernel_cache import CannotCompile
+from uncork.kernels.runtime.target import host_target, level_of, target_named
 
 
 def compile_to(
@@ -62,10 +45,10 @@ def compile_to(
     packed. `targets` are the processors that it is for, levels such as "x86-64-v3", "x86-64-v4" and
     "aarch64" (none: this machine's); of those that a machine runs, `load` takes the largest.
 
-    There is a plan for calls of any size, as far as the model leaves sizes open; `shapes` are
-    calls, by names of inputs, that have plans of their own, for models whose kernels need sizes as
-    numbers, and for questions that sizes answer in several ways. Other options are those of
-    `compile_model`; `threads` is the most threads that a call uses wherever it runs.
+    There is a plan for calls of any size, as far as the model leaves sizes open. With `shapes`
+    there is one for each of them, by names of inputs: `{"image": [1, 3, None, None]}` fixes two
+    sizes, as kernels may need them, and leaves two open. Other options are those of
+    `compile_model`; `threads` is the most threads that a call uses, wherever it runs.
 
     `with_source` puts the model's files into it, too, for whoever wants to read them.
 
@@ -87,28 +70,28 @@ def compile_to(
         "exact_convolutions": exact_convolutions,
         "exact_fake_quantize": exact_fake_quantize,
     }
+    reshaped = [read.reshape(dict(given)) for given in shapes] or [read]
     made = {
-        level: settled(read, **options, tables=tables, target=level, elsewhere=True)
+        level: [
+            settled(one, **options, tables=tables, target=level, elsewhere=True) for one in reshaped
+        ]
         for level in dict.fromkeys(levels)
     }
 
-    def executor(level: str) -> Executor:
-        one = made[level]
+    def executor(one: Settled) -> Executor:
         return executor_of(one.target, one.threads, one.precision, ids, None, one.model)
 
     sources = {} if source is None else _files_of(Path(source))
-    known = tuple(shapes_of(read.inputs, (), given) for given in shapes)
     try:
-        with at_most(max(one.threads for one in made.values())):
+        with at_most(max(one.threads for ones in made.values() for one in ones)):
             write_compiled(
                 Path(path),
                 read,
-                {level: partial(executor, level) for level in made},
-                {level: one.target for level, one in made.items() if one.target is not None},
-                known,
+                {level: [partial(executor, one) for one in ones] for level, ones in made.items()},
+                {level: target_named(level, precision != "f32") for level in made},
                 sources,
                 with_source,
-                {name: str(value) for name, value in options.items() if value not in (None, False)},
+                {name: value for name, value in options.items() if value is not None},
             )
     except CannotCompile as error:
         raise CompileError(str(error), read.source) from None
@@ -127,152 +110,3 @@ def _files_of(path: Path) -> dict[str, Path]:
     """The files of a model, by the names that they have in a compiled file."""
     weights = path.with_suffix(".bin")
     return {path.name: path, **({weights.name: weights} if weights.is_file() else {})}
-
-
-def write_compiled(
-    path: Path,
-    model: Model,
-    executors: Mapping[str, Callable[[], Executor]],
-    targets: Mapping[str, Target],
-    shapes: Sequence[Mapping[int, Sequence[int | None]]],
-    sources: Mapping[str, Path],
-    with_source: bool,
-    options: Mapping[str, str],
-) -> format.Description:
-    """Write a compiled file: for each target, by its level, a plan for calls of each of these
-    shapes. Raises UnsupportedError for layers without a kernel, CompileError where LLVM fails.
-    """
-    constants = Constants()
-    made: list[tuple[str, Target, Code, dict[str, int], list[tuple[RecordedPlan, list[str]]]]] = []
-    for level, target in targets.items():
-        code = Code(partial(_linked, target), _ALIGNMENT.get(target.arch, _WHOLE_PAGE))
-        plans: list[tuple[RecordedPlan, list[str]]] = []
-        with recorded() as recording:
-            executor = executors[level]()
-            for given in shapes or [{}]:
-                plan = _planned(executor, given)
-                recorder = Recorder(recording, constants, code)
-                plans.append((recorder.image(plan, first_segment(plan)), recorder.symbols))
-        functions = {"segment_entry": code.add(ENTRY), "serve": code.add(wanted(Serve(), target))}
-        made.append((level, target, code, functions, plans))
-
-    def images(writer: format.Writer) -> tuple[format.Image, ...]:
-        return tuple(
-            format.Image(
-                level,
-                target.arch,
-                tuple(target.features.split(",")),
-                writer.section([bytes(code.code)], format.PAGE),
-                functions,
-                tuple(_plan(writer, plan, symbols) for plan, symbols in plans),
-            )
-            for level, target, code, functions, plans in made
-        )
-
-    with Replacement() as files, files.open(path) as file:
-        writer = format.Writer(file)
-        section, digest = writer.constants(constants.arrays)
-        description = format.Description(
-            model.name,
-            __version__,
-            tuple(map(_port, model.inputs)),
-            tuple(map(_port, model.outputs)),
-            section,
-            digest,
-            images(writer),
-            sources={name: format.digest_of_file(source) for name, source in sources.items()},
-            source={
-                name: writer.section(list(_pieces(source)))
-                for name, source in (sources if with_source else {}).items()
-            },
-            options=dict(options),
-        )
-        writer.finish(description)
-    return description
-
-
-def _pieces(path: Path) -> Any:
-    with open(path, "rb") as file:
-        yield from iter(lambda: file.read(1 << 24), b"")
-
-
-def _linked(target: Target, one: Wanted) -> tuple[bytes, int]:
-    return STORE.linked(one, target)
-
-
-def _planned(executor: Executor, shapes: Mapping[int, Sequence[int | None]]) -> CallPlan:
-    plans = executor.plans_for(shapes)
-    if not plans:
-        reason = "" if executor.plans is None else executor.plans.reason
-        raise UnsupportedError(f"has no plan for every size: {reason}: give it sizes (--shape)")
-    return plans[0]
-
-
-def _port(port: ModelPort) -> format.Port:
-    return format.Port(port.names, str(port.element_type), port.shape.format())
-
-
-def _plan(writer: format.Writer, image: RecordedPlan, symbols: Sequence[str]) -> format.Plan:
-    plan = image.plan
-    inputs = len(plan.array_guards)
-    shown = printed(plan, Scope.EVERY_SIZE, {}, 1)
-    return format.Plan(
-        writer.section([image.words]),
-        writer.section([image.relocated]),
-        writer.section([image.bases]),
-        tuple(symbols),
-        image.contexts,
-        image.turns,
-        image.rooms,
-        tuple(format.Argument(g.dtype.str, g.shape) for g in plan.array_guards),
-        0 if plan.is_native else plan.arguments - inputs,
-        _results(plan),
-        tuple(
-            format.Condition(str(relation), str(relation.where), isinstance(relation, Guard))
-            for relation in plan.relations
-        ),
-        tuple(
-            format.Step(s.layer, s.operation, s.kernel, s.outputs, s.place, s.note)
-            for s in shown.steps
-        ),
-        tuple(
-            (buffer.bytes.index, str(plan.buffer_layers[buffer.buffer]))
-            for part in plan.parts
-            if isinstance(part, NativeStep)
-            for buffer in part.segment.buffers
-        ),
-        (),
-        plan.threads,
-    )
-
-
-def _results(plan: CallPlan) -> tuple[format.Result, ...]:
-    if plan.is_native:
-        return tuple(format.Result(number) for number in range(len(plan.results)))
-    inputs = len(plan.array_guards)
-    made = [
-        inputs + number
-        for part in plan.parts
-        if isinstance(part, NativeStep)
-        for number, _ in part.makes
-    ]
-    known = [
-        (inputs + number, result.sizes)
-        for part in plan.parts
-        if isinstance(part, NativeStep)
-        for number, result in part.makes
-    ]
-    if known == [(result.argument, result.sizes) for result in plan.results]:
-        return tuple(format.Result(number) for number in range(len(plan.results)))
-    return tuple(
-        format.Result(
-            result.argument if result.argument < inputs else made.index(result.argument),
-            result.argument < inputs,
-            None if result.sizes is None else tuple(map(_size, result.sizes)),
-        )
-        for result in plan.results
-    )
-
-
-def _size(size: SizeOperand) -> int:
-    return size if isinstance(size, int) else -1 - size.index

@@ -122,20 +122,55 @@ class Plan(Struct, frozen=True):
     threads: int = 1
 
 
-class Variable(Struct, frozen=True):
-    """A variable of the model: what it begins with is the result `begins` of the plans of initial
-    values. `reads` is the number of the input that takes its value, or None, `assigns` that of the
-    result. One that grows along an `axis` has a storage and the input `length`.
+class Picked(Struct, frozen=True):
+    """The rows of a variable that go on: an input of the model tells which, along an axis, as a
+    Gather of this type, opset and strictness takes them.
     """
 
-    name: str
+    input: int
+    axis: int
+    opset: int
+    strict: bool
+
+
+class Grown(Struct, frozen=True):
+    """A variable that grows along an axis, in a storage with a length."""
+
+    variable: str
+    axis: int
+    picked: Picked | None = None
+    shape_is_read: bool = False
+
+
+class Begin(Struct, frozen=True):
+    """The value that a variable begins with: its sizes and its bytes."""
+
+    shape: tuple[int, ...]
+    data: bytes
+
+
+class Read(Struct, frozen=True):
+    """A variable that is read or assigned, and the layer that does: its id, element type and shape
+    as text; what it begins with, where no layer computes that.
+    """
+
+    variable: str
+    layer: str
     element_type: str
     shape: str
-    begins: int
-    reads: int | None
-    assigns: int | None
-    axis: int | None = None
-    length: int | None = None
+    begin: Begin | None = None
+
+
+class Variables(Struct, frozen=True):
+    """The variables of a model. Its plans take more after its own inputs: the values that `reads`
+    read, but those of variables that grow, then the storages of these, then their lengths. They
+    give more after its own outputs: the values of the variables `assigned`, then the new lengths.
+    The initial plans take the inputs and give what those of `reads` begin with that layers compute.
+    """
+
+    reads: tuple[Read, ...]
+    assigned: tuple[Read, ...]
+    grown: tuple[Grown, ...] = ()
 
 
 class Image(Struct, frozen=True):
@@ -164,12 +199,13 @@ class Description(Struct, frozen=True):
     #: SHA-256 of the constants, which `uncork check` looks at: loading does not read them.
     constants_digest: str
     images: tuple[Image, ...]
-    variables: tuple[Variable, ...] = ()
+    variables: Variables | None = None
     #: SHA-256 of the files that it was made of, by name.
     sources: dict[str, str] = {}
     #: The files themselves.
     source: dict[str, Section] = {}
-    options: dict[str, str] = {}
+    #: The options that it was compiled with, as `compile_model` takes them.
+    settings: dict[str, Any] = {}
 
 
 class Writer:

@@ -5,20 +5,25 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from uncork.compiler.compiled_model import CompiledModel
+from uncork.compiler.execute import Executor
 from uncork.compiler.image import format
-from uncork.compiler.image.executor import ImageExecutor, model_of
+from uncork.compiler.image.executor import ImageExecutor, model_of, stateful
 from uncork.compiler.image.instance import LoadedCode, LoadedPlan
 from uncork.compiler.image.plans import ImagePlans
 from uncork.compiler.sharing import Runs
+from uncork.concurrency import lazy
 from uncork.errors import InputError, ReadError, UnsupportedError
 from uncork.ir.model import Model
 from uncork.kernels.runtime.target import LEVELS, Target, lacking
+from uncork.types import Array
 
 #: The code of files that were loaded, by its digest: it stays, since threads may be in it.
 _loaded_code: dict[bytes, LoadedCode] = {}
@@ -41,18 +46,72 @@ def load_compiled(
     view = memoryview(data)
     code = _code(image, view, str(path))
     constants = format.array(data, description.constants, np.uint8)
-    try:
-        plans = [LoadedPlan(plan, data, constants, code) for plan in image.plans]
-    except (KeyError, AttributeError, TypeError) as error:
-        raise ReadError(
-            f"refers to {error}, which this process has not: compile the model again", str(path)
-        ) from None
     model = model_of(description, str(path))
-    threads = max(plan.threads for plan in image.plans)
-    calls = ImagePlans(plans, f"model '{description.name}'", memory_limit)
     runs_on = Target.of(image.arch, "", ",".join(image.features))
-    executor = ImageExecutor(model, calls, runs_on, threads, memory_limit)
-    return CompiledModel(Runs(model, executor, _remade(str(path))))
+    name = f"model '{description.name}'"
+
+    source = _Source(description, view, str(path)) if description.source else None
+
+    def executor(of: Model, plans: tuple[format.Plan, ...]) -> ImageExecutor:
+        try:
+            loaded = [LoadedPlan(plan, data, constants, code) for plan in plans]
+        except (KeyError, AttributeError, TypeError) as error:
+            raise ReadError(
+                f"refers to {error}, which this process has not: compile the model again", str(path)
+            ) from None
+        threads = max((plan.threads for plan in plans), default=1)
+        calls = ImagePlans(loaded, name, memory_limit, None if source is None else source.run)
+        return ImageExecutor(of, calls, runs_on, threads, memory_limit)
+
+    runs = executor(model, image.plans)
+    if description.variables is not None:
+        main, initial = executor(replace(model), image.plans), executor(model, image.initial)
+        references = None if source is None else source.run_with_state
+        runs.with_variables = stateful(model, description.variables, main, initial, references)
+    return CompiledModel(Runs(model, runs, _remade(str(path))))
+
+
+class _Source:
+    """The model that a file was made of, for calls that its plans do not take."""
+
+    def __init__(self, description: format.Description, view: memoryview, where: str) -> None:
+        self._description, self._view, self._where = description, view, where
+
+    def model(self) -> Model:
+        """The model as it was read."""
+        from uncork.compiler.compile import read_model  # for whoever needs it
+
+        (first, *others) = [
+            self._view[section.offset : section.offset + section.bytes]
+            for section in self._description.source.values()
+        ]
+        return read_model(bytes(first), others[0] if others else None)
+
+    @lazy
+    def _executor(self) -> Executor:
+        from uncork.compiler.compile import compile_model
+
+        return compile_model(self.model(), **self._description.settings).executor
+
+    def run(self, inputs: Sequence[Array]) -> list[Array]:
+        """The results of a call."""
+        return self._executor.run(inputs)
+
+    def run_with_state(self, inputs: Sequence[Array], state: Any) -> list[Array]:
+        """The results of a call of a model with variables."""
+        return self._executor.run_with_state(inputs, state)
+
+
+def source_of(path: str | os.PathLike[str]) -> Model:
+    """The model that a compiled file was made of. Raises ReadError where it is not inside."""
+    description, data = format.read(Path(path))
+    if not description.source:
+        raise ReadError(
+            "is a compiled model, which has no layers: give the .xml that it was made of, or "
+            "compile it with its source (--with-source)",
+            str(path),
+        )
+    return _Source(description, memoryview(data), str(path)).model()
 
 
 def describe(path: str | os.PathLike[str]) -> tuple[format.Description, Model]:

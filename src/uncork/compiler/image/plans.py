@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -84,8 +84,15 @@ def number_of(size: int, instance: Instance) -> int:
 class ImagePlans:
     """The plans of a model for one target, tried one after the other."""
 
-    def __init__(self, plans: Sequence[LoadedPlan], where: str, memory_limit: int | None) -> None:
-        """`where` names the model in messages."""
+    def __init__(
+        self,
+        plans: Sequence[LoadedPlan],
+        where: str,
+        memory_limit: int | None,
+        otherwise: Callable[[Sequence[Array]], list[Array]] | None = None,
+    ) -> None:
+        """`where` names the model in messages; `otherwise` makes calls that no plan takes."""
+        self._otherwise = otherwise
         self.calls = [ImageCall(plan, memory_limit) for plan in plans]
         self._where = where
         #: What made the last call, where it gives results as they are. Safe to run with anything.
@@ -104,9 +111,11 @@ class ImagePlans:
             reasons.append("it has other types or ranks" if found is None else call.why(status))
             if status not in (GUARD_FAILED, OTHER_ARGUMENTS):
                 break
+        if self._otherwise is not None:
+            return self._otherwise(inputs)
         raise InputError(
             f"cannot be called so: {'; '.join(dict.fromkeys(reasons))}: compile the model for such "
-            "sizes, or load its .xml",
+            "sizes (--shape) or with its source (--with-source), or load its .xml",
             self._where,
         )
 

@@ -1,0 +1,135 @@
+"""`uncork compile`: a model compiled into one file, which runs without a compiler."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from pathlib import Path
+
+from uncork.cli._options import add_threads, rounding
+from uncork.cli._output import counted, emit, emit_json
+from uncork.cli._parser import Parser
+from uncork.compiler.image.compile import compile_to
+from uncork.destination import begins_with, check_destination
+from uncork.errors import InputError
+from uncork.quoting import in_terminal
+from uncork.reading import COMPILED
+
+_EPILOG = """\
+The file has the plan, the kernels and the packed weights: uncork.load and every command take it as
+they take MODEL, and need no compiler, and no layers are read, checked or planned. It is code: load
+files of people you trust.
+
+--target may be given several times; of those that a machine runs, the largest is taken. Without
+it the file is for machines like this one. --shape fixes sizes of inputs that MODEL leaves open
+('?' stays open); one more of the same input begins another plan.
+
+examples:
+  uncork compile model.xml -o model.uncork
+  uncork compile model.xml --target x86-64-v3 --target x86-64-v4 --target aarch64 -o model.uncork
+  uncork compile model.xml --shape image=1,3,224,224 --shape image=8,3,224,224 -o model.uncork
+  uncork run model.uncork --random
+"""
+
+
+def parser() -> Parser:
+    parser = Parser(
+        "uncork compile",
+        "Compile a model into one file, which runs without a compiler.",
+        _EPILOG,
+        "uncork compile [OPTION]... MODEL -o OUT",
+    )
+    parser.add_model()
+    parser.add_argument(
+        "-o", "--output", required=True, metavar="OUT", help="what to write, such as model.uncork"
+    )
+    parser.add_argument(
+        "--target",
+        action="append",
+        default=[],
+        metavar="LEVEL",
+        help="a processor that it is for: x86-64-v3, x86-64-v4, aarch64, .. (this one)",
+    )
+    parser.add_argument(
+        "--shape",
+        action="append",
+        default=[],
+        type=_shape,
+        metavar="NAME=N,N,...",
+        help="the sizes of an input, '?' for one that stays open",
+    )
+    parser.add_argument(
+        "--with-source",
+        action="store_true",
+        help="put the model's files in, too: for calls that the plans do not take",
+    )
+    add_threads(parser)
+    parser.add_overwrite("an OUT")
+    parser.add_weights()
+    parser.add_json()
+    return parser
+
+
+def _shape(text: str) -> tuple[str, list[int | None]]:
+    name, _, sizes = text.rpartition("=")
+    parts = [part.strip() for part in sizes.split(",")] if sizes else []
+    if not name or any(not (p == "?" or (p.isdecimal() and len(p) < 19)) for p in parts):
+        raise argparse.ArgumentTypeError(
+            f"expected NAME= and sizes such as ids=2,50 or x=1,?, got '{text}'"
+        )
+    return name, [None if part == "?" else int(part) for part in parts]
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    foreign = begins_with(COMPILED)
+    reads = [("the model", arguments.model)]
+    check_destination(arguments.output, foreign, overwrite=arguments.overwrite, reads=reads)
+    if arguments.weights and Path(arguments.weights) != Path(arguments.model).with_suffix(".bin"):
+        raise InputError(
+            "are the weights beside the model when it is compiled: rename them", arguments.weights
+        )
+    started = time.perf_counter()
+    compile_to(
+        arguments.model,
+        arguments.output,
+        targets=arguments.target,
+        shapes=_calls(arguments.shape),
+        with_source=arguments.with_source,
+        threads=arguments.threads,
+        **rounding(arguments),
+    )
+    seconds, size = time.perf_counter() - started, os.path.getsize(arguments.output)
+    from uncork.compiler.image.load import describe
+
+    description, _ = describe(arguments.output)
+    levels = [image.level for image in description.images]
+    if arguments.json:
+        emit_json(
+            {
+                "schema": "uncork-compile-1",
+                "model": arguments.model,
+                "saved": arguments.output,
+                "bytes": size,
+                "targets": levels,
+                "plans": len(description.images[0].plans),
+                "seconds": round(seconds, 3),
+            }
+        )
+        return 0
+    plans = counted(len(description.images[0].plans), "plan")
+    emit(
+        f"saved {in_terminal(arguments.output)}: {plans} for {', '.join(levels)} ({size:,} bytes, "
+        f"{seconds:.1f} s)\n"
+    )
+    return 0
+
+
+def _calls(shapes: list[tuple[str, list[int | None]]]) -> list[dict[str, list[int | None]]]:
+    """The sizes of each plan: one more of an input begins the next."""
+    calls: list[dict[str, list[int | None]]] = []
+    for name, sizes in shapes:
+        if not calls or name in calls[-1]:
+            calls.append({})
+        calls[-1][name] = sizes
+    return calls
