@@ -45,10 +45,11 @@ struct image_feature {
   uint32_t leaf, within, where, bit;
 };
 
-/* A variable: the result of initial plans that it begins with, the input that takes it and the
-   result that it becomes, or -1. */
+/* A variable as it is read, by the inputs that follow those of the model: the result of initial
+   plans that it begins with, or -1 and the value; the result that it becomes, or -1. */
 struct image_variable {
-  int32_t begins, reads, assigns;
+  int32_t begins, assigns;
+  model_tensor begin;
 };
 
 struct image {
@@ -63,7 +64,7 @@ struct image {
 };
 
 extern const unsigned char model_constants[];
-extern const struct image *const model_images[];  /* of this architecture; 0 ends them */
+const struct image *model_image(void);  /* the largest that this processor runs; 0: none */
 extern const struct image_variable model_variables[];
 extern const model_port model_input_ports[], model_output_ports[];
 

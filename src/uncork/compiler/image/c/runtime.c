@@ -8,17 +8,10 @@
 #include "image.h"
 
 #if IMAGE_THREADS
-#include <pthread.h>
-#include <sched.h>
-#include <signal.h>
+#include "threads.h"
 #endif
 #if !defined(__wasm__)
 #include <unistd.h>
-#endif
-#if defined(__x86_64__)
-#include <cpuid.h>
-#elif defined(__aarch64__) && defined(__linux__)
-#include <sys/auxv.h>
 #endif
 
 /* Memory that grows; what was in it goes. */
@@ -37,7 +30,7 @@ struct call {
 
 /* What a variable holds, and the memory for what it holds next. */
 struct value {
-  model_tensor now;
+  model_tensor now, next;
   struct memory memories[2];
   int other;
 };
@@ -99,48 +92,12 @@ static int64_t native(int64_t function, int64_t argument) {
 
 /* In place of functions of Python: nobody holds a lock of it, and there are no signals. */
 static int64_t nothing(void) { return 0; }
-static void *reallocated(void *data, size_t bytes) { return realloc(data, bytes); }
-
-#if IMAGE_THREADS
-/* The pool of threads, which steps share: see kernels/runtime/thread_pool.py of uncork. */
-static _Alignas(64) int64_t pool[POOL_BYTES / 8];
-_Static_assert(sizeof(pthread_mutex_t) <= 256 && sizeof(pthread_cond_t) <= 256 &&
-               sizeof(sigset_t) <= 256 && sizeof(pthread_t) <= 256, "a pool has room for these");
-
-static void begin_pool(void) {
-  char *bytes = (char *)pool;
-  memset(bytes, 0, 8 * POOL_LOCK);
-  memset(bytes + POOL_LOCK_AT, 0, POOL_ALL_SIGNALS_AT - POOL_LOCK_AT);
-  pthread_mutex_init((pthread_mutex_t *)(bytes + POOL_LOCK_AT), 0);
-  pthread_cond_init((pthread_cond_t *)(bytes + POOL_BEGUN_AT), 0);
-  pthread_cond_init((pthread_cond_t *)(bytes + POOL_ENDED_AT), 0);
+static int64_t nothing_of(int64_t what) { return what & 0; }
+static int64_t freed(int64_t data) { return free((void *)(intptr_t)data), 0; }
+static int64_t reallocated(int64_t data, int64_t bytes) {
+  if (bytes < 0 || (uint64_t)bytes > SIZE_MAX / 2) return 0;
+  return (int64_t)(intptr_t)realloc((void *)(intptr_t)data, (size_t)bytes);
 }
-
-static const struct image *pool_image;
-
-static void make_pool(void) {
-  pool[POOL_LOCK] = (int64_t)(intptr_t)pthread_mutex_lock;
-  pool[POOL_UNLOCK] = (int64_t)(intptr_t)pthread_mutex_unlock;
-  pool[POOL_WAIT] = (int64_t)(intptr_t)pthread_cond_wait;
-  pool[POOL_WAKE_ONE] = (int64_t)(intptr_t)pthread_cond_signal;
-  pool[POOL_WAKE_ALL] = (int64_t)(intptr_t)pthread_cond_broadcast;
-  pool[POOL_GIVE_WAY] = (int64_t)(intptr_t)sched_yield;
-  pool[POOL_START] = (int64_t)(intptr_t)pthread_create;
-  pool[POOL_MASK] = (int64_t)(intptr_t)pthread_sigmask;
-  pool[POOL_SET_MASK] = SIG_SETMASK;
-  pool[POOL_SERVE] = (int64_t)(intptr_t)(pool_image->code + pool_image->serve);
-  sigfillset((sigset_t *)((char *)pool + POOL_ALL_SIGNALS_AT));
-  begin_pool();
-  pthread_atfork(0, 0, begin_pool);  /* a child process has none of the threads */
-}
-
-static int64_t pool_address(const struct image *image) {
-  static pthread_once_t once = PTHREAD_ONCE_INIT;
-  pool_image = image;
-  pthread_once(&once, make_pool);
-  return (int64_t)(intptr_t)pool;
-}
-#endif
 
 static int64_t symbol(const struct image *image, const char *name) {
   if (!strncmp(name, "dtype:", 6)) {
@@ -149,51 +106,42 @@ static int64_t symbol(const struct image *image, const char *name) {
     return 0;
   }
   if (!strcmp(name, "PyMem_RawRealloc")) return (int64_t)(intptr_t)reallocated;
-  if (!strcmp(name, "PyMem_RawFree")) return (int64_t)(intptr_t)free;
+  if (!strcmp(name, "PyMem_RawFree")) return (int64_t)(intptr_t)freed;
 #if IMAGE_THREADS
-  if (!strcmp(name, "pool")) return pool_address(image);
+  if (!strcmp(name, "pool")) return pool_of(image);
   if (!strcmp(name, "sched_yield")) return (int64_t)(intptr_t)sched_yield;
-#else
-  (void)image;
-  if (!strcmp(name, "pool")) return 0;
 #endif
-  return (int64_t)(intptr_t)nothing;
+  if (!strcmp(name, "pool")) return 0;
+  if (!strcmp(name, "PyEval_RestoreThread") || !strcmp(name, "PyGILState_Release"))
+    return (int64_t)(intptr_t)nothing_of;
+  return image ? (int64_t)(intptr_t)nothing : 0;
 }
 
 /* The words of a plan as they are before its first call. */
-static void write_words(const struct image *image, struct call *call) {
+static void write_words(const model_instance *instance, struct call *call) {
   const struct image_plan *plan = call->plan;
   memcpy(call->words, plan->words, 8 * (size_t)plan->word_count);
   for (int64_t i = 0; i < plan->relocations; i++) {
     uint32_t base = plan->bases[i];
-    int64_t address = base == 0 ? (int64_t)(intptr_t)call->words
-                    : base == 1 ? (int64_t)(intptr_t)model_constants
-                    : base == 2 ? (int64_t)(intptr_t)image->code
-                                : symbol(image, plan->symbols[base - 3]);
-    call->words[plan->relocated[i]] += address;
+    call->words[plan->relocated[i]] +=
+        base == 0 ? (int64_t)(intptr_t)call->words
+      : base == 1 ? (int64_t)(intptr_t)model_constants
+      : base == 2 ? (int64_t)(intptr_t)instance->image->code
+                  : symbol(instance->image, plan->symbols[base - 3]);
   }
-}
-
-static void limit_rooms(const model_instance *instance, const struct call *call) {
-  const struct image_numbers *rooms = &call->plan->rooms;
-  for (int32_t i = 0; i < rooms->count; i++)
-    call->words[rooms->numbers[i] + ROOM_MOST] = instance->limit / rooms->count;
+  for (int32_t i = 0; i < plan->rooms.count; i++)
+    call->words[plan->rooms.numbers[i] + ROOM_MOST] = instance->limit / plan->rooms.count;
 }
 
 static int prepared(const model_instance *instance, struct call *call) {
   const struct image_plan *plan = call->plan;
   if (call->words) return 1;
-  int64_t *words = taken(8 * plan->word_count);
   call->working = calloc((size_t)plan->contexts.count, sizeof *call->working);
   call->made = calloc((size_t)plan->made.count + 1, sizeof *call->made);
-  if (!words || !call->working || !call->made) {
-    free(words), free(call->working), free(call->made);
-    return 0;
-  }
-  call->words = words;
-  write_words(instance->image, call);
-  limit_rooms(instance, call);
-  return 1;
+  call->words = call->working && call->made ? taken(8 * plan->word_count) : 0;
+  if (call->words) return write_words(instance, call), 1;
+  free(call->working), free(call->made);
+  return 0;
 }
 
 static void free_rooms(const struct call *call) {
@@ -259,8 +207,7 @@ static int renew(const model_instance *instance, struct call *call) {
   for (int32_t i = 0; i < contexts->count; i++)
     needed[i] = call->words[contexts->numbers[i] + CONTEXT_NEEDED];
   free_rooms(call);
-  write_words(instance->image, call);
-  limit_rooms(instance, call);
+  write_words(instance, call);
   for (int32_t i = 0; i < contexts->count; i++)
     call->words[contexts->numbers[i] + CONTEXT_NEEDED] = needed[i];
   free(needed);
@@ -284,19 +231,13 @@ static int fits(const struct call *call, const model_tensor *inputs) {
 
 static int64_t bind(const int64_t *block, const model_tensor *inputs) {
   int64_t *context = table(block, HEAD_CONTEXT), *row = table(block, HEAD_BIND_TABLE);
-  int changed = 0;
   for (int64_t i = 0; i < block[HEAD_BINDS]; i++, row += 4) {
     const model_tensor *tensor = inputs + row[1];
-    const char *data = tensor->data;
-    int64_t size, *slot = (int64_t *)(intptr_t)row[3];
-    if (row[0] == BIND_SHAPE) size = tensor->sizes[row[2]];
-    else if (tensor->bytes < row[2] + (row[0] == BIND_I64 ? 8 : 4)) return STATUS_EMPTY;
-    else if (row[0] == BIND_I64) size = *(const int64_t *)(data + row[2]);
-    else size = *(const int32_t *)(data + row[2]);
-    changed |= *slot != size;
-    *slot = size;
+    const char *data = (const char *)tensor->data + row[2];
+    int64_t size = row[0] == BIND_SHAPE ? tensor->sizes[row[2]]
+                 : row[0] == BIND_I64 ? *(const int64_t *)data : *(const int32_t *)data;
+    if (at(row[3]) != size) *(int64_t *)(intptr_t)row[3] = size, context[CONTEXT_VERSION]++;
   }
-  context[CONTEXT_VERSION] += changed;
   if (context[CONTEXT_VERSION] == block[HEAD_STAMP]) return STATUS_OK;
   return native(block[HEAD_RESIZE], (int64_t)(intptr_t)block);
 }
@@ -392,33 +333,29 @@ static int fail(model_instance *instance, int code, const char *format, ...) {
   return code;
 }
 
+/* The code for a status, with what is known of it. */
 static int why(model_instance *instance, const struct call *call, int64_t status) {
-  const struct image_plan *plan = call->plan;
-  const int64_t *context = call->words + plan->contexts.numbers[0];
+  const int64_t *context = call->words + call->plan->contexts.numbers[0];
+  int64_t failed = context[CONTEXT_FAILED];
   if (status == STATUS_NO_MEMORY)
     return fail(instance, MODEL_NO_MEMORY, "it needs %lld bytes of working memory, the limit is %lld",
                 (long long)context[CONTEXT_NEEDED], (long long)instance->limit);
-  if (status == STATUS_EMPTY)
-    return fail(instance, MODEL_NO_MEMORY, "there is no memory for its results");
-  if (status == STATUS_NO_ROOM)
-    return fail(instance, MODEL_NO_ROOM, "the memory that was given for a result is too small");
+  if (status == STATUS_EMPTY) return fail(instance, MODEL_NO_MEMORY, "its results need more");
+  if (status == STATUS_NO_ROOM) return fail(instance, MODEL_NO_ROOM, "");
   if (status == STATUS_OVERFLOW)
     return fail(instance, MODEL_WRONG_SIZES, "its sizes are more than 64 bits can count");
-  if (status == STATUS_CHECK_FAILED || status == STATUS_GUARD_FAILED) {
-    int64_t failed = context[CONTEXT_FAILED];
-    int code = status == STATUS_CHECK_FAILED ? MODEL_WRONG_SIZES : MODEL_WRONG_ARGUMENTS;
-    if (failed < 0 || failed >= plan->condition_count || !*plan->conditions[failed].text)
-      return fail(instance, code, "its results do not fit into the memory");
-    const struct image_condition *condition = plan->conditions + failed;
-    if (condition->is_guard)
-      return fail(instance, code, "the plan is for calls in which %s (%s): compile the model for "
-                  "such sizes", condition->text, condition->where);
-    return fail(instance, code, "expected %s (%s)", condition->text, condition->where);
-  }
   if (status >= 0)
     return fail(instance, MODEL_WRONG_VALUES, "'%s' met a value that kernels do not compute with",
-                status < plan->step_count ? plan->steps[status] : "a layer");
-  return fail(instance, MODEL_WRONG_ARGUMENTS, "no plan takes arrays of these types, ranks and sizes");
+                status < call->plan->step_count ? call->plan->steps[status] : "a layer");
+  if (status == STATUS_CHECK_FAILED || status == STATUS_GUARD_FAILED) {
+    int guard = status == STATUS_GUARD_FAILED;
+    if (failed < 0 || failed >= call->plan->condition_count) return MODEL_WRONG_SIZES;
+    const struct image_condition *condition = call->plan->conditions + failed;
+    return fail(instance, guard ? MODEL_WRONG_ARGUMENTS : MODEL_WRONG_SIZES, "%s %s (%s)",
+                guard ? "the plan is for calls in which" : "expected", condition->text,
+                condition->where);
+  }
+  return fail(instance, MODEL_WRONG_ARGUMENTS, "");
 }
 
 /* Makes a call by the first of the plans that takes it. */
@@ -454,53 +391,55 @@ static int run_plans(model_instance *instance, struct call *calls, int32_t count
 /* ---- variables */
 
 #if IMAGE_VARIABLES
-static int begin_variables(model_instance *instance, int runs) {
-  model_tensor *values = instance->results;
-  (void)runs;
-  if (instance->begun) return MODEL_OK;
-  memset(values, 0, sizeof instance->results);
-  int code = run_plans(instance, instance->initial, instance->image->initial_count,
-                       instance->inputs, values, 1);
-  for (int i = 0; !code && i < IMAGE_VARIABLES; i++) {
-    const model_tensor *from = values + model_variables[i].begins;
-    struct value *value = instance->values + i;
-    int64_t bytes = model_bytes(from);
-    if (!reserve(value->memories, bytes))
-      return fail(instance, MODEL_NO_MEMORY, "there is no memory for the variables");
-    memcpy(value->memories[0].data, from->data, (size_t)bytes);
-    value->now = *from;
-    value->now.data = value->memories[0].data, value->now.bytes = bytes;
-    value->other = 1;
-  }
-  instance->begun = !code;
-  return code;
+static int keep(struct value *value, const model_tensor *from) {
+  struct memory *memory = value->memories + value->other;
+  int64_t bytes = model_bytes(from);
+  if (!reserve(memory, bytes)) return 0;
+  value->next = *from;
+  if (bytes) memcpy(memory->data, from->data, (size_t)bytes);
+  value->next.data = memory->data, value->next.bytes = bytes;
+  return 1;
 }
 
-/* Gives what a call reads of variables, and has them become what it assigned. */
-static void read_variables(model_instance *instance) {
+static void take_next(struct value *value) {
+  value->now = value->next;
+  value->other = 1 - value->other;
+}
+
+/* Gives a call what it reads of variables: what they begin with, or what the call before left. */
+static int read_variables(model_instance *instance) {
+  model_tensor *values = instance->results;
+  int computes = 0;
   for (int i = 0; i < IMAGE_VARIABLES; i++)
-    if (model_variables[i].reads >= 0)
-      instance->inputs[model_variables[i].reads] = instance->values[i].now;
+    computes |= model_variables[i].begins >= 0 &&
+                (!instance->begun || model_variables[i].assigns < 0);
+  if (computes) {
+    memset(values, 0, sizeof instance->results);
+    int code = run_plans(instance, instance->initial, instance->image->initial_count,
+                         instance->inputs, values, 1);
+    if (code) return code;
+  }
+  for (int i = 0; i < IMAGE_VARIABLES; i++) {
+    const struct image_variable *known = model_variables + i;
+    struct value *value = instance->values + i;
+    if (!instance->begun || (known->begins >= 0 && known->assigns < 0)) {
+      if (!keep(value, known->begins >= 0 ? values + known->begins : &known->begin))
+        return fail(instance, MODEL_NO_MEMORY, "there is no memory for the variables");
+      take_next(value);
+    }
+    instance->inputs[IMAGE_INPUTS + i] = value->now;
+  }
+  instance->begun = 1;
+  return MODEL_OK;
 }
 
 static int assign_variables(model_instance *instance) {
-  for (int i = 0; i < IMAGE_VARIABLES; i++) {
-    struct value *value = instance->values + i;
-    if (model_variables[i].assigns < 0) continue;
-    if (!reserve(value->memories + value->other,
-                 model_bytes(instance->results + model_variables[i].assigns)))
+  for (int i = 0; i < IMAGE_VARIABLES; i++)
+    if (model_variables[i].assigns >= 0 &&
+        !keep(instance->values + i, instance->results + model_variables[i].assigns))
       return fail(instance, MODEL_NO_MEMORY, "there is no memory for the variables");
-  }
-  for (int i = 0; i < IMAGE_VARIABLES; i++) {
-    struct value *value = instance->values + i;
-    if (model_variables[i].assigns < 0) continue;
-    struct memory *memory = value->memories + value->other;
-    value->now = instance->results[model_variables[i].assigns];
-    value->now.bytes = model_bytes(&value->now);
-    memcpy(memory->data, value->now.data, (size_t)value->now.bytes);
-    value->now.data = memory->data;
-    value->other = 1 - value->other;
-  }
+  for (int i = 0; i < IMAGE_VARIABLES; i++)
+    if (model_variables[i].assigns >= 0) take_next(instance->values + i);
   return MODEL_OK;
 }
 #endif
@@ -535,8 +474,7 @@ static int make_call(model_instance *instance, const model_tensor *inputs, model
   if (__atomic_exchange_n(&instance->busy, 1, __ATOMIC_ACQUIRE)) return MODEL_BUSY;
   int code = take_inputs(instance, inputs);
 #if IMAGE_VARIABLES
-  if (!code) code = begin_variables(instance, runs);
-  if (!code) read_variables(instance);
+  if (!code) code = read_variables(instance);
 #endif
   if (!code) {
     model_tensor *results = instance->results;
@@ -569,38 +507,6 @@ int model_reset(model_instance *instance) {
   return MODEL_OK;
 }
 
-/* ---- the processor */
-
-#if defined(__x86_64__)
-static uint32_t asked(uint32_t leaf, uint32_t within, uint32_t where) {
-  uint32_t r[4] = {0, 0, 0, 0};
-  if (within) {
-    __cpuid_count(leaf, 0, r[0], r[1], r[2], r[3]);
-    if (r[0] < within) return 0;
-  }
-  return __get_cpuid_count(leaf, within, r, r + 1, r + 2, r + 3) ? r[where] : 0;
-}
-
-static int runs_here(const struct image *image) {
-  uint32_t low = 0, high = 0;
-  if (asked(1, 0, 2) >> 27 & 1) __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
-  if ((low & image->kept) != image->kept) return 0;
-  for (int32_t i = 0; i < image->feature_count; i++) {
-    const struct image_feature *f = image->features + i;
-    if (!(asked(f->leaf, f->within, f->where) >> f->bit & 1)) return 0;
-  }
-  return 1;
-}
-#else
-static int runs_here(const struct image *image) {
-#if defined(__aarch64__) && defined(__linux__)
-  for (int32_t i = 0; i < image->feature_count; i++)
-    if (!(getauxval(AT_HWCAP) >> image->features[i].bit & 1)) return 0;
-#endif
-  return !image->feature_count || sizeof(void *) == 8;
-}
-#endif
-
 /* ---- instances */
 
 static struct call *new_calls(const struct image_plan *plans, int32_t count) {
@@ -612,20 +518,19 @@ static struct call *new_calls(const struct image_plan *plans, int32_t count) {
 int model_open(model_instance **opened, int64_t memory_limit) {
   if (!opened) return MODEL_WRONG_ARGUMENTS;
   *opened = 0;
-  const struct image *const *image = model_images;
-  while (*image && !runs_here(*image)) image++;
-  if (!*image) return MODEL_OTHER_PROCESSOR;
+  const struct image *image = model_image();
+  if (!image) return MODEL_OTHER_PROCESSOR;
   model_instance *instance = calloc(1, sizeof *instance);
   if (!instance) return MODEL_NO_MEMORY;
-  instance->image = *image;
+  instance->image = image;
   instance->limit = memory_limit;
 #if !defined(__wasm__)
   if (memory_limit <= 0)
     instance->limit = (int64_t)sysconf(_SC_PHYS_PAGES) / 2 * (int64_t)sysconf(_SC_PAGESIZE);
 #endif
   if (instance->limit <= 0) instance->limit = INT32_MAX;
-  instance->calls = new_calls((*image)->plans, (*image)->plan_count);
-  instance->initial = new_calls((*image)->initial, (*image)->initial_count);
+  instance->calls = new_calls(image->plans, image->plan_count);
+  instance->initial = new_calls(image->initial, image->initial_count);
   if (!instance->calls || !instance->initial) {
     model_close(instance);
     return MODEL_NO_MEMORY;
@@ -643,17 +548,6 @@ void model_close(model_instance *instance) {
   for (int i = 0; i < IMAGE_VARIABLES; i++)
     free(instance->values[i].memories[0].data), free(instance->values[i].memories[1].data);
   free(instance);
-}
-
-int model_inputs(void) { return IMAGE_INPUTS; }
-int model_outputs(void) { return IMAGE_OUTPUTS; }
-
-const model_port *model_input(int number) {
-  return number >= 0 && number < IMAGE_INPUTS ? model_input_ports + number : 0;
-}
-
-const model_port *model_output(int number) {
-  return number >= 0 && number < IMAGE_OUTPUTS ? model_output_ports + number : 0;
 }
 
 const char *model_text(int code) {

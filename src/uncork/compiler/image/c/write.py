@@ -1,8 +1,8 @@
 """`write_c`: a compiled file as a folder that a C compiler makes a library of.
 
 The folder has the compiled file itself, of which assembly takes the bytes of code, words and
-constants (`.incbin`); `image.c` and `layout.h`, which are written here; and the runtime, its header,
-a program and a CMakeLists.txt, which are the same for all models.
+constants (`.incbin`); `image.c` and `layout.h`, which are written here; and the runtime, its
+headers, a program and a CMakeLists.txt, which are the same for all models.
 """
 
 from __future__ import annotations
@@ -15,19 +15,22 @@ from importlib import resources
 from pathlib import Path
 
 import numpy as np
+from msgspec.structs import replace
 
 from uncork.compiler.image import format
 from uncork.errors import UnsupportedError, ValidationError
 from uncork.ir.replacement import Replacement
 from uncork.kernels.runtime import layout, loop_layout, processor, thread_pool, turns_layout
-from uncork.kernels.runtime.target import Target
+from uncork.kernels.runtime.target import LEVELS, Target
 from uncork.types import ElementType, PartialShape
 
 #: Element types of arrays in the order of `model_type`, as NumPy writes them.
 _TYPES = (
     "|b1", "|i1", "|u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "<f2", "<f4", "<f8",
 )  # fmt: skip
-_FILES = ("model.h", "image.h", "runtime.c", "main.c", "CMakeLists.txt")
+_FILES = (
+    "model.h", "image.h", "runtime.c", "processor.h", "threads.h", "main.c", "CMakeLists.txt",
+)  # fmt: skip
 #: The macros that C compilers define for an architecture.
 _DEFINED = {"x86_64": "__x86_64__", "aarch64": "__aarch64__"}
 #: As `MODEL_MAX_RANK` of model.h.
@@ -50,6 +53,9 @@ def write_c(
         raise ValidationError(f"name: expected an identifier of C, got {name!r}")
     description, data = format.read(Path(compiled))
     _check(description, str(compiled))
+    order = {level: number for number, level in enumerate(LEVELS)}
+    images = sorted(description.images, key=lambda image: order[image.level])
+    description = replace(description, images=tuple(images))
     folder = Path(folder)
     (folder / "parts").mkdir(parents=True, exist_ok=True)
     texts = {
@@ -96,18 +102,18 @@ def _plans(description: format.Description) -> Iterator[format.Plan]:
 def _check(description: format.Description, where: str) -> None:
     """Raise UnsupportedError for what the runtime in C does not run."""
     for image in description.images:
-        windows = image.level.endswith("-windows")
-        if image.arch not in _DEFINED or windows or any("amx" in word for word in image.features):
+        target = LEVELS.get(image.level)
+        if target is None or target.system != "posix" or target.tiles:
             raise UnsupportedError(
-                f"has a target that C does not get, '{image.level}': compile it for levels of "
-                "x86-64 or aarch64 without AMX and Windows",
+                f"has a target that C does not get, '{image.level}': compile it for levels such "
+                "as x86-64-v3 and aarch64, without AMX, not for Windows",
                 where,
             )
-    for variable in description.variables:
-        if variable.axis is not None:
-            raise UnsupportedError(
-                "grows from call to call, which C does not get", f"variable '{variable.name}'"
-            )
+    for grown in () if description.variables is None else description.variables.grown:
+        raise UnsupportedError(
+            "grows from call to call in a storage, which C does not get",
+            f"variable '{grown.variable}'",
+        )
     if description.constants.bytes > _REACH:
         raise UnsupportedError(
             f"has {description.constants.bytes:,} bytes of constants, C takes {_REACH:,}", where
@@ -138,7 +144,7 @@ def _layout(description: format.Description, data: memoryview) -> str:
     counts = {
         "INPUTS": len(description.inputs),
         "OUTPUTS": len(description.outputs),
-        "VARIABLES": len(description.variables),
+        "VARIABLES": len(description.variables.reads) if description.variables else 0,
         "ARGUMENTS": max(len(plan.arguments) + plan.nothing for plan in plans),
         "RESULTS": max(len(plan.results) for plan in plans),
         "MADE": max(_made(plan, data) for plan in plans),
@@ -147,7 +153,7 @@ def _layout(description: format.Description, data: memoryview) -> str:
     misfits = " || ".join(f"(status) == {status}" for status in turns_layout.MISFITS)
     types = ", ".join(f'"{name}"' for name in ("", *_TYPES))
     return (
-        "/* Orders of words, see layout.py and its neighbours in uncork; and numbers of the model. */\n"
+        "/* Orders of words, see layout.py of uncork and its neighbours; numbers of the model. */\n"
         "#ifndef UNCORK_LAYOUT_H\n#define UNCORK_LAYOUT_H\n\n"
         + _enum("HEAD", layout.HEAD)
         + _enum("CONTEXT", layout.CONTEXT)
@@ -197,34 +203,74 @@ def _symbols(level: int, plan: int, kind: str) -> tuple[str, str, str]:
 
 def _image_source(description: format.Description, data: memoryview) -> str:
     """image.c: everything that is no bytes of the compiled file."""
-    parts = ['#include "image.h"\n\n']
+    parts = ['#include "image.h"\n#include "processor.h"\n\n']
     for direction, ports in (("input", description.inputs), ("output", description.outputs)):
         rows = ", ".join(map(_port, ports)) or "{0}"
         parts.append(f"const model_port model_{direction}_ports[] = {{{rows}}};\n")
-    rows = ", ".join(
-        f"{{{v.begins}, {-1 if v.reads is None else v.reads}, "
-        f"{-1 if v.assigns is None else v.assigns}}}"
-        for v in description.variables
-    )
-    parts.append(f"const struct image_variable model_variables[] = {{{rows or '{0}'}}};\n")
+    parts += _variables(description)
     for number, image in enumerate(description.images):
         parts.append(
             f"\n#if defined({_DEFINED[image.arch]})\n{_image(number, image, data)}#endif\n"
         )
-    parts.append("\nconst struct image *const model_images[] = {\n")
+    parts.append("\nstatic const struct image *const images[] = {\n")
     for number, image in enumerate(description.images):
         parts.append(f"#if defined({_DEFINED[image.arch]})\n  &image_{number},\n#endif\n")
-    return "".join((*parts, "  0\n};\n"))
+    return "".join((*parts, "  0\n};\n", _CHOICE))
+
+
+_CHOICE = """
+const struct image *model_image(void) {
+  const struct image *const *image = images;
+  while (*image && !runs_here(*image)) image++;
+  return *image;
+}
+
+int model_inputs(void) { return IMAGE_INPUTS; }
+int model_outputs(void) { return IMAGE_OUTPUTS; }
+
+const model_port *model_input(int number) {
+  return number >= 0 && number < IMAGE_INPUTS ? model_input_ports + number : 0;
+}
+
+const model_port *model_output(int number) {
+  return number >= 0 && number < IMAGE_OUTPUTS ? model_output_ports + number : 0;
+}
+"""
+
+
+def _variables(description: format.Description) -> Iterator[str]:
+    known = description.variables or format.Variables((), ())
+    outputs = len(description.outputs)
+    becomes = {one.variable: outputs + n for n, one in enumerate(known.assigned)}
+    rows: list[str] = []
+    computed = 0
+    for number, read in enumerate(known.reads):
+        dtype = ElementType.parse(read.element_type).dtype
+        begin = read.begin
+        begins, value = -1, "{0}"
+        if begin is None:
+            begins, computed = computed, computed + 1
+        else:
+            sizes = ", ".join(map(str, begin.shape)) or "0"
+            # Bytes of a static array may be read as numbers where that begins at one.
+            data = ", ".join(map(str, begin.data)) or "0"
+            yield f"static const _Alignas(64) unsigned char begin_{number}[] = {{{data}}};\n"
+            value = (
+                f"{{(void *)begin_{number}, {len(begin.data)}, {1 + _TYPES.index(dtype.str)}, "
+                f"{len(begin.shape)}, {{{sizes}}}}}"
+            )
+        rows.append(f"{{{begins}, {becomes.get(read.variable, -1)}, {value}}}")
+    table = ", ".join(rows) or "{0}"
+    yield f"const struct image_variable model_variables[] = {{{table}}};\n"
 
 
 def _port(port: format.Port) -> str:
     element_type, shape = ElementType.parse(port.element_type), PartialShape.parse(port.shape)
     sizes = [-1 if not d.is_static else int(d) for d in shape] if shape.rank is not None else []
     rank = -1 if shape.rank is None else shape.rank
-    return (
-        f"{{{_text(port.names[0])}, {_text(port.element_type)}, {_text(port.shape)}, "
-        f"{1 + _TYPES.index(element_type.dtype.str)}, {rank}, {{{', '.join(map(str, sizes)) or '0'}}}}}"
-    )
+    texts = ", ".join(map(_text, (port.names[0], port.element_type, port.shape)))
+    known = ", ".join(map(str, sizes)) or "0"
+    return f"{{{texts}, {1 + _TYPES.index(element_type.dtype.str)}, {rank}, {{{known}}}}}"
 
 
 def _image(number: int, image: format.Image, data: memoryview) -> str:
