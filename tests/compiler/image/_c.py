@@ -41,7 +41,11 @@ def tensor(array: Array) -> Tensor:
 
 def parts(folder: Path) -> list[str]:
     """The files of a model that are compiled."""
-    return ["runtime.c", "image.c", *sorted(f"parts/{p.name}" for p in (folder / "parts").iterdir())]
+    return [
+        "runtime.c",
+        "image.c",
+        *sorted(f"parts/{p.name}" for p in (folder / "parts").iterdir()),
+    ]
 
 
 def build(folder: Path, *options: str, compiler: str | None = COMPILER) -> None:
@@ -85,8 +89,8 @@ class Opened:
         self, inputs: Sequence[Array | Tensor], outputs: Any = None, function: str = "run"
     ) -> int:
         """A call: its code."""
-        given = [t if isinstance(t, Tensor) else tensor(np.ascontiguousarray(t)) for t in inputs]
-        self._given = inputs
+        kept = [t if isinstance(t, Tensor) else np.asarray(t, order="C") for t in inputs]
+        given = [t if isinstance(t, Tensor) else tensor(t) for t in kept]
         self.results = outputs or (Tensor * max(1, self.outputs))()
         array = (Tensor * max(1, len(given)))(*given)
         code: int = self._library[function](self._instance, array, self.results)
@@ -94,8 +98,7 @@ class Opened:
 
     def run(self, *inputs: Array) -> list[Array]:
         """The results of a call that goes well."""
-        kept = [np.ascontiguousarray(array) for array in inputs]
-        code = self.call(kept)
+        code = self.call(inputs)
         assert code == OK, (code, self.why)
         return [self.result(number) for number in range(self.outputs)]
 

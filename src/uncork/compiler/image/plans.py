@@ -62,10 +62,10 @@ class ImageCall(Instances[Instance]):
         plan, failed = self.loaded.plan, self._instances[0].failed
         if status == OVERFLOW:
             return "its sizes are more than 64 bits can count"
-        if status in (CHECK_FAILED, GUARD_FAILED) and failed < len(plan.conditions):
+        if status in (CHECK_FAILED, GUARD_FAILED):
+            if not 0 <= failed < len(plan.conditions) or not plan.conditions[failed].text:
+                return "a size is 0, or its results do not fit into the memory"
             condition = plan.conditions[failed]
-            if not condition.text:
-                return "its results do not fit into the memory"
             if condition.is_guard:
                 return f"the plan is for calls in which {condition.text} ({condition.where})"
             return f"expected {condition.text} ({condition.where})"

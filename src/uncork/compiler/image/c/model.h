@@ -3,8 +3,8 @@
    Open an instance, run it, close it. An instance makes one call at a time; threads have one each.
    Every function that can fail gives 0 or a code: model_text says what a code means, model_why what
    was wrong with the last call of an instance, in words. */
-#ifndef UNCORK_MODEL_H
-#define UNCORK_MODEL_H
+#ifndef MODEL_HEADER
+#define MODEL_HEADER
 
 #include <stdint.h>
 

@@ -4,14 +4,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "image.h"
 
 #if IMAGE_THREADS
 #include "threads.h"
-#endif
-#if !defined(__wasm__)
-#include <unistd.h>
 #endif
 
 /* Memory that grows; what was in it goes. */
@@ -48,7 +46,6 @@ struct model_instance {
 
 /* What this file says of calls, beside the statuses of layout.h. */
 enum { STATUS_NO_ROOM = -100, STATUS_EMPTY = -101 };
-
 static const char *const image_types[] = IMAGE_TYPES;
 static const int64_t widths[] = {0, 1, 1, 1, 2, 2, 4, 4, 8, 8, 2, 4, 8};
 
@@ -162,19 +159,19 @@ static void close_calls(struct call *calls, int32_t count) {
 /* ---- working memory */
 
 static int lacks_memory(const struct call *call) {
+  int lacks = 0;
   for (int32_t i = 0; i < call->plan->contexts.count; i++) {
     const int64_t *context = call->words + call->plan->contexts.numbers[i];
-    if (context[CONTEXT_NEEDED] > context[CONTEXT_CAPACITY]) return 1;
+    lacks |= context[CONTEXT_NEEDED] > context[CONTEXT_CAPACITY];
   }
-  return 0;
+  return lacks;
 }
 
 static int misfits(const struct call *call) {
-  for (int32_t i = 0; i < call->plan->turns.count; i++) {
-    int64_t status = call->words[call->plan->turns.numbers[i] + TURNS_STATUS];
-    if (IMAGE_MISFIT(status)) return 1;
-  }
-  return 0;
+  int misfit = 0;  /* a body has met sizes that its plan is not for */
+  for (int32_t i = 0; i < call->plan->turns.count; i++)
+    misfit |= IMAGE_MISFIT(call->words[call->plan->turns.numbers[i] + TURNS_STATUS]);
+  return misfit;
 }
 
 /* Takes the working memory that sizes need which were bound last, of bodies too. */
@@ -215,8 +212,6 @@ static int renew(const model_instance *instance, struct call *call) {
 }
 
 /* ---- a call */
-
-static const int64_t *next_block(const int64_t *block) { return table(block, HEAD_NEXT); }
 
 static int fits(const struct call *call, const model_tensor *inputs) {
   const int64_t *guard = table(call->words, HEAD_ARRAY_GUARD_TABLE);
@@ -267,18 +262,11 @@ static int64_t make(model_instance *instance, struct call *call, const int64_t *
   return STATUS_OK;
 }
 
-static int64_t run_steps(const int64_t *block) {
-  const int64_t *row = table(block, HEAD_STEP_TABLE);
-  for (int64_t i = 0; i < block[HEAD_STEPS]; i++, row += 3)
-    if (at(row[2]) && native(row[0], row[1])) return i;
-  return STATUS_OK;
-}
-
 static int64_t attempt(model_instance *instance, struct call *call, const model_tensor *inputs,
                        model_tensor *results, int runs) {
   const int32_t given = call->plan->arguments + call->plan->nothing;
-  int64_t begun = 0;
-  for (const int64_t *block = call->words; block; block = next_block(block)) {
+  int64_t step = 0;
+  for (const int64_t *block = call->words; block; block = table(block, HEAD_NEXT)) {
     int64_t status = bind(block, inputs);
     if (status == STATUS_OK) status = make(instance, call, block, results, runs);
     if (status != STATUS_OK) return status;
@@ -288,9 +276,9 @@ static int64_t attempt(model_instance *instance, struct call *call, const model_
       const model_tensor *tensor = row[0] < given ? inputs + row[0] : call->made + (row[0] - given);
       *(int64_t *)(intptr_t)row[3] = (int64_t)(intptr_t)tensor->data + row[1] + at(row[2]);
     }
-    status = run_steps(block);
-    if (status != STATUS_OK) return begun + status;
-    begun += block[HEAD_STEPS];
+    row = table(block, HEAD_STEP_TABLE);
+    for (int64_t i = 0; i < block[HEAD_STEPS]; i++, row += 3, step++)
+      if (at(row[2]) && native(row[0], row[1])) return step;
   }
   return STATUS_OK;
 }
@@ -349,7 +337,9 @@ static int why(model_instance *instance, const struct call *call, int64_t status
                 status < call->plan->step_count ? call->plan->steps[status] : "a layer");
   if (status == STATUS_CHECK_FAILED || status == STATUS_GUARD_FAILED) {
     int guard = status == STATUS_GUARD_FAILED;
-    if (failed < 0 || failed >= call->plan->condition_count) return MODEL_WRONG_SIZES;
+    if (failed < 0 || failed >= call->plan->condition_count)
+      return fail(instance, MODEL_WRONG_ARGUMENTS, "a size is 0, or its results do not fit into "
+                  "the memory");
     const struct image_condition *condition = call->plan->conditions + failed;
     return fail(instance, guard ? MODEL_WRONG_ARGUMENTS : MODEL_WRONG_SIZES, "%s %s (%s)",
                 guard ? "the plan is for calls in which" : "expected", condition->text,
@@ -388,60 +378,8 @@ static int run_plans(model_instance *instance, struct call *calls, int32_t count
   return code;
 }
 
-/* ---- variables */
-
 #if IMAGE_VARIABLES
-static int keep(struct value *value, const model_tensor *from) {
-  struct memory *memory = value->memories + value->other;
-  int64_t bytes = model_bytes(from);
-  if (!reserve(memory, bytes)) return 0;
-  value->next = *from;
-  if (bytes) memcpy(memory->data, from->data, (size_t)bytes);
-  value->next.data = memory->data, value->next.bytes = bytes;
-  return 1;
-}
-
-static void take_next(struct value *value) {
-  value->now = value->next;
-  value->other = 1 - value->other;
-}
-
-/* Gives a call what it reads of variables: what they begin with, or what the call before left. */
-static int read_variables(model_instance *instance) {
-  model_tensor *values = instance->results;
-  int computes = 0;
-  for (int i = 0; i < IMAGE_VARIABLES; i++)
-    computes |= model_variables[i].begins >= 0 &&
-                (!instance->begun || model_variables[i].assigns < 0);
-  if (computes) {
-    memset(values, 0, sizeof instance->results);
-    int code = run_plans(instance, instance->initial, instance->image->initial_count,
-                         instance->inputs, values, 1);
-    if (code) return code;
-  }
-  for (int i = 0; i < IMAGE_VARIABLES; i++) {
-    const struct image_variable *known = model_variables + i;
-    struct value *value = instance->values + i;
-    if (!instance->begun || (known->begins >= 0 && known->assigns < 0)) {
-      if (!keep(value, known->begins >= 0 ? values + known->begins : &known->begin))
-        return fail(instance, MODEL_NO_MEMORY, "there is no memory for the variables");
-      take_next(value);
-    }
-    instance->inputs[IMAGE_INPUTS + i] = value->now;
-  }
-  instance->begun = 1;
-  return MODEL_OK;
-}
-
-static int assign_variables(model_instance *instance) {
-  for (int i = 0; i < IMAGE_VARIABLES; i++)
-    if (model_variables[i].assigns >= 0 &&
-        !keep(instance->values + i, instance->results + model_variables[i].assigns))
-      return fail(instance, MODEL_NO_MEMORY, "there is no memory for the variables");
-  for (int i = 0; i < IMAGE_VARIABLES; i++)
-    if (model_variables[i].assigns >= 0) take_next(instance->values + i);
-  return MODEL_OK;
-}
+#include "variables.h"
 #endif
 
 /* ---- what programs call */
@@ -492,12 +430,12 @@ static int make_call(model_instance *instance, const model_tensor *inputs, model
   return code;
 }
 
-int model_sizes(model_instance *instance, const model_tensor *inputs, model_tensor *outputs) {
-  return make_call(instance, inputs, outputs, 0);
+int model_sizes(model_instance *instance, const model_tensor *in, model_tensor *out) {
+  return make_call(instance, in, out, 0);
 }
 
-int model_run(model_instance *instance, const model_tensor *inputs, model_tensor *outputs) {
-  return make_call(instance, inputs, outputs, 1);
+int model_run(model_instance *instance, const model_tensor *in, model_tensor *out) {
+  return make_call(instance, in, out, 1);
 }
 
 int model_reset(model_instance *instance) {
@@ -524,11 +462,8 @@ int model_open(model_instance **opened, int64_t memory_limit) {
   if (!instance) return MODEL_NO_MEMORY;
   instance->image = image;
   instance->limit = memory_limit;
-#if !defined(__wasm__)
   if (memory_limit <= 0)
     instance->limit = (int64_t)sysconf(_SC_PHYS_PAGES) / 2 * (int64_t)sysconf(_SC_PAGESIZE);
-#endif
-  if (instance->limit <= 0) instance->limit = INT32_MAX;
   instance->calls = new_calls(image->plans, image->plan_count);
   instance->initial = new_calls(image->initial, image->initial_count);
   if (!instance->calls || !instance->initial) {

@@ -29,7 +29,8 @@ _TYPES = (
     "|b1", "|i1", "|u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "<f2", "<f4", "<f8",
 )  # fmt: skip
 _FILES = (
-    "model.h", "image.h", "runtime.c", "processor.h", "threads.h", "main.c", "CMakeLists.txt",
+    "model.h", "image.h", "runtime.c", "processor.h", "threads.h", "variables.h", "main.c",
+    "CMakeLists.txt",
 )  # fmt: skip
 #: The macros that C compilers define for an architecture.
 _DEFINED = {"x86_64": "__x86_64__", "aarch64": "__aarch64__"}
@@ -401,6 +402,8 @@ def _assembly(
                 f".hidden {name}",
                 f".type {name}, %object",
                 f"{name}:",
-                f'.incbin "model.uncork", {section.offset}, {section.bytes}',
+                f'.incbin "model.uncork", {section.offset}, {section.bytes}'
+                if section.bytes
+                else ".byte 0",
             )
     return "\n".join(lines) + "\n"
