@@ -7,6 +7,7 @@ from typing import Any
 
 from uncork.cli._output import counted
 from uncork.compiler.image import format
+from uncork.ir.ports import best_name
 from uncork.quoting import in_terminal
 
 
@@ -46,7 +47,7 @@ def facts(path: str) -> dict[str, Any]:
 
 def _port(port: format.Port) -> dict[str, Any]:
     return {
-        "name": port.names[0],
+        "name": best_name(port.names),
         "names": list(port.names),
         "element_type": port.element_type,
         "shape": port.shape,

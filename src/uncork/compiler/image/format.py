@@ -30,7 +30,7 @@ import numpy as np
 from msgspec import Struct
 
 from uncork import files
-from uncork.errors import ReadError
+from uncork.errors import ReadError, UncorkError
 from uncork.reading import COMPILED
 from uncork.types import Array
 
@@ -257,52 +257,59 @@ def is_compiled(head: bytes) -> bool:
     return head[: len(COMPILED)] == COMPILED
 
 
-def read(path: Path, data: Any = None) -> tuple[Description, Any]:
-    """What a file says of itself, and its bytes: mapped, or those that are given. Everything but
-    the constants is held against its digest.
+def read(path: Path) -> tuple[Description, Any]:
+    """What a file says of itself, and its bytes, which are mapped. Everything but the constants is
+    held against its digest.
 
     Raises ReadError for a file that is not whole, of another version, or changed.
     """
-    where = str(path)
-    if data is None:
+    try:
         try:
             with files.opened(path) as file:
                 data = files.MappedFile.of(path, file)
-        except (OSError, ValueError) as error:  # an empty file cannot be mapped
-            why = files.why_not(error, path) if isinstance(error, OSError) else "is empty"
-            raise ReadError(why, where) from None
-    view = memoryview(data)
+        except ValueError:  # an empty file cannot be mapped
+            raise ReadError("is empty") from None
+        view = memoryview(data)
+        description = _described(view)
+        if digest_of(view, description) != bytes(view[HEAD.size : HEAD.size + _DIGEST]):
+            raise _damaged("its digest is another one")
+        for image in description.images:
+            if not all(0 <= offset < image.code.bytes for offset in image.functions.values()):
+                raise _damaged("a function lies outside of the code")
+            for plan in (*image.plans, *image.initial):
+                _check(view, image, plan, description)
+        return description, data
+    except OSError as error:
+        raise ReadError(files.why_not(error, path), str(path)) from None
+    except UncorkError as error:
+        raise error.at(str(path)) from None
+
+
+def _damaged(why: str) -> ReadError:
+    return ReadError(f"is damaged: {why}: copy it again, or compile the model again")
+
+
+def _described(view: memoryview) -> Description:
+    """The description of a file, all of whose sections lie within it. Raises ReadError."""
     if len(view) < HEAD.size + _DIGEST or not is_compiled(bytes(view[:8])):
-        raise ReadError("is no compiled model: expected a file that `uncork compile` wrote", where)
+        raise ReadError("is no compiled model: expected a file that `uncork compile` wrote")
     _, version, _, size, offset, count = HEAD.unpack_from(view, 0)
     if version != VERSION:
         raise ReadError(
             f"has version {version} of the format, this uncork reads {VERSION}: compile the model "
-            "again",
-            where,
+            "again"
         )
     if size != len(view):
-        raise ReadError(
-            f"is not whole: it has {len(view):,} bytes of {size:,}: copy it again",
-            where,
-        )
+        raise ReadError(f"is not whole: it has {len(view):,} bytes of {size:,}: copy it again")
     if not _lies_within(Section(offset, count), size):
-        raise ReadError("is damaged: its description lies outside of it: copy it again", where)
+        raise _damaged("its description lies outside of it")
     try:
         description = msgspec.msgpack.decode(view[offset : offset + count], type=Description)
-    except (msgspec.DecodeError, msgspec.ValidationError, RecursionError) as error:
-        raise ReadError(f"is damaged: {error}: copy it again", where) from None
-    for section in _sections(description):
-        if not _lies_within(section, size):
-            raise ReadError("is damaged: a part lies outside of it: copy it again", where)
-    if _digest_of(view, description, Section(offset, count)) != bytes(
-        view[HEAD.size : HEAD.size + _DIGEST]
-    ):
-        raise ReadError("is damaged: its digest is another one: copy it again", where)
-    for image in description.images:
-        for plan in (*image.plans, *image.initial):
-            _check(view, image, plan, description, where)
-    return description, data
+    except (msgspec.DecodeError, RecursionError, ValueError) as error:
+        raise _damaged(str(error)) from None
+    if not all(_lies_within(section, size) for section in _sections(description)):
+        raise _damaged("a part lies outside of it")
+    return description
 
 
 def _lies_within(section: Section, size: int) -> bool:
@@ -319,11 +326,14 @@ def _sections(description: Description) -> Iterator[Section]:
     yield description.constants
 
 
-def _digest_of(view: memoryview, description: Description, own: Section) -> bytes:
+def digest_of(view: memoryview, description: Description | None = None) -> bytes:
+    """The digest that a file should have. Raises ReadError for a description that is none."""
     digest = hashlib.sha256()
-    *digested, _ = _sections(description)
-    for section in sorted({(s.offset, s.bytes) for s in (*digested, own)}):
-        digest.update(view[section[0] : section[0] + section[1]])
+    *digested, _ = _sections(_described(view) if description is None else description)
+    *_, offset, count = HEAD.unpack_from(view, 0)
+    own = Section(offset, count)
+    for first, size in sorted({(s.offset, s.bytes) for s in (*digested, own)}):
+        digest.update(view[first : first + size])
     digest.update(view[: HEAD.size])
     return digest.digest()
 
@@ -342,7 +352,7 @@ def array(view: Any, section: Section, dtype: Any) -> Array:
     return result
 
 
-def _check(view: Any, image: Image, plan: Plan, description: Description, where: str) -> None:
+def _check(view: Any, image: Image, plan: Plan, description: Description) -> None:
     """Raise ReadError where a word would be an address outside of what it is in."""
     words = array(view, plan.words, np.int64)
     relocated, bases = array(view, plan.relocated, np.uint32), array(view, plan.bases, np.uint32)
@@ -354,15 +364,15 @@ def _check(view: Any, image: Image, plan: Plan, description: Description, where:
         and words.size > 0
         and (not relocated.size or (int(relocated.max()) < words.size))
         and (not bases.size or int(bases.max()) < limits.size)
-        and all(0 <= n < words.size for n in (*plan.contexts, *plan.turns, *plan.rooms))
+        and all(0 <= n <= words.size - 8 for n in (*plan.contexts, *plan.turns, *plan.rooms))
         and len(plan.contexts) > 0
-        and all(0 <= offset < image.code.bytes for offset in image.functions.values())
+        and 0 <= plan.nothing < 1 << 16
     )
     if well:
         added = words[relocated]
         well = bool(np.all((added >= 0) & (added <= limits[bases])))
     if not well:
-        raise ReadError("is damaged: a plan of it reaches outside of it: copy it again", where)
+        raise _damaged("a plan of it reaches outside of it")
 
 
 def digest_of_file(path: str | os.PathLike[str]) -> str:

@@ -46,7 +46,7 @@ def load_compiled(
     view = memoryview(data)
     code = _code(image, view, str(path))
     constants = format.array(data, description.constants, np.uint8)
-    model = model_of(description, str(path))
+    model = _model(description, str(path))
     runs_on = Target.of(image.arch, "", ",".join(image.features))
     name = f"model '{description.name}'"
 
@@ -119,7 +119,14 @@ def describe(path: str | os.PathLike[str]) -> tuple[format.Description, Model]:
     is loaded.
     """
     description, _ = format.read(Path(path))
-    return description, model_of(description, str(path))
+    return description, _model(description, str(path))
+
+
+def _model(description: format.Description, where: str) -> Model:
+    try:
+        return model_of(description, where)
+    except (KeyError, ValueError, IndexError, TypeError) as error:
+        raise ReadError(f"is damaged: {error}: copy it again", where) from None
 
 
 def _remade(where: str) -> Any:

@@ -62,9 +62,12 @@ class ImageCall(Instances[Instance]):
         plan, failed = self.loaded.plan, self._instances[0].failed
         if status == OVERFLOW:
             return "its sizes are more than 64 bits can count"
-        if status in (CHECK_FAILED, GUARD_FAILED):
-            if not 0 <= failed < len(plan.conditions) or not plan.conditions[failed].text:
-                return "a size is 0, or its results do not fit into the memory"
+        if status in (CHECK_FAILED, GUARD_FAILED) and failed < len(plan.conditions):
+            if failed < 0:
+                return (
+                    "a size is outside of what the plan is for (inputs without elements have plans "
+                    "of their own: --shape NAME=0)"
+                )
             condition = plan.conditions[failed]
             if condition.is_guard:
                 return f"the plan is for calls in which {condition.text} ({condition.where})"

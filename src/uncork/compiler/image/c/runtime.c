@@ -338,8 +338,7 @@ static int why(model_instance *instance, const struct call *call, int64_t status
   if (status == STATUS_CHECK_FAILED || status == STATUS_GUARD_FAILED) {
     int guard = status == STATUS_GUARD_FAILED;
     if (failed < 0 || failed >= call->plan->condition_count)
-      return fail(instance, MODEL_WRONG_ARGUMENTS, "a size is 0, or its results do not fit into "
-                  "the memory");
+      return fail(instance, MODEL_WRONG_ARGUMENTS, "a size is outside of what the plan is for");
     const struct image_condition *condition = call->plan->conditions + failed;
     return fail(instance, guard ? MODEL_WRONG_ARGUMENTS : MODEL_WRONG_SIZES, "%s %s (%s)",
                 guard ? "the plan is for calls in which" : "expected", condition->text,

@@ -1,0 +1,413 @@
+"""Compiled files: the same answers as the model gives, and what they refuse."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("llvmlite")
+
+import uncork
+from tests.compiler.test_growing_state import Net
+from tests.compiler.test_state import BAD, GOOD, X, running_sum
+from uncork import cli
+from uncork.compiler.image import format, instance
+from uncork.kernels.runtime.target import LEVELS, host_target, level_of
+
+Array = np.ndarray[Any, Any]
+RNG = np.random.default_rng(7)
+
+
+def floats(*shape: int) -> Array:
+    return RNG.random(shape, np.float32)
+
+
+def recommender() -> uncork.Model:
+    """Bags of ids, a GRU over their embeddings and a product: open batch, open numbers of ids."""
+    net = Net()
+    ids, offsets = net.input("ids", "i64", [None]), net.input("offsets", "i64", [None])
+    table = net.constant(floats(50, 16), np.float32)
+    bags = net.add("EmbeddingBagOffsetsSum", 3, table, ids, offsets)
+    steps = net.add("Unsqueeze", 1, bags, net.constant([0]))
+    state = net.constant(np.zeros((1, 1, 8)), np.float32)
+    count = net.add("ShapeOf", 3, offsets, output_type="i64")
+    gru = net.builder.add(
+        "GRUSequence",
+        5,
+        steps,
+        state,
+        count,
+        net.constant(floats(1, 24, 16), np.float32),
+        net.constant(floats(1, 24, 8), np.float32),
+        net.constant(floats(1, 24), np.float32),
+        hidden_size=8,
+        direction="forward",
+    )
+    last = net.add("Squeeze", 1, gru[1], net.constant([1]))
+    return net.model(
+        scores=net.add("MatMul", 1, last, net.constant(floats(8, 5), np.float32)), bags=bags
+    )
+
+
+def finds_sizes() -> uncork.Model:
+    """The positive numbers of a vector, doubled: their count is known to the call only."""
+    net = Net()
+    x = net.input("x", "f32", [None])
+    positive = net.add("Greater", 1, x, net.constant(0, np.float32))
+    places = net.add("NonZero", 3, positive, output_type="i64")
+    picked = net.add("GatherND", 8, x, net.add("Transpose", 1, places, net.constant([1, 0])))
+    return net.model(doubled=net.add("Add", 1, picked, picked), places=places)
+
+
+def saved(model: uncork.Model, folder: Path, **options: Any) -> Path:
+    path = folder / "model.uncork"
+    uncork.compile_to(model, path, threads=1, **options)
+    return path
+
+
+def same(results: uncork.Results, expected: uncork.Results) -> None:
+    assert len(results) == len(expected)
+    for number in range(len(expected)):
+        assert results[number].dtype == expected[number].dtype
+        assert results[number].shape == expected[number].shape
+        assert results[number].tobytes() == expected[number].tobytes()
+
+
+CALLS = [
+    (np.arange(count, dtype=np.int64) % 50, np.arange(0, count, step, dtype=np.int64))
+    for count, step in ((6, 2), (1, 1), (300, 7), (6, 2))
+]
+
+
+def test_a_file_gives_the_answers_of_the_model(tmp_path: Path) -> None:
+    model = recommender()
+    compiled, whole = uncork.load(saved(model, tmp_path)), uncork.compile_model(model, threads=1)
+    for inputs in CALLS:
+        same(compiled(*inputs), whole(*inputs))
+        same(compiled(ids=inputs[0], offsets=inputs[1]), whole(*inputs))
+    assert [str(port) for port in compiled.inputs] == [str(port) for port in whole.inputs]
+    assert [str(port) for port in compiled.outputs] == [str(port) for port in whole.outputs]
+    # By hand: the first bag is the sum of rows 0 and 1.
+    (table,) = (n.outputs[0].spec.value for n in model.nodes if n.outputs[0].spec.shape == [50, 16])
+    assert table is not None
+    np.testing.assert_allclose(compiled(*CALLS[0])["bags"][0], table[0] + table[1], rtol=1e-6)
+
+
+def test_sizes_that_are_found_as_it_runs(tmp_path: Path) -> None:
+    compiled = uncork.load(saved(finds_sizes(), tmp_path))
+    for x in (np.array([1, -1, 2, 0], np.float32), np.array([-1, 3], np.float32), -np.ones(4)):
+        x = x.astype(np.float32)
+        results = compiled(x)
+        np.testing.assert_array_equal(results["doubled"], 2 * x[x > 0])
+        np.testing.assert_array_equal(results["places"], np.array(np.nonzero(x > 0)))
+
+
+def loop() -> uncork.Model:
+    """x doubled as often as n says, as a Loop whose body is native; and all that it was."""
+    body = uncork.Builder("body")
+    turn = body.parameter("turn", "i64", [])
+    value = body.parameter("value", "f32", [None])
+    (doubled,) = body.add("Add", 1, value, value)
+    (part,) = body.add("Unsqueeze", 1, doubled, body.constant(np.array([0])))
+    body.result(body.constant(np.array(True)), "go_on")
+    body.result(doubled, "doubled")
+    body.result(part, "part")
+    del turn
+    net = Net()
+    x, n = net.input("x", "f32", [None]), net.input("n", "i64", [])
+    last, every = net.builder.loop(  # type: ignore[attr-defined]
+        n, net.constant(True, bool), body.model(), carried=[x], joined=[2]
+    )
+    return net.model(last=last, every=every)
+
+
+def test_variables_keep_their_values(tmp_path: Path) -> None:
+    model = running_sum()
+    compiled, whole = uncork.load(saved(model, tmp_path)), uncork.compile_model(model, threads=1)
+    np.testing.assert_array_equal(compiled.query_state()[0].state, [0.5, 0.5])
+    for _ in range(3):
+        same(compiled(X, GOOD), whole(X, GOOD))
+    with pytest.raises(uncork.InputError):
+        compiled(X, BAD)
+    same(compiled(X, GOOD), whole(X, GOOD))
+    other = compiled.new_request()
+    np.testing.assert_array_equal(other(X, GOOD)["sum"], X + 0.5)
+    compiled.reset_state()
+    np.testing.assert_array_equal(compiled(X, GOOD)["sum"], X + 0.5)
+    kept = compiled.save_state()
+    compiled(X, GOOD)
+    compiled.load_state(kept)
+    np.testing.assert_array_equal(compiled(X, GOOD)["sum"], 2 * X + 0.5)
+
+
+def test_a_variable_that_grows_does_so_in_place(tmp_path: Path) -> None:
+    net = Net()
+    x, rows = net.input("x", "f32", [None, None, 4]), net.input("rows", "i32", [None])
+    old = net.read("k", [None, None, 4], net.constant(np.zeros((2, 0, 4)), np.float32))
+    whole = net.grown("k", net.picked(old, rows), x, 1)
+    model = net.model(s=net.add("ReduceSum", 1, whole, net.constant([1]), keep_dims=False))
+    compiled = uncork.load(saved(model, tmp_path))
+    kept = np.zeros((2, 0, 4), np.float32)
+    for count, picks in ((3, [0, 1]), (1, [1, 0]), (1, [0, 1]), (300, [1, 1]), (1, [0, 1])):
+        new = floats(2, count, 4)
+        kept = np.concatenate([kept[picks], new], axis=1)
+        got = compiled(new, np.array(picks, np.int32))["s"]
+        np.testing.assert_allclose(got, kept.sum(axis=1), rtol=1e-5)
+    (variable,) = compiled.query_state()
+    np.testing.assert_array_equal(variable.state, kept)
+    assert variable.storage is not None
+    assert variable.storage.shape[1] > kept.shape[1]
+
+
+def test_several_threads_and_a_forked_process(tmp_path: Path) -> None:
+    compiled = uncork.load(saved(recommender(), tmp_path))
+    expected = [list(compiled(*inputs)) for inputs in CALLS]
+    wrong: list[str] = []
+
+    def work() -> None:
+        for _ in range(50):
+            for inputs, wanted in zip(CALLS, expected, strict=True):
+                for got, want in zip(compiled(*inputs), wanted, strict=True):
+                    if got.tobytes() != want.tobytes():
+                        wrong.append("differs")
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+    if not hasattr(os, "fork"):
+        return
+    child = os.fork()
+    if child == 0:
+        work()
+        os._exit(1 if wrong else 0)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_steps_that_threads_share(tmp_path: Path) -> None:
+    net = Net()
+    x = net.input("x", "f32", [None, 256])
+    y = net.add("MatMul", 1, x, net.constant(floats(256, 512), np.float32))
+    model = net.model(y=net.add("Relu", 1, y))
+    path = tmp_path / "model.uncork"
+    uncork.compile_to(model, path, threads=2)
+    x_given = floats(300, 256)
+    same(uncork.load(path)(x_given), uncork.compile_model(model, threads=2)(x_given))
+
+
+def test_calls_without_the_native_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Interpreters whose objects lie otherwise in memory: free-threaded ones, and those to come."""
+    path, model = saved(recommender(), tmp_path), recommender()
+    monkeypatch.setattr(instance, "lays_out_as_expected", lambda: False)
+    monkeypatch.setattr("uncork.compiler.image.load._loaded_code", {})
+    found = uncork.load(saved(finds_sizes(), tmp_path))
+    x = np.array([1, -1, 2, 0], np.float32)
+    np.testing.assert_array_equal(found(x)["doubled"], [2, 4])
+    compiled = uncork.load(saved(model, tmp_path))
+    assert "run_by_ctypes" in repr(compiled.executor.image.calls[0].run)  # type: ignore[attr-defined]
+    whole = uncork.compile_model(model, threads=1)
+    for inputs in CALLS:
+        same(compiled(*inputs), whole(*inputs))
+    assert path.exists()
+
+
+def test_memory_is_limited_and_given_back(tmp_path: Path) -> None:
+    net = Net()
+    x = net.input("x", "f32", [None, 64])
+    y = net.add("MatMul", 1, x, net.constant(floats(64, 64), np.float32))
+    y = net.add("MatMul", 1, net.add("Softmax", 8, y, axis=0), net.constant(floats(64, 8)))
+    path = saved(net.model(y=y), tmp_path)
+    compiled = uncork.load(path)
+    compiled(floats(1000, 64))
+    assert compiled.executor.image.working_bytes > 100_000  # type: ignore[attr-defined]
+    compiled.release_memory()
+    assert compiled.executor.image.working_bytes == 0  # type: ignore[attr-defined]
+    limited = uncork.load(path, memory_limit=10_000)
+    limited(floats(2, 64))
+    with pytest.raises(uncork.InputError, match=r"not enough memory .* memory_limit \(10,000"):
+        limited(floats(1000, 64))
+
+
+# ---- what is refused
+
+
+def test_a_layer_without_a_kernel_is_named_when_it_is_compiled(tmp_path: Path) -> None:
+    net = Net()
+    x = net.input("x", "f32", [2, 2])
+    model = net.model(y=net.add("Inverse", 14, x, adjoint=False))
+    with pytest.raises(uncork.UnsupportedError, match=r"layer '.*Inverse.*has no kernel"):
+        saved(model, tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_sizes_that_the_plan_does_not_take_are_named(tmp_path: Path) -> None:
+    net = Net()
+    x, y = net.input("x", "f32", [None]), net.input("y", "f32", [None])
+    model = net.model(z=net.add("Add", 1, x, y))
+    written = tmp_path / "model.xml"
+    uncork.write_model(model, written)
+    path = tmp_path / "model.uncork"
+    uncork.compile_to(written, path)
+    compiled = uncork.load(path)
+    one, three = floats(1), floats(3)
+    taken = [(a, b) for a, b in ((three, three), (one, three)) if _takes(compiled, a, b)]
+    assert len(taken) == 1
+    with pytest.raises(uncork.InputError, match=r"the plan is for calls in which .*--with-source"):
+        compiled(*((one, three) if taken[0][0] is three else (three, three)))
+    uncork.compile_to(written, path, with_source=True)
+    compiled = uncork.load(path)
+    np.testing.assert_array_equal(compiled(one, three)["z"], one + three)
+    np.testing.assert_array_equal(compiled(three, three)["z"], three + three)
+    uncork.compile_to(written, path, shapes=[{"x": [3], "y": [3]}, {"x": [1], "y": [3]}])
+    compiled = uncork.load(path)
+    np.testing.assert_array_equal(compiled(one, three)["z"], one + three)
+    np.testing.assert_array_equal(compiled(three, three)["z"], three + three)
+    with pytest.raises(uncork.InputError):
+        compiled(floats(2), floats(2))
+
+
+def _takes(compiled: uncork.CompiledModel, *inputs: Array) -> bool:
+    try:
+        compiled(*inputs)
+        return True
+    except uncork.InputError:
+        return False
+
+
+def test_values_that_kernels_do_not_compute_with(tmp_path: Path) -> None:
+    compiled = uncork.load(saved(recommender(), tmp_path))
+    with pytest.raises(uncork.InputError, match="EmbeddingBag.* met a value that kernels do not"):
+        compiled(np.array([77]), np.array([0]))
+    same(compiled(*CALLS[0]), uncork.load(tmp_path / "model.uncork")(*CALLS[0]))
+    with pytest.raises(uncork.InputError, match="expected i64"):
+        compiled(np.array([1.5]), np.array([0]))
+
+
+def test_other_processors(tmp_path: Path) -> None:
+    own = level_of(host_target())
+    assert own is not None
+    others = [level for level in ("aarch64", "x86-64-v4-amx") if level != own][:2]
+    path = saved(recommender(), tmp_path, targets=[own, *others])
+    description, _ = format.read(path)
+    assert [image.level for image in description.images] == [own, *others]
+    same(uncork.load(path)(*CALLS[0]), uncork.compile_model(recommender())(*CALLS[0]))
+    with pytest.raises(uncork.UnsupportedError, match=r"has no plan for 'x86-64-v2'"):
+        uncork.load(path, target="x86-64-v2")
+    path = saved(recommender(), tmp_path, targets=["aarch64-dotprod-windows"])
+    with pytest.raises(uncork.UnsupportedError, match="is compiled for other processors"):
+        uncork.load(path)
+    with pytest.raises(uncork.ValidationError, match="target: expected one of"):
+        saved(recommender(), tmp_path, targets=["pentium"])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda data: data[:-1], "is not whole"),
+        (lambda data: data[:20], "is no compiled model"),
+        (lambda data: data + b"x", "is not whole"),
+        (lambda data: data[:8] + b"\x09" + data[9:], "has version 9 of the format"),
+        (lambda data: data[:-40] + b"\0" + data[-39:], "is damaged"),
+        (lambda data: data[:70000] + bytes([data[70000] ^ 1]) + data[70001:], "is damaged"),
+    ],
+)
+def test_files_that_are_damaged(tmp_path: Path, change: Any, message: str) -> None:
+    path = saved(recommender(), tmp_path)
+    path.write_bytes(change(path.read_bytes()))
+    assert b"<net" not in path.read_bytes()
+    with pytest.raises(uncork.ReadError, match=message):
+        format.read(path)
+    with pytest.raises(uncork.ReadError):
+        uncork.load(path)
+
+
+def test_damaged_constants_are_found_by_check(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = saved(recommender(), tmp_path)
+    assert cli.main(["check", str(path)]) == 0
+    data = bytearray(path.read_bytes())
+    constants = format.read(path)[0].constants
+    data[constants.offset] ^= 1
+    path.write_bytes(data)
+    assert cli.main(["check", str(path)]) == 1
+    assert "the digest of its constants" in capsys.readouterr().out
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes of POSIX")
+def test_a_file_that_others_can_write_to_is_refused(tmp_path: Path) -> None:
+    path = saved(recommender(), tmp_path)
+    path.chmod(0o666)
+    with pytest.raises(uncork.ReadError, match=r"others can write to it.*chmod go-w"):
+        uncork.load(path)
+
+
+def test_what_a_compiled_model_cannot(tmp_path: Path) -> None:
+    path = saved(recommender(), tmp_path)
+    compiled = uncork.load(path)
+    with pytest.raises(uncork.ReadError, match="has no layers: give the .xml"):
+        uncork.read_model(path)
+    with pytest.raises(uncork.InputError, match="constants cannot be exchanged"):
+        compiled.exchange(tables={"x": floats(2)})
+    with pytest.raises(uncork.UnsupportedError, match=r"profile the \.xml"):
+        compiled.profile(*CALLS[0])
+
+
+def test_options_that_were_settled_are_refused(tmp_path: Path) -> None:
+    path = saved(recommender(), tmp_path)
+    with pytest.raises(uncork.ValidationError, match=r"precision.* when it was compiled"):
+        uncork.load(path, precision="bf16")
+
+
+# ---- without a compiler
+
+
+def test_a_file_runs_without_llvmlite_and_without_a_cache(tmp_path: Path) -> None:
+    path = saved(recommender(), tmp_path)
+    expected = uncork.load(path)(*CALLS[2])["scores"]
+    np.save(tmp_path / "expected.npy", expected)
+    program = f"""
+import sys
+sys.modules["llvmlite"] = None
+import numpy as np, uncork
+ids = np.arange(300, dtype=np.int64) % 50
+compiled = uncork.load({str(path)!r})
+scores = compiled(ids, np.arange(0, 300, 7, dtype=np.int64))["scores"]
+assert scores.tobytes() == np.load({str(tmp_path / "expected.npy")!r}).tobytes()
+loaded = [name for name in sys.modules if name.startswith("uncork.")]
+for room in ("uncork.ir.read", "uncork.compiler.planner", "uncork.passes.pipeline"):
+    assert room not in loaded, room
+"""
+    environment = {**os.environ, "HOME": str(tmp_path / "nowhere"), "XDG_CACHE_HOME": "/proc/none"}
+    subprocess.run([sys.executable, "-W", "error", "-c", program], check=True, env=environment)
+
+
+def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model, path = tmp_path / "model.xml", tmp_path / "model.uncork"
+    uncork.write_model(recommender(), model)
+    assert cli.main(["compile", str(model), "-o", str(path), "--threads", "1"]) == 0
+    assert f"saved {path}: 1 plan for" in capsys.readouterr().out
+    assert cli.main(["compile", str(model), "-o", str(path)]) == 1
+    assert "is there already" in capsys.readouterr().err
+    assert cli.main(["compile", str(model), "-o", str(model), "--overwrite"]) == 1
+    capsys.readouterr()
+    assert cli.main(["show", str(path)]) == 0
+    shown = capsys.readouterr().out
+    assert "ids  i64[?]" in shown
+    assert "1 plan" in shown
+    run = ["run", str(path), "-i", "ids=[1,2,3]", "-i", "offsets=[0,2]"]
+    assert cli.main(run) == 0
+    assert "scores" in capsys.readouterr().out
+    shape = ["--shape", "ids=4", "--shape", "offsets=2", "--shape", "ids=8", "--overwrite"]
+    assert cli.main(["compile", str(model), "-o", str(path), *shape]) == 0
+    assert "2 plans" in capsys.readouterr().out
+    assert set(LEVELS) >= {image.level for image in format.read(path)[0].images}
