@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import os
+import tempfile
 import time
 from pathlib import Path
 
 from uncork.cli._options import add_threads, rounding
 from uncork.cli._output import counted, emit, emit_json
 from uncork.cli._parser import Parser
+from uncork.compiler.image.c.write import check_folder, write_c
 from uncork.compiler.image.compile import compile_to
 from uncork.destination import begins_with, check_destination
 from uncork.errors import InputError
@@ -30,6 +32,7 @@ examples:
   uncork compile model.xml --target x86-64-v3 --target x86-64-v4 --target aarch64 -o model.uncork
   uncork compile model.xml --shape image=1,3,224,224 --shape image=8,3,224,224 -o model.uncork
   uncork run model.uncork --random
+  uncork compile model.xml --c -o folder && cmake -S folder -B out && cmake --build out
 """
 
 
@@ -60,6 +63,14 @@ def parser() -> Parser:
         help="the sizes of an input, '?' for one that stays open",
     )
     parser.add_argument(
+        "--c",
+        action="store_true",
+        help="write a folder OUT, of which a C compiler makes a library",
+    )
+    parser.add_argument(
+        "--name", default="model", help="how names begin in C, as model_run does (model)"
+    )
+    parser.add_argument(
         "--with-source",
         action="store_true",
         help="put the model's files in, too: for calls that the plans do not take",
@@ -84,25 +95,27 @@ def _shape(text: str) -> tuple[str, list[int | None]]:
 def execute(arguments: argparse.Namespace) -> int:
     foreign = begins_with(COMPILED)
     reads = [("the model", arguments.model)]
-    check_destination(arguments.output, foreign, overwrite=arguments.overwrite, reads=reads)
+    if arguments.c:
+        check_folder(arguments.output, arguments.name, arguments.overwrite)
+    else:
+        check_destination(arguments.output, foreign, overwrite=arguments.overwrite, reads=reads)
     if arguments.weights and Path(arguments.weights) != Path(arguments.model).with_suffix(".bin"):
         raise InputError(
             "are the weights beside the model when it is compiled: rename them", arguments.weights
         )
     started = time.perf_counter()
-    compile_to(
-        arguments.model,
-        arguments.output,
-        targets=arguments.target,
-        shapes=_calls(arguments.shape),
-        with_source=arguments.with_source,
-        threads=arguments.threads,
-        **rounding(arguments),
-    )
-    seconds, size = time.perf_counter() - started, os.path.getsize(arguments.output)
+    if not arguments.c:
+        _compile(arguments, arguments.output)
+        compiled = arguments.output
+    else:
+        with tempfile.TemporaryDirectory(dir=Path(arguments.output).absolute().parent) as folder:
+            _compile(arguments, os.path.join(folder, "model.uncork"))
+            write_c(os.path.join(folder, "model.uncork"), arguments.output, arguments.name)
+        compiled = os.path.join(arguments.output, f"{arguments.name}.uncork")
+    seconds, size = time.perf_counter() - started, os.path.getsize(compiled)
     from uncork.compiler.image.load import describe
 
-    description, _ = describe(arguments.output)
+    description, _ = describe(compiled)
     levels = [image.level for image in description.images]
     if arguments.json:
         emit_json(
@@ -123,6 +136,18 @@ def execute(arguments: argparse.Namespace) -> int:
         f"{seconds:.1f} s)\n"
     )
     return 0
+
+
+def _compile(arguments: argparse.Namespace, path: str) -> None:
+    compile_to(
+        arguments.model,
+        path,
+        targets=arguments.target,
+        shapes=_calls(arguments.shape),
+        with_source=arguments.with_source,
+        threads=arguments.threads,
+        **rounding(arguments),
+    )
 
 
 def _calls(shapes: list[tuple[str, list[int | None]]]) -> list[dict[str, list[int | None]]]:

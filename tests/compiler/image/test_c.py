@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import shutil
 import subprocess
 import sys
@@ -437,3 +438,30 @@ def test_what_c_does_not_get_is_refused(folder: Made, tmp_path: Path) -> None:
     with pytest.raises(UnsupportedError, match="9 dimensions, C takes 8"):
         folder(builder.model())
     assert not (tmp_path / "out").exists()
+
+
+def test_the_command(tmp_path: Path) -> None:
+    """Writes, keeps what is there, and replaces what it wrote, parts of other targets too."""
+    uncork.write_model(product(), tmp_path / "product.xml")
+    out = tmp_path / "c"
+
+    def command(*options: str) -> str:
+        given = ["compile", os.fspath(tmp_path / "product.xml"), "--c", "-o", os.fspath(out)]
+        done = subprocess.run(
+            [sys.executable, "-m", "uncork", *given, *options],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return done.stdout if done.returncode == 0 else done.stderr
+
+    assert "1 plan for aarch64, x86-64-v4" in command(
+        "--target", "aarch64", "--target", "x86-64-v4"
+    )
+    assert "is there already" in command()
+    assert "saved" in command("--overwrite")
+    assert not (out / "parts/aarch64.S").exists()
+    assert Library(out).open().run(A, B)[0].tolist() == WANTED
+    (out / "model.uncork").write_text("something else")
+    assert "it is no folder of a compiled model" in command("--overwrite")
+    assert "an identifier of C, got 'a-b'" in command("--name", "a-b")

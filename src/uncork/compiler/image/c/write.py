@@ -18,10 +18,12 @@ import numpy as np
 from msgspec.structs import replace
 
 from uncork.compiler.image import format
-from uncork.errors import UnsupportedError, ValidationError
+from uncork.destination import begins_with
+from uncork.errors import InputError, UnsupportedError, ValidationError
 from uncork.ir.replacement import Replacement
 from uncork.kernels.runtime import layout, loop_layout, processor, thread_pool, turns_layout
 from uncork.kernels.runtime.target import LEVELS, Target
+from uncork.reading import COMPILED
 from uncork.types import ElementType, PartialShape
 
 #: Element types of arrays in the order of `model_type`, as NumPy writes them.
@@ -42,6 +44,29 @@ _CODE_PAGE = 4096
 _REACH = (1 << 31) - (1 << 26)
 
 
+def check_folder(folder: str | os.PathLike[str], name: str, overwrite: bool) -> None:
+    """Refuse, before any work, a name or a folder that `write_c` must not or cannot write."""
+    _check_name(name)
+    path, where = Path(folder), os.fspath(folder)
+    if not path.absolute().parent.is_dir():
+        raise InputError("cannot be written: there is no such folder", where)
+    if path.exists() and not path.is_dir():
+        raise InputError("cannot be written: it is a file, and C needs a folder", where)
+    if path.is_dir() and any(path.iterdir()):
+        if not overwrite:
+            raise InputError(
+                "is there already: choose another name, or overwrite it (--overwrite)", where
+            )
+        compiled = path / f"{name}.uncork"
+        if not compiled.is_file() or begins_with(COMPILED)(compiled):
+            raise InputError("cannot be overwritten: it is no folder of a compiled model", where)
+
+
+def _check_name(name: str) -> None:
+    if not re.fullmatch("[A-Za-z][A-Za-z0-9_]*", name):
+        raise ValidationError(f"name: expected an identifier of C, got {name!r}")
+
+
 def write_c(
     compiled: str | os.PathLike[str], folder: str | os.PathLike[str], name: str = "model"
 ) -> None:
@@ -50,8 +75,7 @@ def write_c(
     Functions, types and macros begin with `name`, which must be one for C, so that a program can
     have several models. Raises UnsupportedError for what C does not get: see docs/compiled_c.md.
     """
-    if not re.fullmatch("[A-Za-z][A-Za-z0-9_]*", name):
-        raise ValidationError(f"name: expected an identifier of C, got {name!r}")
+    _check_name(name)
     description, data = format.read(Path(compiled))
     _check(description, str(compiled))
     order = {level: number for number, level in enumerate(LEVELS)}
@@ -71,6 +95,9 @@ def write_c(
         texts["CMakeLists.txt"] = texts["CMakeLists.txt"].replace(
             "if(MODEL_THREADS)", "if(TRUE)  # steps of the model are shared by threads"
         )
+    for old in (folder / "parts").glob("*.S"):
+        if f"parts/{old.name}" not in texts:
+            old.unlink()  # of targets that it was written for before
     with Replacement() as files:
         for file, text in texts.items():
             path = folder / _renamed(file, name)
