@@ -40,6 +40,15 @@ struct image_plan {
   const char *const *steps;
 };
 
+/* Functions: of native code where they begin, of WebAssembly each by its number. */
+#if defined(__wasm__)
+typedef int64_t (*const *image_code)(int64_t);
+#define IMAGE_FUNCTION(image, word) ((int64_t)(intptr_t)(image)->code[word])
+#else
+typedef const unsigned char *image_code;
+#define IMAGE_FUNCTION(image, word) ((int64_t)(intptr_t)((image)->code + (word)))
+#endif
+
 /* A bit that the processor must have: CPUID's leaf, leaf within, register; or that of AT_HWCAP. */
 struct image_feature {
   uint32_t leaf, within, where, bit;
@@ -57,13 +66,17 @@ struct image {
   const struct image_feature *features;
   int32_t feature_count;
   uint32_t kept;  /* the state that the system must keep (XCR0) */
-  const unsigned char *code;
+  image_code code;
   int64_t serve;
   int32_t plan_count, initial_count;
   const struct image_plan *plans, *initial;
 };
 
+#if defined(__wasm__)
+extern const unsigned char *model_constants;  /* whoever loads the module puts them there */
+#else
 extern const unsigned char model_constants[];
+#endif
 const struct image *model_image(void);  /* the largest that this processor runs; 0: none */
 extern const struct image_variable model_variables[];
 extern const model_port model_input_ports[], model_output_ports[];

@@ -4,10 +4,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "image.h"
-
+#if defined(__wasm__)
+#define MEMORY_OF_MACHINE INT32_MAX
+#else
+#include <unistd.h>
+#define MEMORY_OF_MACHINE ((int64_t)sysconf(_SC_PHYS_PAGES) / 2 * (int64_t)sysconf(_SC_PAGESIZE))
+#endif
 #if IMAGE_THREADS
 #include "threads.h"
 #endif
@@ -119,12 +123,12 @@ static void write_words(const model_instance *instance, struct call *call) {
   const struct image_plan *plan = call->plan;
   memcpy(call->words, plan->words, 8 * (size_t)plan->word_count);
   for (int64_t i = 0; i < plan->relocations; i++) {
+    int64_t *word = call->words + plan->relocated[i];
     uint32_t base = plan->bases[i];
-    call->words[plan->relocated[i]] +=
-        base == 0 ? (int64_t)(intptr_t)call->words
-      : base == 1 ? (int64_t)(intptr_t)model_constants
-      : base == 2 ? (int64_t)(intptr_t)instance->image->code
-                  : symbol(instance->image, plan->symbols[base - 3]);
+    *word = base == 0 ? (int64_t)(intptr_t)call->words + *word
+          : base == 1 ? (int64_t)(intptr_t)model_constants + *word
+          : base == 2 ? IMAGE_FUNCTION(instance->image, *word)
+                      : symbol(instance->image, plan->symbols[base - 3]) + *word;
   }
   for (int32_t i = 0; i < plan->rooms.count; i++)
     call->words[plan->rooms.numbers[i] + ROOM_MOST] = instance->limit / plan->rooms.count;
@@ -460,9 +464,7 @@ int model_open(model_instance **opened, int64_t memory_limit) {
   model_instance *instance = calloc(1, sizeof *instance);
   if (!instance) return MODEL_NO_MEMORY;
   instance->image = image;
-  instance->limit = memory_limit;
-  if (memory_limit <= 0)
-    instance->limit = (int64_t)sysconf(_SC_PHYS_PAGES) / 2 * (int64_t)sysconf(_SC_PAGESIZE);
+  instance->limit = memory_limit > 0 ? memory_limit : MEMORY_OF_MACHINE;
   instance->calls = new_calls(image->plans, image->plan_count);
   instance->initial = new_calls(image->initial, image->initial_count);
   if (!instance->calls || !instance->initial) {

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 
@@ -21,7 +21,14 @@ from uncork.compiler.image import format
 from uncork.destination import begins_with
 from uncork.errors import InputError, UnsupportedError, ValidationError
 from uncork.ir.replacement import Replacement
-from uncork.kernels.runtime import layout, loop_layout, processor, thread_pool, turns_layout
+from uncork.kernels.runtime import (
+    layout,
+    loop_layout,
+    processor,
+    thread_pool,
+    turns_layout,
+    wasm,
+)
 from uncork.kernels.runtime.target import LEVELS, Target
 from uncork.reading import COMPILED
 from uncork.types import ElementType, PartialShape
@@ -35,7 +42,7 @@ _FILES = (
     "CMakeLists.txt",
 )  # fmt: skip
 #: The macros that C compilers define for an architecture.
-_DEFINED = {"x86_64": "__x86_64__", "aarch64": "__aarch64__"}
+_DEFINED = {"x86_64": "__x86_64__", "aarch64": "__aarch64__", "wasm32": "__wasm__"}
 #: As `MODEL_MAX_RANK` of model.h.
 _MAX_RANK = 8
 #: Where code begins: instructions of aarch64 count in pages.
@@ -77,21 +84,22 @@ def write_c(
     """
     _check_name(name)
     description, data = format.read(Path(compiled))
-    _check(description, str(compiled))
+    check(description, str(compiled))
+    for image in description.images:
+        if image.arch == "wasm32":
+            raise UnsupportedError("is WebAssembly: write_wasm links it", str(compiled))
     order = {level: number for number, level in enumerate(LEVELS)}
     images = sorted(description.images, key=lambda image: order[image.level])
     description = replace(description, images=tuple(images))
     folder = Path(folder)
     (folder / "parts").mkdir(parents=True, exist_ok=True)
     texts = {
-        **{file: resources.files(__package__).joinpath(file).read_text() for file in _FILES},
-        "layout.h": _layout(description, data),
-        "image.c": _image_source(description, data),
+        **sources(description, data),
         "parts/constants.S": _assembly([("model_constants", description.constants)]) + _NO_STACK,
     }
     for number, image in enumerate(description.images):
         texts[f"parts/{image.level}.S"] = _parts(number, image)
-    if any("pool" in plan.symbols or "sched_yield" in plan.symbols for plan in _plans(description)):
+    if any(map(_shares, _plans(description))):
         texts["CMakeLists.txt"] = texts["CMakeLists.txt"].replace(
             "if(MODEL_THREADS)", "if(TRUE)  # steps of the model are shared by threads"
         )
@@ -107,6 +115,15 @@ def write_c(
         if not target.exists() or not os.path.samefile(compiled, target):
             with files.open(target) as out, open(compiled, "rb") as file:
                 shutil.copyfileobj(file, out)
+
+
+def sources(description: format.Description, data: memoryview) -> dict[str, str]:
+    """The files of C, by their names."""
+    return {
+        **{file: resources.files(__package__).joinpath(file).read_text() for file in _FILES},
+        "layout.h": _layout(description, data),
+        "image.c": _image_source(description, data),
+    }
 
 
 def _renamed(text: str, name: str) -> str:
@@ -127,7 +144,12 @@ def _plans(description: format.Description) -> Iterator[format.Plan]:
         yield from (*image.plans, *image.initial)
 
 
-def _check(description: format.Description, where: str) -> None:
+def _shares(plan: format.Plan) -> bool:
+    """Whether threads share steps of a plan."""
+    return bool({"pool", "sched_yield"} & set(plan.symbols))
+
+
+def check(description: format.Description, where: str) -> None:
     """Raise UnsupportedError for what the runtime in C does not run."""
     for image in description.images:
         target = LEVELS.get(image.level)
@@ -168,7 +190,7 @@ def _layout(description: format.Description, data: memoryview) -> str:
         "OK", "OTHER_ARGUMENTS", "CHECK_FAILED", "GUARD_FAILED", "NO_MEMORY", "OVERFLOW",
     )  # fmt: skip
     pool = ("LOCK", "BEGUN", "ENDED", "ALL_SIGNALS")
-    threads = any({"pool", "sched_yield"} & set(plan.symbols) for plan in plans)
+    threads = description.images[0].arch != "wasm32" and any(map(_shares, plans))
     counts = {
         "INPUTS": len(description.inputs),
         "OUTPUTS": len(description.outputs),
@@ -312,10 +334,13 @@ def _image(number: int, image: format.Image, data: memoryview) -> str:
             f"struct image_feature features_{number}",
             [f"{{{a}u, {b}, {c}, {d}}}" for a, b, c, d in places] or ["{0}"],
         ),
-        f"extern const unsigned char model_code_{number}[];\n",
+        _functions(number, image, data)
+        if image.arch == "wasm32"
+        else f"extern const unsigned char model_code_{number}[];\n",
     ]
     for kind, plans in (("", image.plans), ("i", image.initial)):
-        made = [_plan(number, index, kind, plan, data) for index, plan in enumerate(plans)]
+        written = _functions_of(image, data) if image.arch == "wasm32" else None
+        made = [_plan(number, index, kind, plan, data, written) for index, plan in enumerate(plans)]
         parts += (text for text, _ in made)
         parts.append(
             _array(
@@ -332,12 +357,19 @@ def _image(number: int, image: format.Image, data: memoryview) -> str:
 
 
 def _plan(
-    level: int, index: int, kind: str, plan: format.Plan, data: memoryview
+    level: int,
+    index: int,
+    kind: str,
+    plan: format.Plan,
+    data: memoryview,
+    functions: Mapping[int, str] | None,
 ) -> tuple[str, str]:
-    """What a plan needs to be declared, and the plan."""
+    """What a plan needs to be declared, and the plan; with `functions` its words, too."""
     own = f"{level}_{kind}{index}"
     words, relocated, bases = _symbols(level, index, kind)
     parts = [f"extern const int64_t {words}[];\nextern const uint32_t {relocated}[], {bases}[];\n"]
+    if functions is not None:
+        parts = _data(words, relocated, bases, plan, data, list(functions))
 
     def numbers(name: str, values: Sequence[int]) -> str:
         parts.append(_array(f"int32_t {name}_{own}", list(map(str, values))))
@@ -385,6 +417,64 @@ def _plan(
     )
     row = f"{{{', '.join(fields)}}}"
     return "".join(parts), row
+
+
+# ---- WebAssembly
+
+
+def functions_of(image: format.Image, data: memoryview) -> dict[int, bytes]:
+    """The objects of functions, by where they begin among the code."""
+    code = bytes(data[image.code.offset : image.code.offset + image.code.bytes])
+    begins = {
+        int(word)
+        for plan in (*image.plans, *image.initial)
+        for word in format.array(data, plan.words, np.int64)[
+            format.array(data, plan.relocated, np.uint32)[
+                format.array(data, plan.bases, np.uint32) == 2
+            ]
+        ]
+    }
+    ends = [*sorted(begins)[1:], len(code)]
+    return {begin: code[begin:end] for begin, end in zip(sorted(begins), ends, strict=True)}
+
+
+def _functions_of(image: format.Image, data: memoryview) -> dict[int, str]:
+    return {begin: wasm.symbol_in(part) for begin, part in functions_of(image, data).items()}
+
+
+def _functions(number: int, image: format.Image, data: memoryview) -> str:
+    """The table of functions, by number."""
+    names = list(_functions_of(image, data).values())
+    declared = "".join(f"extern int64_t {name}(int64_t);\n" for name in names)
+    return (
+        f"{declared}static int64_t (*const model_code_{number}[])(int64_t) = "
+        f"{{{', '.join(names)}}};\n"
+    )
+
+
+def _data(
+    words: str,
+    relocated: str,
+    bases: str,
+    plan: format.Plan,
+    data: memoryview,
+    begins: Sequence[int],
+) -> list[str]:
+    """The words of a plan, where assembly does not take them from a file; functions are numbers."""
+    values = format.array(data, plan.words, np.int64).copy()
+    places, kinds = (format.array(data, s, np.uint32) for s in (plan.relocated, plan.bases))
+    for place in places[kinds == 2]:
+        values[place] = begins.index(int(values[place]))
+    return [
+        _array(f"int64_t {words}", [_number(int(value)) for value in values]),
+        _array(f"uint32_t {relocated}", list(map(str, places))),
+        _array(f"uint32_t {bases}", list(map(str, kinds))),
+    ]
+
+
+def _number(value: int) -> str:
+    """A number of 64 bits; C has no literal for the least one."""
+    return f"(-{-(value + 1)}LL - 1)" if value < 0 else f"{value}LL"
 
 
 # ---- assembly
