@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import tempfile
 import time
@@ -11,8 +12,10 @@ from pathlib import Path
 from uncork.cli._options import add_threads, rounding
 from uncork.cli._output import counted, emit, emit_json
 from uncork.cli._parser import Parser
+from uncork.compiler.image.c.wasm import write_wasm
 from uncork.compiler.image.c.write import check_folder, write_c
 from uncork.compiler.image.compile import compile_to
+from uncork.compiler.image.load import describe
 from uncork.destination import begins_with, check_destination
 from uncork.errors import InputError
 from uncork.quoting import in_terminal
@@ -68,6 +71,11 @@ def parser() -> Parser:
         help="write a folder OUT, of which a C compiler makes a library",
     )
     parser.add_argument(
+        "--wasm",
+        action="store_true",
+        help="write a folder OUT with a module of WebAssembly, its constants and a loader",
+    )
+    parser.add_argument(
         "--name", default="model", help="how names begin in C, as model_run does (model)"
     )
     parser.add_argument(
@@ -95,8 +103,16 @@ def _shape(text: str) -> tuple[str, list[int | None]]:
 def execute(arguments: argparse.Namespace) -> int:
     foreign = begins_with(COMPILED)
     reads = [("the model", arguments.model)]
+    if arguments.c and arguments.wasm:
+        raise InputError("expected --c or --wasm, got both")
+    if arguments.wasm and (arguments.target or arguments.threads not in (None, 1)):
+        raise InputError(
+            "--wasm is a target of its own, without threads: leave --target and --threads out"
+        )
     if arguments.c:
-        check_folder(arguments.output, arguments.name, arguments.overwrite)
+        check_folder(arguments.output, f"{arguments.name}.uncork", arguments.overwrite)
+    elif arguments.wasm:
+        check_folder(arguments.output, "model.wasm", arguments.overwrite)
     else:
         check_destination(arguments.output, foreign, overwrite=arguments.overwrite, reads=reads)
     if arguments.weights and Path(arguments.weights) != Path(arguments.model).with_suffix(".bin"):
@@ -104,18 +120,27 @@ def execute(arguments: argparse.Namespace) -> int:
             "are the weights beside the model when it is compiled: rename them", arguments.weights
         )
     started = time.perf_counter()
-    if not arguments.c:
-        _compile(arguments, arguments.output)
+    with contextlib.ExitStack() as stack:
         compiled = arguments.output
-    else:
-        with tempfile.TemporaryDirectory(dir=Path(arguments.output).absolute().parent) as folder:
-            _compile(arguments, os.path.join(folder, "model.uncork"))
-            write_c(os.path.join(folder, "model.uncork"), arguments.output, arguments.name)
-        compiled = os.path.join(arguments.output, f"{arguments.name}.uncork")
-    seconds, size = time.perf_counter() - started, os.path.getsize(compiled)
-    from uncork.compiler.image.load import describe
-
-    description, _ = describe(compiled)
+        if arguments.c or arguments.wasm:
+            beside = Path(compiled).absolute().parent
+            folder = stack.enter_context(tempfile.TemporaryDirectory(dir=beside))
+            compiled = os.path.join(folder, "model.uncork")
+        compile_to(
+            arguments.model,
+            compiled,
+            targets=("wasm32",) if arguments.wasm else arguments.target,
+            shapes=_calls(arguments.shape),
+            with_source=arguments.with_source,
+            threads=1 if arguments.wasm else arguments.threads,
+            **rounding(arguments),
+        )
+        if arguments.c:
+            write_c(compiled, arguments.output, arguments.name)
+        if arguments.wasm:
+            write_wasm(compiled, arguments.output)
+        seconds, size = time.perf_counter() - started, os.path.getsize(compiled)
+        description, _ = describe(compiled)
     levels = [image.level for image in description.images]
     if arguments.json:
         emit_json(
@@ -136,18 +161,6 @@ def execute(arguments: argparse.Namespace) -> int:
         f"{seconds:.1f} s)\n"
     )
     return 0
-
-
-def _compile(arguments: argparse.Namespace, path: str) -> None:
-    compile_to(
-        arguments.model,
-        path,
-        targets=arguments.target,
-        shapes=_calls(arguments.shape),
-        with_source=arguments.with_source,
-        threads=arguments.threads,
-        **rounding(arguments),
-    )
 
 
 def _calls(shapes: list[tuple[str, list[int | None]]]) -> list[dict[str, list[int | None]]]:

@@ -40,7 +40,7 @@ def compiled(wanted: Wanted, target: Target) -> bytes:
 def _text_of(wanted: Wanted) -> str:
     """The LLVM text of a function of a word, by the name of its own."""
     # There is no fused product and sum: a function of C would be called for each.
-    text = wanted.make().replace("@llvm.fma.", "@llvm.fmuladd.")
+    text = wanted.make().replace('@"llvm.fma.', '@"llvm.fmuladd.')
     head = re.search(rf'define i64 @"{re.escape(wanted.name)}"\((i64\*?)([^)]*)\)', text)
     assert head is not None and "," not in head.group(2), wanted.name
     kind = head.group(1)

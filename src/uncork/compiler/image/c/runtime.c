@@ -436,7 +436,6 @@ static int make_call(model_instance *instance, const model_tensor *inputs, model
 int model_sizes(model_instance *instance, const model_tensor *in, model_tensor *out) {
   return make_call(instance, in, out, 0);
 }
-
 int model_run(model_instance *instance, const model_tensor *in, model_tensor *out) {
   return make_call(instance, in, out, 1);
 }

@@ -51,21 +51,22 @@ _CODE_PAGE = 4096
 _REACH = (1 << 31) - (1 << 26)
 
 
-def check_folder(folder: str | os.PathLike[str], name: str, overwrite: bool) -> None:
-    """Refuse, before any work, a name or a folder that `write_c` must not or cannot write."""
-    _check_name(name)
+def check_folder(folder: str | os.PathLike[str], own: str, overwrite: bool) -> None:
+    """Refuse, before any work, a folder that must not or cannot be written: what has no file `own`
+    of a compiled model is somebody else's.
+    """
     path, where = Path(folder), os.fspath(folder)
     if not path.absolute().parent.is_dir():
         raise InputError("cannot be written: there is no such folder", where)
     if path.exists() and not path.is_dir():
-        raise InputError("cannot be written: it is a file, and C needs a folder", where)
+        raise InputError("cannot be written: it is a file, and a folder is needed", where)
     if path.is_dir() and any(path.iterdir()):
         if not overwrite:
             raise InputError(
                 "is there already: choose another name, or overwrite it (--overwrite)", where
             )
-        compiled = path / f"{name}.uncork"
-        if not compiled.is_file() or begins_with(COMPILED)(compiled):
+        compiled = path / own
+        if not compiled.is_file() or begins_with(COMPILED, b"\0asm")(compiled):
             raise InputError("cannot be overwritten: it is no folder of a compiled model", where)
 
 
