@@ -39,8 +39,9 @@ def pytest_configure(config: pytest.Config) -> None:
         sys.modules["llvmlite"] = None  # type: ignore[assignment]  # which is how Python spells that an import fails
     if importlib.util.find_spec("llvmlite") is None:
         # Said once in a process, by whichever test comes first: a test of its own looks at it.
-        config.addinivalue_line("filterwarnings", "ignore:llvmlite:uncork.errors.UncorkWarning")
-        os.environ["PYTHONWARNINGS"] = "ignore:llvmlite"  # in processes that tests start
+        for first in ("llvmlite", "kernel '"):
+            config.addinivalue_line("filterwarnings", f"ignore:{first}:uncork.errors.UncorkWarning")
+        os.environ["PYTHONWARNINGS"] = "ignore:llvmlite,ignore:kernel '"  # in processes of tests
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         # A shell's background jobs ignore Ctrl-C, and so would the processes that tests interrupt.
         signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -260,3 +260,25 @@ def _kinds(kind: type[Operation]) -> Iterator[type[Operation]]:
 def test_every_public_name_is_documented() -> None:
     for name in uncork.__all__:
         assert getattr(uncork, name).__doc__, f"uncork.{name} has no docstring"
+
+
+def test_classes_of_kernels_have_names_of_their_own() -> None:
+    """So that a search for one finds one."""
+    found: dict[str, list[str]] = {}
+    for path in sorted(KERNELS.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                found.setdefault(node.name, []).append(str(path.relative_to(KERNELS)))
+    assert len(found) > 100
+    assert {name: where for name, where in found.items() if len(where) > 1} == {}
+
+
+def test_kernels_decline_what_is_not_given() -> None:
+    """An assertion would stop the compilation of a model that its reference could run."""
+    asserted = [
+        f"{path.relative_to(KERNELS)}:{node.lineno}"
+        for path in sorted(KERNELS.rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Assert) and "is not None" in ast.unparse(node.test)
+    ]
+    assert asserted == []

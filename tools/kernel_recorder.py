@@ -111,12 +111,26 @@ def _operand(operand: Operand, keep: object) -> str:
         return "yield"
     if operand < _LARGEST_SIZE:
         return str(operand)
-    for number, array in enumerate(_arrays(keep)):
+    arrays = list(_arrays(keep))
+    for number, array in enumerate(arrays):
         first = array.ctypes.data
         if first <= operand <= first + array.nbytes:
-            content = hashlib.sha256(array.tobytes()).hexdigest()[:12]
+            content = hashlib.sha256(_plain(array, arrays)).hexdigest()[:12]
             return f"kept{number}+{operand - first}:{content}"
     return "address"
+
+
+def _plain(array: np.ndarray, arrays: Sequence[np.ndarray]) -> bytes:
+    """The bytes of an array; addresses of other arrays, which a table may have, as what is there:
+    they differ from process to process.
+    """
+    if array.dtype != np.int64:
+        return array.tobytes()
+    words = array.reshape(-1).tolist()
+    for other in arrays:
+        if (first := other.ctypes.data) in words and other is not array:
+            words = [other.tobytes() if word == first else word for word in words]
+    return repr(words).encode()
 
 
 def _arrays(keep: object) -> Iterator[np.ndarray]:

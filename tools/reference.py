@@ -16,8 +16,8 @@ PAGES = {
     "calling": (
         "Loading and calling",
         [
-            *("load", "compile_model", "CompiledModel", "Results", "InferRequest", "Live"),
-            *("AsyncInferQueue", "Sessions", "VariableState"),
+            *("load", "compile_model", "compile_to", "CompiledModel", "Results", "InferRequest"),
+            *("Live", "AsyncInferQueue", "Sessions", "VariableState"),
         ],
     ),
     "models": (

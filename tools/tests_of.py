@@ -32,6 +32,17 @@ EVERY_FAMILY = (
     "recurrent",
     "reduction",
 )
+#: Tests of rooms of kernels that have other names than theirs.
+KERNELS = {
+    "detection": ("test_proposals.py", "test_detections.py", "test_soft_suppression.py"),
+    "finding": ("test_count_first.py",),
+    "gemm": ("test_matmul.py",),
+    "movement": ("test_gather_elements.py", "test_transpose.py"),
+    "quantized": ("test_quantized_layers.py",),
+    "recurrent": ("test_cells.py",),
+    "reduction": ("test_reduce.py",),
+    "scatter": ("test_open_places.py",),
+}
 #: Tests of what has none of its own, by the beginning of its path; the first that fits.
 ROOMS = {
     "_": ("tests/test_habits.py",),
@@ -106,12 +117,34 @@ def families_of(path: Path) -> list[str]:
 
 def _named(path: Path) -> list[str]:
     folder, name = Path("tests", *path.parts[:-1]), path.stem.strip("_")
-    tests = [folder / f"test_{name}.py"]
     if path.parts[0] == "kernels" and len(path.parts) > 2:  # they have one folder
-        tests.append(Path("tests", "kernels", f"test_{path.parts[1]}.py"))
-    else:
-        tests.append(folder / f"test_{folder.name}.py")
+        room = KERNELS.get(path.parts[1], (f"test_{path.parts[1]}.py",))
+        files = [
+            f"tests/kernels/{file}" for file in room if (ROOT / "tests/kernels" / file).is_file()
+        ]
+        own = _of_words(set(name.split("_")))
+        return [*(test for test in own if test.partition("::")[0] not in files), *files]
+    tests = [folder / f"test_{name}.py", folder / f"test_{folder.name}.py"]
     return [str(test) for test in tests if (ROOT / test).is_file()][:1]
+
+
+def _of_words(words: set[str]) -> list[str]:
+    """The tests of kernels that have one of these words in their names: files, and few single
+    ones. `test_blocks.py` holds `emit_blocks.py` and `microkernel_blocks.py`, and its
+    `test_winograd` holds `emit_winograd.py`.
+    """
+    files: list[str] = []
+    single: list[str] = []
+    for path in sorted(ROOT.glob("tests/kernels/test_*.py")):
+        file = str(path.relative_to(ROOT))
+        if file.startswith(LONG):
+            continue
+        if words & {*path.stem.split("_")}:
+            files.append(file)
+            continue
+        names = re.findall(r"^def (test_\w+)", path.read_text(encoding="utf-8"), re.M)
+        single += [f"{file}::{name}" for name in names if words & {*name.split("_")}]
+    return files + (single if len(single) <= _FEW else [])
 
 
 def _of_layers(path: Path) -> list[str]:

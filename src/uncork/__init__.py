@@ -16,7 +16,7 @@ from uncork.collector import collector_paused
 
 with collector_paused():  # what is imported stays
     from uncork.compiler.arguments import Results
-    from uncork.compiler.compile import CompiledModel, compile_model, load, read_model
+    from uncork.compiler.load import load
     from uncork.errors import (
         CompileError,
         InputError,
@@ -33,6 +33,8 @@ with collector_paused():  # what is imported stays
 
 if TYPE_CHECKING:
     from uncork import functional, surgery
+    from uncork.compiler.compile import compile_model, read_model
+    from uncork.compiler.compiled_model import CompiledModel
     from uncork.compiler.image.compile import compile_to
     from uncork.compiler.live import Live
     from uncork.compiler.requests import AsyncInferQueue, InferRequest
@@ -96,9 +98,12 @@ _LATER = {
     "Live": "uncork.compiler.live",
     "Sessions": "uncork.compiler.sessions",
     "VariableState": "uncork.compiler.variables",
+    "CompiledModel": "uncork.compiler.compiled_model",
+    "compile_model": "uncork.compiler.compile",
     "compile_to": "uncork.compiler.image.compile",
     "from_torch": "uncork.onnx.from_torch",
     "functional": "",
+    "read_model": "uncork.compiler.compile",
     "score": "",
     "surgery": "",
     "to_onnx": "uncork.export.onnx",

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from uncork import files
+from uncork.compiled_head import is_compiled_file
 from uncork.errors import ReadError
 from uncork.ir import foreign
 from uncork.ir import read as ir
@@ -13,8 +14,6 @@ from uncork.ir.diagnostics import Diagnostics
 from uncork.ir.model import Model
 from uncork.ir.read import Contents
 
-#: The first bytes of a compiled file.
-COMPILED = b"\x89uncork\n"
 #: Bytes that tell which of the two a file is.
 _HEAD = 1 << 16
 
@@ -28,6 +27,11 @@ def read_structure(
     `ir.read.read_structure` raises, too.
     """
     if isinstance(path, (str, os.PathLike)):
+        if is_compiled_file(path):
+            raise ReadError(
+                "is a compiled model, which has no layers: give the .xml that it was made of",
+                ir.where_of(path),
+            )
         if not _is_onnx_file(Path(path)):
             return ir.read_structure(path, weights, mmap)
         place: Path | None = Path(path)
@@ -46,15 +50,6 @@ def read_structure(
     from uncork.onnx.read import read_onnx  # for ONNX models only
 
     return read_onnx(place, data, mmap), Diagnostics()
-
-
-def is_compiled_file(path: str | os.PathLike[str]) -> bool:
-    """Whether a path is that of a compiled file, by its first bytes."""
-    try:
-        with files.opened(path) as file:
-            return file.read(len(COMPILED)) == COMPILED
-    except (OSError, ValueError):
-        return False  # which whoever reads it says in its words
 
 
 def _is_onnx_file(path: Path) -> bool:

@@ -16,14 +16,14 @@ def in_python(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     made: list[str] = []
 
     def count(kind: Any) -> None:
-        run = kind.run
+        run = kind.evaluate
 
         def counted(self: Any, inputs: Sequence[Any]) -> Sequence[Any]:
             made.append(kind.__name__)
             outputs: Sequence[Any] = run(self, inputs)
             return outputs
 
-        monkeypatch.setattr(kind, "run", counted)
+        monkeypatch.setattr(kind, "evaluate", counted)
 
     count(LoopRun)
     count(BranchRun)

@@ -717,6 +717,15 @@ def scattered_counts(builder: uncork.Builder) -> list[Source]:
     )
 
 
+def segments(builder: uncork.Builder) -> list[Source]:
+    rows, owners = (
+        builder.parameter(name, kind, [None, *rest])
+        for name, kind, rest in (("rows", "f32", [64]), ("segments", "i64", []))
+    )
+    given = rows, owners, builder.constant(np.int64(7))
+    return list(builder.add("SegmentMax", 16, *given, fill_mode="zero", name="best"))
+
+
 def transpose(builder: uncork.Builder) -> list[Source]:
     x = builder.parameter("x", "f32", [2, 10, 4, 9])
     return list(
@@ -877,6 +886,7 @@ FAMILIES = {
     "scatter": scatter,
     "search": search,
     "scatter.counts": scattered_counts,
+    "scatter.segments": segments,
     "movement.state": state,
     "movement.transpose": transpose,
     "movement.view": views,

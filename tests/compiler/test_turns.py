@@ -30,13 +30,13 @@ FOREVER = np.int64(-1)
 def alone(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Grows by one for each turn that Python makes."""
     made: list[int] = []
-    run = KernelBody.run
+    run = KernelBody.evaluate
 
     def counted(self: KernelBody, inputs: Sequence[Any]) -> list[Any]:
         made.append(1)
         return run(self, inputs)
 
-    monkeypatch.setattr(KernelBody, "run", counted)
+    monkeypatch.setattr(KernelBody, "evaluate", counted)
     return made
 
 

@@ -1405,6 +1405,18 @@ def scattered_counts(generator: np.random.Generator) -> Iterator[Case]:
         yield f"{places} {count} {keys} {data}", operation, [spec(values), spec(given)]
 
 
+def segments(generator: np.random.Generator) -> Iterator[Case]:
+    """Rows of segments that are many, one, left out, or more than there are ids."""
+    for rows, width, count, data in product(
+        [0, 1, 9], [1, 7, 8, 9, 33], [1, 4, 12], ["f4", "f2", "i1", "u8"]
+    ):
+        values = generator.integers(0, 99, (rows, width)).astype(data)
+        ids = np.sort(generator.integers(0, 6, rows)).astype(["i4", "i8"][rows % 2])
+        operation = find("SegmentMax", 16)(fill_mode=["zero", "lowest"][width % 2])
+        label = f"{rows} {width} {count} {data}"
+        yield label, operation, [spec(values), spec(ids), spec(np.array(count))]
+
+
 def transpose(generator: np.random.Generator) -> Iterator[Case]:
     for rows, columns, order in product(
         [4, 7, 8, 16, 17, 40], [4, 8, 15, 16, 33], ([0, 2, 1], [2, 1, 0], [1, 2, 0])
@@ -1499,6 +1511,7 @@ EDGES = {
     "scatter": scatter,
     "search": search,
     "scatter.counts": scattered_counts,
+    "scatter.segments": segments,
     "movement.state": appended,
     "gemm.state_product": state_product,
     "movement.transpose": transpose,

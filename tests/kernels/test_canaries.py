@@ -64,6 +64,7 @@ LEAST = {
     "scatter": 250,
     "search": 100,
     "scatter.counts": 200,
+    "scatter.segments": 190,
     "movement.state": 100,
     "gemm.state_product": 40,
     "movement.transpose": 90,

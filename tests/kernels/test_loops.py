@@ -411,3 +411,18 @@ def test_places_of_the_largest_cells_are_left_out_where_nobody_reads_them() -> N
     np.testing.assert_array_equal(results["values_0"], data[:, :, 1::2, 1::2])
     np.testing.assert_array_equal(results["values_1"], data[:, :, 1::2, 1::2])
     np.testing.assert_array_equal(results["places"], data[:, :, 1::2, 1::2].astype(np.int64))
+
+
+def test_adaptive_pools_without_places() -> None:
+    """Rows 0 to 2 and 2 to 4, columns 0 to 1 and 2 to 3; worked by hand."""
+    builder = uncork.Builder()
+    x = builder.parameter("x", "f32", [1, 1, 5, 4])
+    sizes = builder.constant(np.array([2, 2]))
+    values, _ = builder.add("AdaptiveMaxPool", 8, x, sizes, name="pooled")
+    builder.result(values, "values")
+    compiled = uncork.compile_model(builder.model())
+    assert [step.operation for step in compiled.plan.steps] == ["PooledValues-0"]
+    rows = [[-1, -2, 3, 0], [-4, -9, 1, 2], [-5, -6, -7, -8], [7, 0, 0, 4], [1, 1, -3, 9]]
+    expected = [[[[-1, 3], [7, 9]]]]
+    found = compiled(np.array(rows, np.float32).reshape(1, 1, 5, 4))
+    np.testing.assert_array_equal(found["values"], np.array(expected, np.float32))

@@ -11,7 +11,9 @@ import pytest
 
 pytest.importorskip("llvmlite")
 
+from tests.processes._children import ROOT, run_child
 from uncork.kernels.codegen.emit import F32, Kernel
+from uncork.kernels.runtime import entry_method
 from uncork.kernels.runtime.context import Context
 from uncork.kernels.runtime.entry_method import native_entry
 from uncork.kernels.runtime.kernel_cache import STORE
@@ -303,3 +305,34 @@ def test_sizes_of_every_type_are_read(element: str) -> None:
         assert made.run(np.array([9, value], dtype)) == OK
         assert context.value(Slot(0)) == value
     assert context.get("version") == version + 3, "it grows where the size is another one"
+
+
+@pytest.mark.parametrize("name", ["TYPE", "DATA", "RANK", "SHAPE", "DTYPE", "FLAGS"])
+def test_an_interpreter_with_another_layout_has_no_native_entry(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one without a GIL, whose objects begin with more words: what is not where it is expected
+    is noticed before anything is made of it.
+    """
+    monkeypatch.setattr(entry_method, name, getattr(entry_method, name) + 8)
+    assert native_entry.__wrapped__(host_target()) is False
+
+
+def test_without_the_native_entry_calls_go_through_ctypes() -> None:
+    code = """
+import numpy as np
+import uncork
+from uncork.kernels.runtime import segment
+segment.native_entry = lambda target: False
+segment.bound = None
+model = uncork.load("examples/word_language/model.xml")
+words = np.load("examples/word_language/words.npz")
+given = {name: words[name] for name in words.files}
+by_reference = uncork.load("examples/word_language/model.xml", backend="reference")(given)
+for _ in range(3):
+    np.testing.assert_allclose(model(given)[0], by_reference[0], rtol=1e-4, atol=1e-6)
+assert "reference" not in {step.kernel for step in model.plan.steps}
+print("by kernels")
+"""
+    done = run_child(code, cwd=ROOT)
+    assert done.stdout.strip() == "by kernels", done.stdout + done.stderr

@@ -87,7 +87,7 @@ def test_the_record_names_what_was_made() -> None:
     record: list[pipeline.Applied] = []
     options = pipeline.Options(TARGET, ids="as-written")
     model = bags(narrowed=True)
-    after = pipeline.run(pipeline.ON_LOAD, model, options, record)
+    after = pipeline.apply_passes(pipeline.ON_LOAD, model, options, record)
     assert [(applied.name, applied.made) for applied in record] == [
         ("absorb_index_converts", ("bag",))
     ]
@@ -99,7 +99,7 @@ def test_the_record_names_what_was_made() -> None:
 def test_a_model_that_no_pass_changes_is_the_same_object() -> None:
     record: list[pipeline.Applied] = []
     model = bags(narrowed=False)
-    assert pipeline.run(pipeline.ON_LOAD, model, pipeline.Options(TARGET), record) is model
+    assert pipeline.apply_passes(pipeline.ON_LOAD, model, pipeline.Options(TARGET), record) is model
     assert record == []
 
 
@@ -111,7 +111,7 @@ def test_a_pass_that_the_model_has_no_layer_for_is_not_imported(
     monkeypatch.setattr(
         pipeline.importlib, "import_module", lambda name: asked.append(name) or real(name)
     )
-    pipeline.run(pipeline.ON_LOAD, bags(narrowed=False), pipeline.Options(TARGET))
+    pipeline.apply_passes(pipeline.ON_LOAD, bags(narrowed=False), pipeline.Options(TARGET))
     assert asked == ["uncork.passes.absorb_index_converts", "uncork.passes.fold_constants"]
 
 

@@ -412,8 +412,8 @@ def test_layers_mean_what_they_meant() -> None:
 
     model = residual(how="FakeQuantize")
     options = pipeline.Options(compile_model(model).executor.target)
-    changed = pipeline.run(
-        pipeline.WITH_SIZES, pipeline.run(pipeline.ON_LOAD, model, options), options
+    changed = pipeline.apply_passes(
+        pipeline.WITH_SIZES, pipeline.apply_passes(pipeline.ON_LOAD, model, options), options
     )
     assert sum(node.type_name == "QuantizedProduct" for node in changed.nodes) == 4
     x = image(1, 16, 12, 13)

@@ -90,6 +90,10 @@ def test_the_first_of_sorted_rows(mode: str, element: str, backend: str) -> None
         assert found["values"].dtype == data.dtype
         np.testing.assert_array_equal(found["values"], values[:, :count])
         np.testing.assert_array_equal(found["places"], places[:, :count])
+    unlike = compile_model(model(stops=(2, 3), mode=mode, element=element), backend=backend)
+    found = unlike(data, np.array(8))
+    np.testing.assert_array_equal(found["values"], values[:, :2])
+    np.testing.assert_array_equal(found["places"], places)
     short = compiled(data[:, :2], np.array(2))  # rows that are shorter than the slices
     np.testing.assert_array_equal(short["values"], np.sort(data[:, :2])[:, :: _way(mode)])
 

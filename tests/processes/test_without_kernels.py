@@ -115,7 +115,7 @@ def test_without_llvmlite_one_warning_says_that_it_is_slow(tmp_path: Path) -> No
     done = run_child(CALLS + WITHOUT.format(hide=True), home=tmp_path)
     assert done.stdout.startswith(
         "1 UncorkWarning <string> llvmlite is not installed: models run by the NumPy references, "
-        "which is slow; install 'llvmlite>=0.44'"
+        "which is slow; pip install 'uncork[compile]'"
     ), done.stdout + done.stderr
     assert "llvmlite is not installed" in done.stdout.partition("\n")[2]
 
@@ -134,7 +134,7 @@ def test_an_old_llvmlite_counts_as_none(tmp_path: Path, version: str) -> None:
 
 
 def test_the_oldest_llvmlite_is_the_one_that_is_asked_for() -> None:
-    from uncork.kernels.select import OLDEST_LLVMLITE
+    from uncork.kernels.runtime.target import OLDEST_LLVMLITE
 
     assert (
         f'"llvmlite>={OLDEST_LLVMLITE[0]}.{OLDEST_LLVMLITE[1]},'

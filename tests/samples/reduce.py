@@ -23,7 +23,10 @@ NARROW = "OpenVINO computes 64-bit types in 32 bits"
 NO_AXES = "OpenVINO refuses an empty constant"
 EMPTY = "the page leaves it undefined"
 GRID = np.array([[1, -2, 3], [4, 5, -6]], np.float32)
+#: Of four numbers each along the middle axis: 1, -2, 5, 6 and 3, 4, -7, 8.
+CUBE = np.array([[[1, -2], [3, 4]], [[5, 6], [-7, 8]]], np.float32)
 BOTH = np.array([0, 1])
+OUTER = np.array([0, 2])
 LAST = np.array([-1])
 NONE = np.zeros((0,), np.int64)
 
@@ -126,8 +129,9 @@ def entry(
     )
 
 
-def basic(everything: float, last: Sequence[float]) -> list[Sample]:
+def basic(everything: float, last: Sequence[float], apart: Sequence[float]) -> list[Sample]:
     return [
+        Sample("axes that are apart", [CUBE, OUTER], [f32(*apart)]),
         Sample("all axes", [GRID, BOTH], [np.float32(everything)]),
         Sample("the last axis, kept", [GRID, LAST], [f32(*last)[:, None]], {"keep_dims": True}),
         Sample("a scalar axis", [GRID, np.array(1)], [f32(*last)]),
@@ -139,7 +143,7 @@ SAMPLES = [
         ops.ReduceSum,
         lambda items, t: sum(items),
         [
-            *basic(5, [2, 3]),
+            *basic(5, [2, 3], [10, 8]),
             Sample("no axes", [GRID, NONE], [GRID], openvino=NO_AXES),
             Sample("over nothing", [np.zeros((2, 0), np.float32), np.array([1])], [f32(0, 0)]),
             Sample(
@@ -170,7 +174,7 @@ SAMPLES = [
         ops.ReduceProd,
         lambda items, t: math.prod(items),
         [
-            *basic(720, [-6, -120]),
+            *basic(720, [-6, -120], [-60, -672]),
             Sample("over nothing", [np.zeros((2, 0), np.float32), np.array([1])], [f32(1, 1)]),
             Sample("wraps", [np.array([2**40, 2**30]), np.array([0])], [np.array(0)]),
         ],
@@ -179,7 +183,7 @@ SAMPLES = [
         ops.ReduceMean,
         mean,
         [
-            *basic(5 / 6, [2 / 3, 1]),
+            *basic(5 / 6, [2 / 3, 1], [2.5, 2]),
             Sample(
                 "over nothing",
                 [np.zeros((1, 0), np.float32), np.array([1])],
@@ -214,7 +218,7 @@ SAMPLES = [
         ops.ReduceMax,
         extreme(max, -1),
         [
-            *basic(5, [3, 5]),
+            *basic(5, [3, 5], [6, 8]),
             Sample(
                 "NaN wins",
                 [f32(1, np.nan, 2), np.array([0])],
@@ -241,7 +245,7 @@ SAMPLES = [
         ops.ReduceMin,
         extreme(min, 1),
         [
-            *basic(-6, [-2, -6]),
+            *basic(-6, [-2, -6], [-2, -7]),
             Sample(
                 "over nothing", [np.zeros((1, 0), np.float32), LAST], [f32(np.inf)], openvino=EMPTY
             ),
@@ -255,13 +259,13 @@ SAMPLES = [
     entry(
         ops.ReduceL1,
         lambda items, t: sum(map(abs, items)),
-        [*basic(21, [6, 15]), Sample("no axes", [GRID, NONE], [GRID], openvino=NO_AXES)],
+        [*basic(21, [6, 15], [14, 22]), Sample("no axes", [GRID, NONE], [GRID], openvino=NO_AXES)],
     ),
     entry(
         ops.ReduceL2,
         norm,
         [
-            *basic(math.sqrt(91), [math.sqrt(14), math.sqrt(77)]),
+            *basic(math.sqrt(91), [math.sqrt(14), math.sqrt(77)], [math.sqrt(66), math.sqrt(138)]),
             Sample("no axes", [GRID, NONE], [GRID], openvino=NO_AXES),
             Sample(
                 "integers, rounded to the nearest",
@@ -285,6 +289,7 @@ SAMPLES = [
                 "rows", [np.array([[True, False], [True, True]]), LAST], [np.array([False, True])]
             ),
             Sample("over nothing", [np.zeros((1, 0), bool), LAST], [np.array([True])]),
+            Sample("axes that are apart", [CUBE > -3, OUTER], [np.array([True, False])]),
         ],
         ("boolean",),
     ),
@@ -296,6 +301,7 @@ SAMPLES = [
                 "rows", [np.array([[True, False], [False, False]]), LAST], [np.array([True, False])]
             ),
             Sample("over nothing", [np.zeros((1, 0), bool), LAST], [np.array([False])]),
+            Sample("axes that are apart", [CUBE > 6, OUTER], [np.array([False, True])]),
         ],
         ("boolean",),
     ),

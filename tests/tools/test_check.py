@@ -20,6 +20,12 @@ def test_tests_are_found_by_the_names_of_files_and_folders() -> None:
         "tests/functional/test_functional.py"
     ]
     assert named_tests(["src/uncork/types.py", "README.md", ""]) == ["tests/test_types.py"]
+    of_blocks = named_tests(["src/uncork/kernels/convolution/microkernel_blocks.py"])
+    assert {"tests/kernels/test_blocks.py", "tests/kernels/test_convolution.py"} <= {*of_blocks}
+    of_best = named_tests(["src/uncork/kernels/detection/emit_best.py"])
+    assert "tests/kernels/test_proposals.py" in of_best
+    of_winograd = named_tests(["src/uncork/kernels/convolution/emit_winograd.py"])
+    assert "tests/kernels/test_blocks.py::test_winograd" in of_winograd
     assert named_tests(["src/uncork/passes/whole_ids.py"]) == ["tests/passes/test_whole_ids.py"]
     files = ["tests/compiler/test_state.py", "tests/conftest.py", "tests/test_that_was_deleted.py"]
     assert named_tests(files) == ["tests/compiler/test_state.py"]

@@ -10,9 +10,9 @@ from msgspec.structs import replace
 from uncork.cli._inspect import all_nodes, inspect, problems_as_json
 from uncork.cli._output import counted, emit, emit_json, problem_as_json
 from uncork.cli._parser import Parser
+from uncork.compiled_head import is_compiled_file
 from uncork.errors import Problem, ReadError
 from uncork.quoting import in_terminal
-from uncork.reading import is_compiled_file
 
 _EPILOG = """\
 Exit status 1 when there is a problem, 0 when every model can be run.

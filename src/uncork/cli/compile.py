@@ -12,14 +12,14 @@ from pathlib import Path
 from uncork.cli._options import add_threads, rounding
 from uncork.cli._output import counted, emit, emit_json
 from uncork.cli._parser import Parser
+from uncork.compiled_head import COMPILED
 from uncork.compiler.image.c.wasm import write_wasm
-from uncork.compiler.image.c.write import check_folder, write_c
+from uncork.compiler.image.c.write import check_folder, check_name, write_c
 from uncork.compiler.image.compile import compile_to
 from uncork.compiler.image.load import describe
 from uncork.destination import begins_with, check_destination
 from uncork.errors import InputError
 from uncork.quoting import in_terminal
-from uncork.reading import COMPILED
 
 _EPILOG = """\
 The file has the plan, the kernels and the packed weights: uncork.load and every command take it as
@@ -110,6 +110,7 @@ def execute(arguments: argparse.Namespace) -> int:
             "--wasm is a target of its own, without threads: leave --target and --threads out"
         )
     if arguments.c:
+        check_name(arguments.name)
         check_folder(arguments.output, f"{arguments.name}.uncork", arguments.overwrite)
     elif arguments.wasm:
         check_folder(arguments.output, "model.wasm", arguments.overwrite)

@@ -20,7 +20,9 @@ from uncork.compiler.threads import available_threads
 from uncork.errors import UncorkError
 from uncork.ir.build import Builder
 from uncork.kernels import select
+from uncork.kernels.runtime.bundle import bundle_of
 from uncork.kernels.runtime.disk_cache import Folder, default_folder
+from uncork.kernels.runtime.target import host_target, level_of, no_compiler
 from uncork.kernels.stored_types import multiplies_pairs
 from uncork.memory import available
 from uncork.quoting import in_terminal
@@ -74,7 +76,8 @@ def execute(arguments: argparse.Namespace) -> int:
 
 
 def _facts() -> dict[str, Any]:
-    target = kernel_target()
+    target = kernel_target() or host_target()
+    bundle = bundle_of(target)
     memory, bound_by = available()
     folder = Folder(default_folder())
     return {
@@ -84,14 +87,15 @@ def _facts() -> dict[str, Any]:
         "system": platform.platform(),
         "packages": {name: version for name in _PACKAGES if (version := _version(name))},
         "processor": platform.machine(),
-        "cpu": None if target is None else target.cpu,
-        "features": [] if target is None else [name for name in _FEATURES if target.has(name)],
-        "registers": None if target is None else target.lanes,
-        "bf16": target is not None and multiplies_pairs(target),
+        "cpu": level_of(target) or target.cpu,
+        "features": [name for name in _FEATURES if target.has(name)],
+        "registers": target.lanes,
+        "bf16": multiplies_pairs(target),
         "threads": available_threads(),
         "memory": memory,
         "memory_by": bound_by,
         "kernels": _kernels(),
+        "bundled": 0 if bundle is None else len(bundle),
         "folder": None if folder.path is None else str(folder.path),
         "files": len(folder.entries()),
     }
@@ -110,7 +114,7 @@ def _kernels() -> str:
     if missing:
         return missing
     builder = Builder("trial")
-    table = builder.constant(np.arange(12, dtype=np.float32).reshape(4, 3))
+    table = builder.constant(np.arange(16, dtype=np.float32).reshape(4, 4))
     ids, offsets = (
         builder.parameter("ids", "i64", [None]),
         builder.parameter("offsets", "i64", [None]),
@@ -121,17 +125,23 @@ def _kernels() -> str:
         result = compiled(np.array([0, 2, 3]), np.array([0, 2]))[0]
     except UncorkError as error:
         return str(error)
-    if result.tolist() != [[6.0, 8.0, 10.0], [9.0, 10.0, 11.0]]:
+    if result.tolist() != [[8.0, 10.0, 12.0, 14.0], [12.0, 13.0, 14.0, 15.0]]:
         return f"a kernel gave {result.tolist()}"
     by = {step.kernel for step in compiled.plan.steps}
     return "work" if "reference" not in by else "not used"
 
 
 def _processor(facts: dict[str, Any]) -> str:
-    if facts["cpu"] is None:  # LLVM tells
-        return f"{facts['processor']}; llvmlite would say which"
     features = " ".join(facts["features"]) or "no instruction sets that matter"
     return f"{facts['processor']}, {facts['cpu']}: {features}"
+
+
+def _others(facts: dict[str, Any]) -> str:
+    """Where kernels come from."""
+    others = no_compiler()
+    return f"; {facts['bundled']:,} come with uncork, others " + (
+        f"cannot be compiled: {others}" if others else "are compiled"
+    )
 
 
 def _text(facts: dict[str, Any]) -> str:
@@ -147,7 +157,7 @@ def _text(facts: dict[str, Any]) -> str:
         "threads": str(facts["threads"]),
         "memory": f"{facts['memory'] / 2**30:.1f} GiB, {facts['memory_by']}",
         "kernels": facts["kernels"]
-        + ("" if facts["kernels"] == "work" else "; everything runs by the references"),
+        + (_others(facts) if facts["kernels"] == "work" else "; everything runs by the references"),
         "kept in": f"{facts['folder']}, {facts['files']:,} files"
         if facts["folder"]
         else "nowhere: every process compiles them",

@@ -13,13 +13,13 @@ from msgspec.structs import asdict
 from uncork.cli._inspect import Inspection, all_nodes, inspect, problems_as_json
 from uncork.cli._output import counted, emit, emit_json, table, without_empty_columns
 from uncork.cli._parser import Parser
+from uncork.compiled_head import is_compiled_file
 from uncork.ir.diagnostics import opset_number
 from uncork.ir.model import Model, Node
 from uncork.ir.ports import best_name
 from uncork.ops import find, versions_of
 from uncork.ops.parameter import Const
 from uncork.quoting import in_terminal
-from uncork.reading import is_compiled_file
 from uncork.storage import packed_size
 from uncork.types import ElementType, PartialShape, TensorSpec
 

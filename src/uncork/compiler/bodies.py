@@ -109,7 +109,7 @@ class KernelBody:
         """
         self.may_be_step = False
 
-    def run(self, inputs: Sequence[Array]) -> list[Array]:
+    def evaluate(self, inputs: Sequence[Array]) -> list[Array]:
         """The results, as carrier arrays."""
         executor = self.executor
         if executor is not None and (results := executor.run_as_before(inputs)) is not None:

@@ -44,7 +44,7 @@ class BranchRun:
     def prepare(self, target: Target) -> None:
         """Do nothing: the bodies have kernels of their own."""
 
-    def run(self, inputs: Sequence[Array]) -> Sequence[Array]:
+    def evaluate(self, inputs: Sequence[Array]) -> Sequence[Array]:
         """The outputs of the branch that the condition says."""
         return self._operation.reference(*inputs)
 
@@ -71,7 +71,7 @@ class LoopRun:
         with suppress(CannotCompile):  # turn by turn, then
             prepare_turns(target)
 
-    def run(self, inputs: Sequence[Array]) -> Sequence[Array]:
+    def evaluate(self, inputs: Sequence[Array]) -> Sequence[Array]:
         """The outputs: turn by turn where no plan of the body makes several at once."""
         turns = self._operation.begin(inputs)
         slices: dict[int, SlicedInput] | None = None

@@ -10,9 +10,10 @@ from uncork.compiler.bodies import KernelBody
 from uncork.compiler.call_plan import BranchTensor, CallPlan
 from uncork.compiler.rooms import JOINING, FoundPlaces, found_axes
 from uncork.compiler.step_bodies import COST, known_cost, native_plan, step_body, takes
+from uncork.kernels.runtime.addresses import Wanted
 from uncork.kernels.runtime.branch_layout import ALIKE, BRANCH, COUNTS, PAIR, ROOM_OF, SIZE
 from uncork.kernels.runtime.cpython_entry import loop_functions
-from uncork.kernels.runtime.kernel_cache import STORE, Wanted
+from uncork.kernels.runtime.kernel_cache import STORE
 from uncork.kernels.runtime.loop_layout import JOIN, LOOP_FUNCTIONS
 from uncork.kernels.runtime.segment_plan import (
     BodyAddress,
@@ -170,7 +171,8 @@ def branch_step(
         "other": BodyAddress(branches[1].body),
         "then_words": len(then),
     }
-    return STORE.address_of(_BRANCH, target), (*(head[name] for name in BRANCH), *then, *other)
+    words = (*(head[name] for name in BRANCH), *then, *other)
+    return STORE.address_of(BRANCH_FUNCTION, target), words
 
 
 def copying_step(
@@ -191,7 +193,7 @@ def _branch_text() -> str:
 
 
 #: The function that runs one of two bodies.
-_BRANCH = Wanted("branch", "branch", _branch_text)
+BRANCH_FUNCTION = Wanted("branch", "branch", _branch_text)
 
 
 def cost(branches: Sequence[Branch]) -> int:

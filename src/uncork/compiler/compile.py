@@ -10,23 +10,25 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from msgspec import Struct
 
 from uncork.collector import collector_paused
-from uncork.compiler.compiled_model import CompiledModel, compile_for, compiled_by
+from uncork.compiled_head import is_compiled_file
+from uncork.compiler.compiled_model import CompiledModel
 from uncork.compiler.device import check_device
 from uncork.compiler.execute import Executor, kernel_target
-from uncork.compiler.options import Activations, Backend, Decompression, Ids, Precision
+from uncork.compiler.executors import compile_for, compiled_by
+from uncork.compiler.load import load
+from uncork.compiler.options import Activations, Backend, Decompression, Ids, Kernels, Precision
 from uncork.compiler.threads import available_threads
-from uncork.errors import UncorkError, UnsupportedError, ValidationError
+from uncork.errors import CompileError, UnsupportedError, ValidationError
 from uncork.ir.bodies import configure
 from uncork.ir.constants import mapped_files
 from uncork.ir.dropped import warn_if_dropped
 from uncork.ir.hints import Hints
 from uncork.ir.model import Model
-from uncork.ir.read import where_of
 from uncork.ir.validate import infer
 from uncork.kernels.runtime.target import Target, target_named
-from uncork.kernels.select import warn_if_unavailable
+from uncork.kernels.select import unavailable, warn_if_unavailable
 from uncork.passes import pipeline
-from uncork.reading import is_compiled_file, read_structure
+from uncork.reading import read_structure
 
 if TYPE_CHECKING:
     from uncork.compiler.tables import GivenTable
@@ -90,6 +92,7 @@ def compile_model(
     exact_fake_quantize: bool = False,
     memory_limit: int | None = None,
     target: str | None = None,
+    kernels: Kernels = "if-available",
 ) -> CompiledModel:
     """Prepare a model for running.
 
@@ -142,6 +145,11 @@ def compile_model(
     processors have (None: the largest that this one has), or "native" for this very one, whose
     kernels are of no use elsewhere.
 
+    Kernels come with the package, for the layers that models use most; others are compiled when
+    they are needed, by llvmlite (`pip install 'uncork[compile]'`). Where that is not there either,
+    references run such layers, with a warning. `kernels="required"` prepares the model at once and
+    raises CompileError instead, now and at calls of sizes that need other kernels.
+
     `device_name` is "CPU" (or "AUTO", which is the same) and `config` empty: OpenVINO's properties
     are options here. Raises ValidationError for unknown options, UnsupportedError for a precision
     that this machine lacks, InputError for wrong tables.
@@ -168,11 +176,15 @@ def compile_model(
         memory_limit=memory_limit,
         ids=ids,
         target=target,
+        kernels=kernels,
     )
     if backend == "reference":
         remade = partial(_reference, made.threads, made.precision, ids)
         return compiled_by(made.model, remade)
-    return compile_for(made.model, made.target, made.threads, made.precision, ids, memory_limit)
+    compiled = compile_for(made.model, made.target, made.threads, made.precision, ids, memory_limit)
+    if kernels == "required":
+        compiled.prepare()
+    return compiled
 
 
 class Settled(Struct, frozen=True):
@@ -201,6 +213,7 @@ def settled(
     exact_fake_quantize: bool = False,
     memory_limit: int | None = None,
     target: str | None = None,
+    kernels: Kernels = "if-available",
     elsewhere: bool = False,
 ) -> Settled:
     """The options of `compile_model`, checked, and what they make of a model. With `elsewhere` the
@@ -226,6 +239,11 @@ def settled(
     runs_on = _target(precision, target, elsewhere) if backend == "cpu" else None
     if fast and runs_on is not None:
         decompression, activations = "f32", "i8" if activations == "f32" else activations
+    if kernels not in ("if-available", "required"):
+        raise ValidationError(f"kernels: expected 'if-available' or 'required', got {kernels!r}")
+    if kernels == "required" and runs_on is None:
+        missing = unavailable() or _missing_for("f32", backend, None)
+        raise CompileError(f"kernels are required, and {missing}: pip install 'uncork[compile]'")
     if backend == "cpu" and runs_on is None:
         warn_if_unavailable()
     if precision != "f32" and (missing := _missing_for(precision, backend, runs_on)):
@@ -252,6 +270,7 @@ def settled(
         in_f32=exact_fake_quantize,
         decompression=decompression,
         activations=activations,
+        kernels_required=kernels == "required",
     )
     model = configure(model, strict, loop_limit, hints)
     threads = available_threads() if threads is None else threads
@@ -261,7 +280,7 @@ def settled(
 def _reference(threads: int, precision: Precision, ids: Ids, model: Model) -> Executor:
     """What runs a model by the references alone."""
     options = pipeline.Options(None, precision, ids, reference=True)
-    runs = pipeline.run(pipeline.AS_READ, model, options)
+    runs = pipeline.apply_passes(pipeline.AS_READ, model, options)
     return Executor(runs, None, threads, mapped_files(model))
 
 
@@ -292,71 +311,3 @@ def _missing_for(precision: Precision, backend: Backend, target: Target | None) 
 def _is_number(value: object, least: int) -> bool:
     """Whether an option is a whole number of at least so much."""
     return isinstance(value, int) and not isinstance(value, bool) and value >= least
-
-
-def load(
-    path: str | os.PathLike[str] | bytes | BinaryIO,
-    *,
-    weights: str | os.PathLike[str] | bytes | BinaryIO | None = None,
-    mmap: bool = True,
-    backend: Backend = "cpu",
-    strict: bool = False,
-    threads: int | None = None,
-    precision: Precision = "f32",
-    decompression: Decompression = "as-written",
-    activations: Activations = "f32",
-    loop_limit: int | None = None,
-    tables: Mapping[str, GivenTable] | None = None,
-    ids: Ids = "64-bit",
-    exact_convolutions: bool = False,
-    exact_fake_quantize: bool = False,
-    memory_limit: int | None = None,
-    target: str | None = None,
-    prepare: bool = False,
-) -> CompiledModel:
-    """A model from its file, checked and ready to be called: `compile_model(read_model(path))`.
-
-    `weights` is the weights file, when it is not the .bin beside the model (of either, bytes and
-    files that are open for reading bytes are taken, too); `mmap=False` copies
-    weights instead of mapping them. `backend` is "cpu" (kernels) or "reference" (NumPy from the
-    formulas); `strict=True` refuses odd data that is tolerated otherwise; `threads` is the most
-    threads of a call (None: all processors); `precision` is "f32", or of recurrent layers' products
-    "bf16" or "bf16x3", or "fast"; `decompression="f32"` drops roundings to f16 on the way from
-    stored weights to products, `activations` "i16" or "i8" lets these round their data;
-    `loop_limit` is the most iterations of a Loop; `tables` takes constants from files,
-    `{"users": "users.npy"}`;
-    `ids="as-written"` lets conversions in the model cut ids, as OpenVINO does;
-    `exact_convolutions=True` makes every product of a convolution, `exact_fake_quantize=True`
-    multiplies what FakeQuantize rounded in f32; `memory_limit` is the most bytes of working memory
-    of a call; `target` is the level of processors that kernels are for, or "native"; `prepare=True`
-    compiles the kernels now, not at the first call: see `CompiledModel.prepare`.
-
-    Raises what `read_model` and `compile_model` raise, with the path. Both say more of each option.
-    """
-    try:
-        if isinstance(path, (str, os.PathLike)) and is_compiled_file(path):
-            from uncork.compiler.image.load import load_compiled  # for such files only
-
-            return load_compiled(path, memory_limit, target)
-        compiled = compile_model(
-            read_model(path, weights, mmap=mmap),
-            backend=backend,
-            strict=strict,
-            threads=threads,
-            precision=precision,
-            decompression=decompression,
-            activations=activations,
-            loop_limit=loop_limit,
-            tables=tables,
-            ids=ids,
-            mmap=mmap,
-            exact_convolutions=exact_convolutions,
-            exact_fake_quantize=exact_fake_quantize,
-            memory_limit=memory_limit,
-            target=target,
-        )
-        if prepare:
-            compiled.prepare()
-        return compiled
-    except UncorkError as error:
-        raise error.at(where_of(path)) from None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -11,9 +10,7 @@ import numpy as np
 from uncork._html import html_table
 from uncork.blas import at_most
 from uncork.compiler.arguments import Results, accept, match, owned, present
-from uncork.compiler.execute import Executor
-from uncork.compiler.native_call import NativeCall
-from uncork.compiler.options import Ids, Precision
+from uncork.compiler.base_executor import BaseExecutor
 from uncork.compiler.plan import Plan
 from uncork.compiler.repeated_call import RepeatedCall
 from uncork.compiler.shapes import shapes_of
@@ -21,17 +18,13 @@ from uncork.compiler.sharing import Runs, Turn, Users
 from uncork.compiler.variable_values import Values
 from uncork.concurrency import renews_locks
 from uncork.errors import InputError
-from uncork.ir.constants import mapped_files
-from uncork.ir.model import Model
 from uncork.ir.ports import PORT_HEADING, ModelPort, port_of, port_rows
-from uncork.kernels.runtime.kernel_cache import compilations_told
-from uncork.kernels.runtime.target import Target
-from uncork.passes import pipeline
 from uncork.progress import progress_line
 from uncork.types import Array
 
 if TYPE_CHECKING:
     from uncork.compiler.bind import BoundCall
+    from uncork.compiler.native_call import NativeCall
     from uncork.compiler.profile import Profile
     from uncork.compiler.requests import InferRequest
     from uncork.compiler.sessions import Sessions
@@ -74,7 +67,7 @@ class CompiledModel:
         self._repeated = RepeatedCall(runs.executor, self.inputs, self.outputs, self._all_native)
 
     @property
-    def executor(self) -> Executor:
+    def executor(self) -> BaseExecutor:
         """The executor of the calls, for inspection; it may change with any version."""
         return self._executor
 
@@ -116,7 +109,9 @@ class CompiledModel:
     def _too_large(self, error: MemoryError) -> InputError:
         return InputError(f"not enough memory for this call: {error}", f"model '{self.model.name}'")
 
-    def _run(self, executor: Executor, inputs: Sequence[Any], named: Mapping[str, Any]) -> Results:
+    def _run(
+        self, executor: BaseExecutor, inputs: Sequence[Any], named: Mapping[str, Any]
+    ) -> Results:
         """The results of a call that is not like the one before it."""
         arrays = [
             accept(port, value)
@@ -213,7 +208,8 @@ class CompiledModel:
         Inputs are given as to a call, but for keywords. Every step runs by itself, some 20 ms long;
         variables stay as they are.
         """
-        from uncork.compiler.profile import profile  # for whoever asks
+        from uncork.compiler.executors import compile_layer  # for whoever asks
+        from uncork.compiler.profile import profile
 
         return profile(self, self._executor, inputs, progress, compile_layer)
 
@@ -291,6 +287,8 @@ class CompiledModel:
         a line says how many are done. An interrupt leaves those that are done, on disk too;
         `prepare` and calls go on from there.
         """
+        from uncork.kernels.runtime.kernel_cache import compilations_told  # for whoever compiles
+
         known = shapes_of(self.inputs, (), shapes or {})
         with (
             at_most(self._executor.threads),
@@ -433,43 +431,3 @@ class CompiledModel:
     def __repr__(self) -> str:
         ins, outs = (", ".join(map(str, ports)) for ports in (self.inputs, self.outputs))
         return f"<CompiledModel '{self.model.name}': {ins} -> {outs}>"
-
-
-def compile_for(
-    model: Model,
-    target: Target | None,
-    threads: int,
-    precision: Precision = "f32",
-    ids: Ids = "64-bit",
-    memory_limit: int | None = None,
-) -> CompiledModel:
-    """A checked model for a target, which need not be this machine unless it is called."""
-    with at_most(threads):
-        return compiled_by(
-            model, partial(executor_of, target, threads, precision, ids, memory_limit)
-        )
-
-
-def compile_layer(model: Model, target: Target | None, threads: int) -> CompiledModel:
-    """The compiled model of a single layer; ids are used as they are given."""
-    return compile_for(model, target, threads, ids="as-written")
-
-
-def compiled_by(model: Model, remade: Callable[[Model], Executor]) -> CompiledModel:
-    """A checked model with an executor for it, and for whatever constants it is given later."""
-    return CompiledModel(Runs(model, remade(model), remade))
-
-
-def executor_of(
-    target: Target | None,
-    threads: int,
-    precision: Precision,
-    ids: Ids,
-    memory_limit: int | None,
-    model: Model,
-) -> Executor:
-    """The executor of a checked model for a target."""
-    options = pipeline.Options(target, precision, ids)
-    # Before anything runs: references too are then given the rows that they need.
-    runs = pipeline.run(pipeline.AS_READ, model, options)
-    return Executor(runs, target, threads, mapped_files(model), memory_limit=memory_limit)

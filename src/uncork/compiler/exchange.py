@@ -20,8 +20,8 @@ from uncork.ir.model import Model
 from uncork.ir.ports import ModelPort
 
 if TYPE_CHECKING:
+    from uncork.compiler.base_executor import BaseExecutor
     from uncork.compiler.compiled_model import CompiledModel
-    from uncork.compiler.execute import Executor
     from uncork.compiler.tables import GivenTable
 
 
@@ -58,7 +58,7 @@ def exchange(
             bound.forget()
 
 
-def carry_over(compiled: CompiledModel, executor: Executor) -> None:
+def carry_over(compiled: CompiledModel, executor: BaseExecutor) -> None:
     """Keep the values of variables as another executor keeps them."""
     values = compiled.values
     for name in [*values]:

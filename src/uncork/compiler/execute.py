@@ -10,22 +10,24 @@ from typing import TYPE_CHECKING, Any, cast
 
 from msgspec.structs import replace
 
+from uncork.compiler.base_executor import BaseExecutor
 from uncork.compiler.call_plan import CallPlan
 from uncork.compiler.native_call import NativeCall
 from uncork.compiler.plan import Plan
-from uncork.compiler.plan_set import CallDeclined, NoPlan, PlannedCall, PlanSet
+from uncork.compiler.plan_set import CallDeclined, NoPlan, PlanSet
 from uncork.compiler.planned_parts import NotPlanned
 from uncork.compiler.scoped_plans import refuse_wrong_sizes
 from uncork.concurrency import lazy, unforked
 from uncork.errors import UncorkError
 from uncork.files import MappedFile
 from uncork.internal_ops.appended_state import StateLength
-from uncork.ir.interpret import State, interpret
+from uncork.ir.interpret import interpret
 from uncork.ir.model import Model, Source
 from uncork.ir.taken_branches import TakenBranches
 from uncork.ir.validate import infer
 from uncork.kernels import select
-from uncork.kernels.runtime.target import Target, target_here
+from uncork.kernels.runtime.bundle import bundle_of, usable_target
+from uncork.kernels.runtime.target import Target, no_compiler, target_here
 from uncork.ops._body import SubGraphOperation
 from uncork.passes import pipeline
 from uncork.symbolic import Origin
@@ -38,27 +40,31 @@ if TYPE_CHECKING:
 
 
 def kernels_available() -> bool:
-    """Whether llvmlite is there; it is imported when a kernel has to be compiled."""
+    """Whether there are kernels, or what compiles them."""
     return not select.unavailable()
 
 
 def kernel_target(precision: str = "f32", name: str | None = None) -> Target | None:
-    """The target that kernels are selected for on this machine, by its name or the host's level;
+    """The target that kernels are selected for on this machine, by its name or the largest level;
     None where there are no kernels.
     """
-    return target_here(name, precision != "f32") if kernels_available() else None
+    tiles = precision != "f32"
+    if name is None:
+        return usable_target(tiles)
+    target = target_here(name, tiles)
+    return None if no_compiler() and bundle_of(target) is None else target
 
 
 def _loaded(target: Target, model: Model) -> Model:
     """The model after the passes that need no sizes."""
-    return pipeline.run(pipeline.ON_LOAD, model, pipeline.Options(target))
+    return pipeline.apply_passes(pipeline.ON_LOAD, model, pipeline.Options(target))
 
 
 def _fused(target: Target | None, model: Model) -> Model:
     """The model after the passes that need every size, as a number or an expression."""
     if target is None:
         return model
-    return pipeline.run(pipeline.WITH_SIZES, model, pipeline.Options(target))
+    return pipeline.apply_passes(pipeline.WITH_SIZES, model, pipeline.Options(target))
 
 
 def _has_bodies(model: Model) -> bool:
@@ -101,7 +107,7 @@ def _with_bodies(
     return with_kernel_bodies(model, executor)
 
 
-class Executor:
+class Executor(BaseExecutor):
     """The executor of a checked model; may be called from several threads."""
 
     def __init__(
@@ -150,8 +156,7 @@ class Executor:
                 compilers,
                 self._branches,
             )
-        #: What made the call before this one. Safe to run with anything.
-        self.last: PlannedCall | None = None
+        self.last = None
 
     @lazy
     def stateful(self) -> StateExecutor | GrowingStateExecutor | None:
@@ -168,42 +173,6 @@ class Executor:
                 self.model,
                 lambda model, empty: Executor(model, target, threads, files, empty, limit),
             )
-
-    def run_with_state(self, inputs: Sequence[Array], state: Values) -> list[Array]:
-        """`run` for a model with variables, whose values `state` keeps by their ids; it changes
-        when the call has succeeded.
-        """
-        stateful = self.stateful
-        if stateful is None:
-            return interpret(self.model, inputs, cast(State, state))
-        if state.holders:
-            state.own()
-        return stateful.run(inputs, cast(Any, state))
-
-    def run_with_state_as_before(
-        self, inputs: Sequence[Array], state: Values
-    ) -> list[Array] | None:
-        """The results of a model with variables when the arrays are like those of the last call and
-        a plan made that; else None.
-        """
-        stateful = self.stateful
-        if state.holders:
-            state.own()
-        return None if stateful is None else stateful.run_as_before(inputs, cast(Any, state))
-
-    def value_of(self, variable: str, state: Values) -> Array | None:
-        """What a variable holds; None where nothing was assigned to it. It may be looked at until
-        the next call.
-        """
-        value, stateful = state.get(variable), self.stateful
-        if value is None or stateful is None:
-            return cast("Array | None", value)
-        return stateful.whole(variable, value)
-
-    def set_value(self, variable: str, value: Array, state: Values) -> None:
-        """Assign an array to a variable."""
-        stateful = self.stateful
-        state[variable] = value if stateful is None else stateful.as_kept(variable, value)
 
     def run_planned(self, inputs: Sequence[Array]) -> list[Array] | None:
         """The results by a plan for every size; None where there is none, or it refuses the
@@ -240,14 +209,6 @@ class Executor:
             return interpret(self.model, inputs)
         self.last = self.plans.fast
         return results
-
-    def run_as_before(self, inputs: Sequence[Array]) -> list[Array] | None:
-        """The results, when these arrays are like those of the last call; else None."""
-        last = self.last
-        if last is None:
-            return None
-        found: Any = last.run(*inputs)
-        return found if type(found) is list else last.retry(found, inputs)
 
     def native_call(self, inputs: Sequence[Array]) -> NativeCall | None:
         """One native call for arrays of these shapes and of the model's types; None when there is

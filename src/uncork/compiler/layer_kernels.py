@@ -12,7 +12,7 @@ from uncork.ir.model import Model, Node, Source
 from uncork.kernels import kernel_plan, select
 from uncork.kernels.kernel_spec import KernelSpec
 from uncork.kernels.layer import most_table_bytes
-from uncork.kernels.runtime.kernel_cache import STORE, Preparation
+from uncork.kernels.runtime.kernel_cache import STORE, CannotCompile, Preparation
 from uncork.kernels.runtime.resize import entry_functions
 from uncork.kernels.runtime.segment_plan import CallTable, Step
 from uncork.kernels.runtime.target import Target
@@ -41,6 +41,8 @@ class LayerKernels:
         self._table_bytes = most_table_bytes(memory_limit)
         self.target, self._compilers = target, compilers
         self._works: dict[int, Work] = {}
+        #: Why the kernels that were selected for a layer cannot be had, by its id.
+        self.refused: dict[int, CannotCompile] = {}
         self._preparation: Preparation | None = None
 
     @property
@@ -64,13 +66,20 @@ class LayerKernels:
             return "the rank of its result is known at the call only"
         try:
             inputs = [spec(source) for source in node.inputs]
-            return select.select_kernel(
+            found = select.select_kernel(
                 node.operation, inputs, outputs, self.target, node.hints, self._table_bytes
             )
         except (TypeError, ValueError) as error:
             if all(s.shape.is_static for s in (*outputs, *(model.spec(s) for s in node.inputs))):
                 raise
             return f"its kernels are not made for open sizes: {error}"
+        if isinstance(found, kernel_plan.KernelPlan):
+            for kernel in self.work(node, found).kernels:
+                if (refused := STORE.refusal(kernel, self.target)) is not None:
+                    del self._works[node.id]
+                    self.refused[node.id] = refused
+                    return str(refused)
+        return found
 
     def work(self, node: Node, selected: kernel_plan.KernelPlan) -> Work:
         """The work of a layer, shared by threads."""

@@ -207,7 +207,7 @@ class _Run:
             before, started = self.turn, time.perf_counter_ns()
             full = self._full if self._stacks else self.end
             stop = min(self.end, before + max(1, int(most)), full)
-            status = self.table.run(before, stop, (stop - before) * cost > RELEASE_COST)
+            status = self.table.make_turns(before, stop, (stop - before) * cost > RELEASE_COST)
             self.turn = self.table.turn
             if status == REACHED:
                 took = max(1, time.perf_counter_ns() - started)

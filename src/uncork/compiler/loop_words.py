@@ -11,8 +11,9 @@ from uncork.compiler.loop_steps import LoopBody
 from uncork.compiler.planned_parts import dimensions
 from uncork.compiler.rooms import JOINING, FoundPlaces
 from uncork.kernels.kernel_plan import In, Out
+from uncork.kernels.runtime.addresses import Wanted
 from uncork.kernels.runtime.cpython_entry import loop_functions
-from uncork.kernels.runtime.kernel_cache import STORE, Wanted
+from uncork.kernels.runtime.kernel_cache import STORE
 from uncork.kernels.runtime.loop_layout import LOOP, LOOP_FUNCTIONS
 from uncork.kernels.runtime.segment_plan import (
     BodyAddress,
@@ -63,7 +64,7 @@ class LoopWords(Struct):
             **dict(zip(LOOP_FUNCTIONS, loop_functions(), strict=True)),
         }
         rows = [word for words in self._rows.values() for word in words]
-        return self._function(_LOOP), (*(head[name] for name in LOOP), *rows)
+        return self._function(LOOP_FUNCTION), (*(head[name] for name in LOOP), *rows)
 
     def _function(self, wanted: Wanted) -> int:
         return STORE.address_of(wanted, self.loop.body.segment.target)
@@ -233,4 +234,4 @@ def _loop_text() -> str:
 
 
 #: The function that makes the turns of a loop as a step.
-_LOOP = Wanted("loop", "loop", _loop_text)
+LOOP_FUNCTION = Wanted("loop", "loop", _loop_text)

@@ -236,7 +236,9 @@ class _Instance:
             return False
         try:
             with at_most(self.plan.threads):
-                outputs = _evaluated(step, given) if step.body is None else step.body.run(given)
+                outputs = (
+                    _evaluated(step, given) if step.body is None else step.body.evaluate(given)
+                )
         except EndlessLoop as error:
             raise error.at(step.node.label) from None
         except UncorkError:

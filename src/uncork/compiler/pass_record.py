@@ -6,6 +6,7 @@ from uncork.compiler.execute import kernel_target
 from uncork.errors import UncorkError
 from uncork.ir.model import Model
 from uncork.ir.symbols import infer_symbolic
+from uncork.kernels.select import unavailable
 from uncork.passes import pipeline
 from uncork.passes.pipeline import Applied
 
@@ -18,13 +19,13 @@ def pass_record(model: Model) -> tuple[list[Applied], str]:
     """
     record: list[Applied] = []
     options = pipeline.Options(kernel_target())
-    model = pipeline.run(pipeline.AS_READ, model, options, record)
+    model = pipeline.apply_passes(pipeline.AS_READ, model, options, record)
     if options.target is None:
-        return record, "llvmlite is not installed: references run the layers as they are"
-    model = pipeline.run(pipeline.ON_LOAD, model, options, record)
+        return record, f"{unavailable()}: references run the layers as they are"
+    model = pipeline.apply_passes(pipeline.ON_LOAD, model, options, record)
     try:
         model, _ = infer_symbolic(model)
     except UncorkError as error:
         return record, f"sizes are not known before a call: {error}"
-    pipeline.run(pipeline.WITH_SIZES, model, options, record)
+    pipeline.apply_passes(pipeline.WITH_SIZES, model, options, record)
     return record, ""

@@ -31,11 +31,14 @@ from uncork.compiler.scoped_plans import (
     lacking,
     refuse_wrong_sizes,
 )
-from uncork.errors import InputError
+from uncork.errors import CompileError, InputError
 from uncork.files import MappedFile
 from uncork.ir.model import Model
 from uncork.ir.symbols import infer_symbolic
 from uncork.ir.taken_branches import TakenBranches
+from uncork.kernels import select
+from uncork.kernels.runtime.kernel_cache import CannotCompile
+from uncork.kernels.runtime.resize import resize_function
 from uncork.kernels.runtime.target import Target
 from uncork.symbolic import Origin
 from uncork.types import Array, TensorSpec
@@ -429,4 +432,17 @@ def planned(
         described, facts = infer_symbolic(model, specs, hints, may_be_empty, branches)
         planner = Planner(rewrite(described), facts, kernels, files)
         planner.select()
+        if planner.refused and compilers:
+            _refuse_or_tell(model, planner.refused)
+    if compilers:
+        resize_function(target)  # what every segment needs
     return planner.plan()
+
+
+def _refuse_or_tell(model: Model, refused: Sequence[CannotCompile]) -> None:
+    """Warn of kernels that cannot be had; raise CompileError where they are required."""
+    if any(node.hints.kernels_required for node in model.nodes):
+        reasons = dict.fromkeys(map(str, refused))
+        raise CompileError("; ".join(reasons))
+    for one in refused:
+        select.falls_back(one)

@@ -38,6 +38,7 @@ from uncork.ir.model import Model, Node, Source
 from uncork.kernels import kernel_plan
 from uncork.kernels.movement.spec_nd_copy import CopyBytes
 from uncork.kernels.runtime.addresses import address_of, symbol
+from uncork.kernels.runtime.kernel_cache import CannotCompile
 from uncork.kernels.runtime.packed_weights import memory_shared
 from uncork.kernels.runtime.segment_plan import (
     ArgumentAddress,
@@ -77,6 +78,8 @@ class Planner(SizePlanner):
         self._keep: list[object] = []
         self._planned: list[PlannedStep] = []
         self._arguments = self._inputs + self._outputs
+        #: Why kernels that layers need cannot be had.
+        self.refused: list[CannotCompile] = []
 
     # ---- the whole
 
@@ -173,6 +176,8 @@ class Planner(SizePlanner):
         for node in self.model.nodes:
             if node.id in self.choices and not self._is_given(node):
                 self._ask_for(node)
+                if node.id in self._kernels.refused:
+                    self.refused.append(self._kernels.refused[node.id])
 
     def _may_be_given(self, node: Node) -> bool:
         """Whether a layer gives numbers that may be known without a step."""

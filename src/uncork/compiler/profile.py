@@ -19,7 +19,8 @@ from msgspec import Struct
 from uncork._html import html_table
 from uncork.blas import at_most
 from uncork.compiler.arguments import accept, match, present
-from uncork.compiler.execute import Executor, kernel_target
+from uncork.compiler.base_executor import BaseExecutor
+from uncork.compiler.execute import kernel_target
 from uncork.compiler.single_layer import alone, carrier
 from uncork.compiler.work import work
 from uncork.errors import InputError, UncorkError, shortened
@@ -184,7 +185,7 @@ def microseconds(seconds: float) -> str:
 
 def profile(
     compiled: CompiledModel,
-    executor: Executor,
+    executor: BaseExecutor,
     inputs: Sequence[Any],
     progress: Callable[[int, int], None] | None,
     compile_layer: CompileLayer,
@@ -201,7 +202,7 @@ def profile(
     fresh = compiled.fork()  # with variables that are nobody's
     with at_most(executor.threads):
         runs, given = executor.without_variables(arrays, compiled.fork().values)
-        steps = _Steps(runs.as_it_runs(given), runs, given, compile_layer).run(progress)
+        steps = _Steps(runs.as_it_runs(given), runs, given, compile_layer).measure(progress)
     return Profile(tuple(steps), smallest(lambda: fresh(*shown)), machine_limits(compile_layer))
 
 
@@ -249,7 +250,11 @@ class _Steps:
     """The steps of one call, each by itself, with the values that it has."""
 
     def __init__(
-        self, model: Model, executor: Executor, inputs: Sequence[Array], compile_layer: CompileLayer
+        self,
+        model: Model,
+        executor: BaseExecutor,
+        inputs: Sequence[Array],
+        compile_layer: CompileLayer,
     ) -> None:
         self._model, self._executor, self._compile_layer = model, executor, compile_layer
         self._values: dict[Source, Array] = {
@@ -265,7 +270,7 @@ class _Steps:
             for source in node.inputs:
                 self._left[source] = self._left.get(source, 0) + 1
 
-    def run(self, progress: Callable[[int, int], None] | None) -> list[ProfiledStep]:
+    def measure(self, progress: Callable[[int, int], None] | None) -> list[ProfiledStep]:
         """The measurements of all steps."""
         result = []
         for number, node in enumerate(self._model.nodes, 1):

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from uncork.compiler.arguments import Results
-from uncork.compiler.execute import Executor
+from uncork.compiler.base_executor import BaseExecutor
 from uncork.ir.ports import ModelPort, find_port
 
 
@@ -21,7 +21,7 @@ class RepeatedCall:
 
     def __init__(
         self,
-        executor: Executor,
+        executor: BaseExecutor,
         inputs: Sequence[ModelPort],
         outputs: Sequence[ModelPort],
         is_native: bool,

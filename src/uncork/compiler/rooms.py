@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from uncork.kernels.runtime.kernel_cache import Wanted
+from uncork.kernels.runtime.addresses import Wanted
 from uncork.kernels.runtime.segment_plan import BufferAddress, Slot
 from uncork.symbolic import Size, Symbol
 from uncork.types import TensorSpec

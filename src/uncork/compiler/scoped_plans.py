@@ -17,7 +17,7 @@ from uncork.compiler.policy import MOST_FAILURES, MOST_PLANS, MOST_TRIES
 from uncork.compiler.scope import Scope
 from uncork.compiler.size_program import Unbound
 from uncork.concurrency import WorkLock, is_begun, renews_locks, unforked
-from uncork.errors import InputError, UncorkError
+from uncork.errors import CompileError, InputError, UncorkError
 from uncork.kernels import select
 from uncork.kernels.layer import most_table_bytes
 from uncork.kernels.runtime.kernel_cache import CannotCompile
@@ -154,10 +154,11 @@ class ScopedPlans:
                 if self._skipped & (self._skipped - 1):  # not the 1st, 2nd, 4th, 8th, ...
                     raise CallDeclined
             try:
-                plan = self._planned(hints, True)
-                made = _call_of(plan)
+                made = self._made(hints)
             except CannotCompile as error:
                 self.reason = select.falls_back(error)
+            except CompileError:
+                raise
             except UncorkError as error:  # which may be a ValueError, too
                 raise NoPlan(self, str(error)) from None
             except (NotPlanned, Unbound, ValueError, TypeError) as error:
@@ -166,6 +167,17 @@ class ScopedPlans:
                 if any(call not in tried and _serves(call.plan, hints) for call in self.calls):
                     return  # what came between in this thread has made it, too
                 self.calls = [made, *self.calls[: MOST_PLANS - 1]]
+
+    def _made(self, hints: Hints) -> PlannedCall:
+        """A new call. Where a kernel turns out not to compile, the next plan does without it."""
+        refused = ""
+        while True:
+            try:
+                return _call_of(self._planned(hints, True))
+            except CannotCompile as error:
+                if str(error) == refused:  # what all plans need
+                    raise
+                refused = select.falls_back(error)
 
     def _planned(self, hints: Hints, compiles: bool) -> CallPlan:
         """A new plan. Raises CallDeclined where this call has come between the import of a module

@@ -15,9 +15,9 @@ from uncork.errors import InputError
 from uncork.ir.model import Model
 
 if TYPE_CHECKING:
+    from uncork.compiler.base_executor import BaseExecutor
     from uncork.compiler.bind import BoundCall
     from uncork.compiler.compiled_model import CompiledModel
-    from uncork.compiler.execute import Executor
 
 
 class Turn:
@@ -53,8 +53,8 @@ class Runs(Struct, frozen=True):
     """
 
     model: Model
-    executor: Executor
-    remade: Callable[[Model], Executor]
+    executor: BaseExecutor
+    remade: Callable[[Model], BaseExecutor]
 
 
 class Users:

@@ -75,7 +75,7 @@ class CompressedMatrix(Struct, frozen=True, eq=False, dict=True):
     def inner(self) -> int:
         return self.shape[1] * self.shape[2]
 
-    def run(self, activations: str = "f32") -> int:
+    def rounded_together(self, activations: str = "f32") -> int:
         """The numbers of a row of the data that are whole multiples of one unit where they are
         rounded: a group, or a part of one; 0 where groups are not made of such runs.
         """
@@ -204,7 +204,7 @@ class CompressedLinear(Operation):
         return self.product.describe([data, matrix])[0].shape
 
     def reference(self, data: Array, chosen: Array | None = None) -> Array:
-        weights, run = self.weights, self.weights.run(self.activations)
+        weights, run = self.weights, self.weights.rounded_together(self.activations)
         if self.activations != "f32" and run and data.size:
             data = rounded_rows(data, run, ACTIVATION_BYTES[self.activations])
         matrix = weights.values().reshape(weights.stack, weights.columns, weights.inner)

@@ -76,7 +76,7 @@ class GraphBody:
                     f"expected shape {declared.shape}, got {list(array.shape)}"
                 )
 
-    def run(self, inputs: Sequence[Array]) -> list[Array]:
+    def evaluate(self, inputs: Sequence[Array]) -> list[Array]:
         """Carrier arrays of the results."""
         self.check(inputs)
         return interpret(self.model, inputs)

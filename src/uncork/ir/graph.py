@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from uncork.ir.model import Model
 
 
+#: The opset of a layer that stands for all layers of a compiled model.
+COMPILED_LAYERS = "compiled"
+
+
 class XmlElement(Struct, frozen=True):
     """A part of the file that is kept as it is: runtime information, port maps of sub-graphs."""
 
@@ -116,6 +120,11 @@ class Graph(Struct, frozen=True, eq=False, dict=True, weakref=True):
     @lazy
     def by_id(self) -> Mapping[int, Node]:
         return {node.id: node for node in self.nodes}
+
+    @property
+    def next_id(self) -> int:
+        """An id that no layer has, nor any above it."""
+        return 1 + max((node.id for node in self.nodes), default=0)
 
     def spec(self, source: Source) -> TensorSpec:
         """The spec of an output."""

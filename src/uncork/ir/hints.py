@@ -21,6 +21,8 @@ class Hints(Struct, frozen=True):
     decompression: str = "as-written"
     #: What the data of products with such weights may be rounded to: f32, i16 or i8.
     activations: str = "f32"
+    #: A kernel that cannot be had is an error; else references run in its place.
+    kernels_required: bool = False
     #: What a pass has to say of the layer where the plan is printed.
     note: str = ""
 

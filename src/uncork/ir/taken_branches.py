@@ -33,7 +33,7 @@ class TakenBranches:
     def __init__(self, graph: Graph, graph_of: GraphOf) -> None:
         self._graph_of = graph_of
         self._ids: dict[tuple[int, str, int], int] = {}
-        self._next = count(1 + max((node.id for node in graph.nodes), default=0))
+        self._next = count(graph.next_id)
 
     def _id(self, key: tuple[int, str, int]) -> int:
         known = self._ids.get(key)

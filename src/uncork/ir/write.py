@@ -21,6 +21,7 @@ from uncork.internal_ops.packed_const import PackedConst
 from uncork.ir import xml
 from uncork.ir.diagnostics import shown
 from uncork.ir.dropped import warn_if_dropped
+from uncork.ir.graph import COMPILED_LAYERS
 from uncork.ir.model import Model, Node, join_names
 from uncork.ir.replacement import Replacement
 from uncork.ir.subgraphs import write_maps
@@ -39,6 +40,10 @@ def write_model(model: Model, path: str | os.PathLike[str]) -> None:
     when a file cannot be written.
     """
     warn_if_dropped(model, stacklevel=2)
+    if any(node.opset == COMPILED_LAYERS for node in model.nodes):
+        raise UncorkError(
+            "is compiled, its layers are not in the file: take its .xml", model.source
+        )
     path = Path(path)
     binary = path.with_suffix(".bin")
     if path == binary:

@@ -45,8 +45,14 @@ class ReleaseGil(Struct, frozen=True):
 Operand = Union[int, Size, In, Out, Scratch, ReleaseGil]
 
 
+#: Bytes of a cache line.
+_LINE = 64
+
+
 class Workspace:
-    """The working memory of a step, laid out one piece after the other."""
+    """The working memory of a step, laid out one piece after the other, each of whole cache
+    lines.
+    """
 
     def __init__(self) -> None:
         #: How much there is so far.
@@ -55,7 +61,7 @@ class Workspace:
     def take(self, size: SizeLike) -> Scratch:
         """The address of so many bytes more."""
         taken = Scratch(self.bytes)
-        self.bytes = self.bytes + size
+        self.bytes = self.bytes + (size + (_LINE - 1)) // _LINE * _LINE
         return taken
 
 

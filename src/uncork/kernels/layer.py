@@ -15,8 +15,9 @@ from uncork.kernels.kernel_plan import KernelCall, KernelPlan, Workspace
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.stored_types import converted_type, stored_type
 from uncork.ops import Operation
+from uncork.ops._common.indices import normalised_axis
 from uncork.symbolic import Size, SizeLike
-from uncork.types import Array, TensorSpec
+from uncork.types import Array, ElementType, TensorSpec
 
 #: The most bytes of a layer's tables, where `memory_limit` is not lower.
 MOST_TABLE_BYTES = 1 << 28
@@ -81,6 +82,12 @@ class Layer(Struct, frozen=True):
         spec = self.input(position)
         return self._readable(spec, converted_type(spec.element_type, self.target))
 
+    def require(self, position: int, *element_types: ElementType) -> None:
+        """Decline where the elements of an input are of another type than these."""
+        found = self.input(position).element_type
+        if found not in element_types:
+            raise KernelDeclined(f"no kernel for {found}")
+
     def constant(self, position: int, what: str) -> Array:
         """The value of an input that the model holds; `what` it is, in a plan's words."""
         value = self.input(position).value
@@ -102,6 +109,11 @@ class Layer(Struct, frozen=True):
             raise KernelDeclined(f"{what} known at the call only")
         return found[0]
 
+    def axis(self, position: int, rank: int) -> int:
+        """The axis that an input says of a tensor of so many axes."""
+        axis = self.constant(position, "the axis is")
+        return normalised_axis(self.operation, int(axis.reshape(-1)[0]), rank)
+
     def require_room(self, needed: int) -> None:
         """Decline where a table takes more bytes than there are for tables: to be called before it
         is made, since a size is one number of a file.
@@ -116,6 +128,13 @@ class Layer(Struct, frozen=True):
         if name is None:
             raise KernelDeclined(f"no kernel for {spec.element_type}")
         return name
+
+
+def present(spec: TensorSpec | None) -> TensorSpec:
+    """A tensor that must be given."""
+    if spec is None:
+        raise KernelDeclined("no kernel without one of its inputs")
+    return spec
 
 
 def one_call(

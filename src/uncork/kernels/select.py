@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import functools
 import importlib
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Union
 
@@ -20,14 +19,13 @@ from uncork.ir.hints import NO_HINTS, Hints
 from uncork.kernels.extents import KernelDeclined
 from uncork.kernels.kernel_plan import Alias, Selection
 from uncork.kernels.layer import MOST_TABLE_BYTES, Layer
-from uncork.kernels.runtime.kernel_cache import CannotCompile
-from uncork.kernels.runtime.target import Target, llvmlite_version
+from uncork.kernels.runtime.bundle import usable_target
+from uncork.kernels.runtime.kernel_cache import CannotCompile, KernelMissing
+from uncork.kernels.runtime.target import Target, no_compiler
 from uncork.ops import Operation
 from uncork.storage import blank
 from uncork.types import TensorSpec
 
-#: The first version that has what `llvm` asks for. It stands in pyproject.toml, too.
-OLDEST_LLVMLITE = (0, 44)
 #: What selects kernels: `family:function` for the types of operations. A family that is `folder`
 #: stands in folder/select.py, one that is `folder.name` in folder/select_name.py.
 SELECTORS: Mapping[str, str] = {
@@ -42,15 +40,13 @@ SELECTORS: Mapping[str, str] = {
     "convolution.deformable:select_deformable": "DeformableConvolution",
     "convolution.pool:select_pool": "BlockedPooling",
     "detection:select_boxes": "TakenBoxes",
-    "detection:select_first_rows": "FirstRows",
+    "detection:select_first": "FirstRows",
     "detection.classes:select_classes": "TakenOfClasses",
-    "detection.classes:select_first": "FirstDetections",
     "detection.detectron:select_best": "ExperimentalDetectronTopKROIs",
     "detection.detectron:select_detections": "ExperimentalDetectronDetectionOutput",
     "detection.detectron:select_grid": "ExperimentalDetectronPriorGridGenerator",
     "detection.output:select_detections": "DetectionOutput",
     "detection.priors:select_priors": "PriorBox PriorBoxClustered",
-    "detection.regions:select_first": "FirstRegions",
     "detection.regions:select_of_image": "ExperimentalDetectronGenerateProposalsSingleImage",
     "detection.regions:select_proposal": "Proposal",
     "detection.regions:select_regions": "TakenRegions",
@@ -124,6 +120,7 @@ SELECTORS: Mapping[str, str] = {
     "scatter:select_slices": "ScatterUpdate",
     "scatter:select_tuples": "ScatterNDUpdate",
     "scatter.counts:select_counts": "ScatteredCounts",
+    "scatter.segments:select_segment_max": "SegmentMax",
     "search:select_buckets": "Bucketize",
     "search:select_search": "SearchSorted",
     "selection:select_best": "LeadingBest TopK",
@@ -187,19 +184,9 @@ def select_kernel(
         return str(declined)
 
 
-@functools.lru_cache(maxsize=1)
 def unavailable() -> str:
     """Why there are no kernels at all on this machine; empty when there are."""
-    try:
-        version = llvmlite_version()
-        if version is None:
-            return "llvmlite is not installed"
-        numbers = re.match(r"(\d+)\.(\d+)", version)
-        if numbers and tuple(map(int, numbers.groups())) < OLDEST_LLVMLITE:
-            return f"llvmlite {version} is too old, {'.'.join(map(str, OLDEST_LLVMLITE))} is needed"
-    except (ImportError, OSError, RuntimeError) as error:
-        return f"llvmlite cannot be imported: {error}"
-    return ""
+    return no_compiler() if usable_target() is None else ""
 
 
 def warn_if_unavailable() -> None:
@@ -207,22 +194,24 @@ def warn_if_unavailable() -> None:
     longer.
     """
     if why := unavailable():
-        oldest = ".".join(map(str, OLDEST_LLVMLITE))
         warn_once(
             "slow",
-            f"{why}: models run by the NumPy references, which is slow; install "
-            f"'llvmlite>={oldest}' for compiled kernels",
+            f"{why}: models run by the NumPy references, which is slow; "
+            "pip install 'uncork[compile]' has their kernels compiled",
         )
 
 
 def falls_back(error: CannotCompile) -> str:
-    """Warn, once in a process, that a kernel cannot be compiled and references run in its place;
-    returns why.
+    """Warn, once in a process, that a kernel cannot be had and references run in its place; returns
+    why.
     """
-    warn_once(
-        "compile",
-        f"{error}; its steps run by the NumPy references, which is slow: please report it",
-    )
+    if isinstance(error, KernelMissing):
+        warn_once("missing", f"{error}; meanwhile references run its layer, which is slow")
+    else:
+        warn_once(
+            "compile",
+            f"{error}; its steps run by the NumPy references, which is slow: please report it",
+        )
     return str(error)
 
 

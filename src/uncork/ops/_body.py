@@ -40,7 +40,7 @@ class Body(Protocol):
         """
         ...
 
-    def run(self, inputs: Sequence[Array]) -> list[Array]:
+    def evaluate(self, inputs: Sequence[Array]) -> list[Array]:
         """Carrier arrays of the results."""
         ...
 

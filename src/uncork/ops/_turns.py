@@ -104,7 +104,7 @@ class Turns:
         """Make a turn by running the body."""
         arguments = self.arguments()
         try:
-            results = body.run(arguments)
+            results = body.evaluate(arguments)
         except UncorkError as error:
             raise error.during(f"iteration {self.turn}") from None
         self.take(results)

@@ -56,17 +56,31 @@ def _result(data: TensorSpec, channels: Dimension) -> PartialShape:
     )
 
 
-def _inferred(operation: Operation, data: TensorSpec, **parameters: TensorSpec) -> PartialShape:
-    """The output's shape, from the data and from parameters with one value for each channel."""
-    return _result(data, _channels(operation, data, parameters))
-
-
 def _by_channel(parameter: Array, rank: int) -> Array:
     return parameter.reshape(-1, *(1,) * (rank - 2))
 
 
+class _BatchNorm(Operation):
+    """The base of both versions, which have their inputs in orders of their own."""
+
+    output = Output("T")
+    epsilon = Attribute(number, check=at_least(0))
+
+    def infer(self, *specs: TensorSpec) -> PartialShape:
+        given = {port.name: spec for port, spec in zip(self.inputs, specs, strict=True)}
+        data = given.pop("data")
+        return _result(data, _channels(self, data, given))
+
+    def reference(self, *arrays: Array) -> Array:
+        given = {port.name: array for port, array in zip(self.inputs, arrays, strict=True)}
+        data = given.pop("data")
+        by = {name: _by_channel(array, data.ndim) for name, array in given.items()}
+        deviation = np.sqrt(by["variance"] + data.dtype.type(self.epsilon))
+        return np.asarray(by["gamma"] * ((data - by["mean"]) / deviation) + by["beta"])
+
+
 @register("BatchNormInference", 5)
-class BatchNormInference5(Operation):
+class BatchNormInference5(_BatchNorm):
     """`data [N, C, ...]`, the others `[C]`."""
 
     data = Input(REAL, "T")
@@ -74,32 +88,10 @@ class BatchNormInference5(Operation):
     beta = Input(REAL, "T")
     mean = Input(REAL, "T")
     variance = Input(REAL, "T")
-    output = Output("T")
-    epsilon = Attribute(number, check=at_least(0))
-
-    def infer(
-        self,
-        data: TensorSpec,
-        gamma: TensorSpec,
-        beta: TensorSpec,
-        mean: TensorSpec,
-        variance: TensorSpec,
-    ) -> PartialShape:
-        return _inferred(self, data, gamma=gamma, beta=beta, mean=mean, variance=variance)
-
-    def reference(
-        self, data: Array, gamma: Array, beta: Array, mean: Array, variance: Array
-    ) -> Array:
-        gamma, beta, mean, variance = (
-            _by_channel(p, data.ndim) for p in (gamma, beta, mean, variance)
-        )
-        return np.asarray(
-            gamma * ((data - mean) / np.sqrt(variance + data.dtype.type(self.epsilon))) + beta
-        )
 
 
 @register("BatchNormInference", 1)
-class BatchNormInference1(Operation):
+class BatchNormInference1(_BatchNorm):
     """BatchNormInference-5 with `data` as its third input."""
 
     gamma = Input(REAL, "T")
@@ -107,25 +99,6 @@ class BatchNormInference1(Operation):
     data = Input(REAL, "T")
     mean = Input(REAL, "T")
     variance = Input(REAL, "T")
-    output = Output("T")
-    epsilon = Attribute(number, check=at_least(0))
-
-    def infer(
-        self,
-        gamma: TensorSpec,
-        beta: TensorSpec,
-        data: TensorSpec,
-        mean: TensorSpec,
-        variance: TensorSpec,
-    ) -> PartialShape:
-        return _inferred(self, data, gamma=gamma, beta=beta, mean=mean, variance=variance)
-
-    def reference(
-        self, gamma: Array, beta: Array, data: Array, mean: Array, variance: Array
-    ) -> Array:
-        return BatchNormInference5(epsilon=self.epsilon).reference(
-            data, gamma, beta, mean, variance
-        )
 
 
 @register("GroupNormalization", 12)

@@ -69,7 +69,7 @@ class If8(SubGraphOperation):
         given = {
             entry.parameter: inputs[entry.port] for entry in branch.inputs if entry.port is not None
         }
-        results = branch.body.run([_present(given[i]) for i in range(len(given))])
+        results = branch.body.evaluate([_present(given[i]) for i in range(len(given))])
         by_port = {o.port: results[o.result] for o in branch.outputs if o.port is not None}
         return [by_port[port] for port in range(len(by_port))]
 

@@ -53,6 +53,3 @@ class GRUCell3(GRU):
     R = Input(REAL, "T")
     B = Input(REAL, "T", optional=True)
     Ho = Output("T")
-
-    def reference(self, x: Array, h: Array, w: Array, r: Array, b: Array | None) -> State:
-        return self.step(x, (h,), w, r, b)

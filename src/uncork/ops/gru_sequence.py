@@ -14,7 +14,6 @@ from uncork.ops._common.recurrent import RecurrentSequence
 from uncork.ops._operation import register
 from uncork.ops._ports import INTEGER, REAL, Input, Output
 from uncork.ops.gru_cell import GRU
-from uncork.types import Array
 
 
 @register("GRUSequence", 5)
@@ -27,8 +26,3 @@ class GRUSequence5(RecurrentSequence, GRU):
     B = Input(REAL, "T")
     Y = Output("T")
     Ho = Output("T")
-
-    def reference(
-        self, x: Array, h: Array, lengths: Array, w: Array, r: Array, b: Array
-    ) -> list[Array]:
-        return self.run(x, (h,), lengths, w, r, b)

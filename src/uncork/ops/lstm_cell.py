@@ -88,18 +88,6 @@ class _LSTMCell(LSTM):
     Ho = Output("T")
     Co = Output("T")
 
-    def reference(
-        self,
-        x: Array,
-        h: Array,
-        c: Array,
-        w: Array,
-        r: Array,
-        b: Array | None,
-        p: Array | None = None,
-    ) -> State:
-        return self.step(x, (h, c), w, r, b)
-
 
 @register("LSTMCell", 1)
 class LSTMCell1(LSTM1, _LSTMCell):

@@ -11,7 +11,6 @@ from uncork.ops._common.recurrent import RecurrentSequence
 from uncork.ops._operation import register
 from uncork.ops._ports import INTEGER, REAL, Input, Output
 from uncork.ops.lstm_cell import LSTM, LSTM1
-from uncork.types import Array
 
 
 class _LSTMSequence(RecurrentSequence, LSTM):
@@ -25,19 +24,6 @@ class _LSTMSequence(RecurrentSequence, LSTM):
     Y = Output("T")
     Ho = Output("T")
     Co = Output("T")
-
-    def reference(
-        self,
-        x: Array,
-        h: Array,
-        c: Array,
-        lengths: Array,
-        w: Array,
-        r: Array,
-        b: Array,
-        p: Array | None = None,
-    ) -> list[Array]:
-        return self.run(x, (h, c), lengths, w, r, b)
 
 
 @register("LSTMSequence", 1)

@@ -10,7 +10,6 @@ from uncork.ops._common.recurrent import RecurrentSequence
 from uncork.ops._operation import register
 from uncork.ops._ports import INTEGER, REAL, Input, Output
 from uncork.ops.rnn_cell import RNN
-from uncork.types import Array
 
 
 @register("RNNSequence", 5)
@@ -23,8 +22,3 @@ class RNNSequence5(RecurrentSequence, RNN):
     B = Input(REAL, "T")
     Y = Output("T")
     Ho = Output("T")
-
-    def reference(
-        self, x: Array, h: Array, lengths: Array, w: Array, r: Array, b: Array
-    ) -> list[Array]:
-        return self.run(x, (h,), lengths, w, r, b)

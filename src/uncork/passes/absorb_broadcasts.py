@@ -29,7 +29,7 @@ def absorb_broadcasts(model: Model, target: Target) -> Model:
         for node in model.nodes
         if _stretches(node.operation) and (narrow := _narrow(model, node, target)) is not None
     }
-    return replaced(model, new) if new else model
+    return replaced(model, new)
 
 
 def _stretches(operation: Operation | None) -> bool:

@@ -29,7 +29,7 @@ def absorb_index_converts(model: Model) -> Model:
         if _narrows(model, ids) and _narrows(model, offsets):
             inputs = (node.inputs[0], ids.inputs[0], offsets.inputs[0])
             new[node.id] = replace(node, inputs=inputs, operation=NarrowedBag(node.operation))
-    return replaced(model, new) if new else model
+    return replaced(model, new)
 
 
 def _narrows(model: Model, node: Node) -> bool:

@@ -26,7 +26,7 @@ from uncork.internal_ops.blocks import (
 from uncork.internal_ops.fused import FusedConvolution
 from uncork.internal_ops.held import HALF
 from uncork.internal_ops.view import View
-from uncork.ir.model import Model, Node, Port, Source
+from uncork.ir.model import Model, Node, Source
 from uncork.kernels.convolution.blocks_apart import filter_bytes, groups_fit, tile_for
 from uncork.kernels.convolution.geometry import Geometry, all_finite, geometry, known, typical
 from uncork.kernels.convolution.group_places import lie_in_blocks
@@ -45,7 +45,7 @@ from uncork.ops.convert import Convert1
 from uncork.ops.convolution import Convolution1, GroupConvolution1
 from uncork.ops.parameter import Const
 from uncork.passes.between_blocks import Between, between
-from uncork.passes.rewrite import readers
+from uncork.passes.rewrite import NewLayers, readers
 from uncork.storage import encode
 from uncork.types import Array, ElementType, PartialShape, TensorSpec
 
@@ -323,21 +323,11 @@ def _rewritten(
     """The model with the chosen layers over blocks; tensors between those of `halves` are bf16, and
     all that is computed element by element is computed in f32 between two conversions.
     """
-    nodes: list[Node] = []
+    layers = NewLayers(model)
+    added, nodes = layers.add, layers.nodes
     names = {node.id: node.name for node in model.nodes}
     changed: dict[tuple[Source, bool], Source] = {}
     converted: dict[tuple[Source, ElementType], Source] = {}
-    next_id = max(node.id for node in model.nodes) + 1
-
-    def added(
-        name: str, operation: Operation, inputs: tuple[Source, ...], spec: TensorSpec
-    ) -> Source:
-        nonlocal next_id
-        nodes.append(
-            Node(next_id, name, operation.type_name, "", {}, inputs, (Port(spec),), operation)
-        )
-        next_id += 1
-        return Source(next_id - 1, 0)
 
     def constant(name: str, value: Array, element_type: ElementType) -> Source:
         spec = TensorSpec(element_type, PartialShape(value.shape), value)

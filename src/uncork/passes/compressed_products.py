@@ -57,7 +57,7 @@ def compressed_products(model: Model, target: Target) -> Model:
             operation = CompressedLinear(product, weights, numbers, activations, lead, choice)
             hints = replace(node.hints, note=_note(operation))
             new[node.id] = replace(node, inputs=given, operation=operation, hints=hints)
-    return replaced(model, new) if new else model
+    return replaced(model, new)
 
 
 def _is_held(node: Node, weights: CompressedMatrix, target: Target) -> bool:

@@ -12,9 +12,13 @@ from typing import Union
 from msgspec import Struct
 from msgspec.structs import replace
 
-from uncork.internal_ops.found_boxes import FirstRows, TakenBoxes
-from uncork.internal_ops.found_detections import FirstDetections, TakenOfClasses
-from uncork.internal_ops.found_regions import FirstRegions, TakenRegions
+from uncork.internal_ops.found_rows import (
+    FirstRows,
+    TakenBoxes,
+    TakenOfClasses,
+    TakenRegions,
+    TakenRows,
+)
 from uncork.internal_ops.found_sizes import (
     FilledCount,
     FilledRows,
@@ -23,7 +27,7 @@ from uncork.internal_ops.found_sizes import (
     SortedPlaces,
     UniqueElements,
 )
-from uncork.ir.model import Model, Node, Port, Source
+from uncork.ir.model import Model, Node, Source
 from uncork.ops import Operation
 from uncork.ops._common.class_selection import ClassSelection
 from uncork.ops._common.suppression import Suppression
@@ -31,7 +35,7 @@ from uncork.ops.generate_proposals import GenerateProposals9
 from uncork.ops.non_zero import NonZero3
 from uncork.ops.sparse_fill_empty_rows import SparseFillEmptyRows16
 from uncork.ops.unique import Unique10
-from uncork.passes.rewrite import readers
+from uncork.passes.rewrite import NewLayers, readers
 from uncork.types import ElementType, TensorSpec
 
 #: An input of the second layer: one of the layer's own, by number, or an output of the first, by
@@ -56,8 +60,7 @@ _Rule = Callable[[Model, Node], Union[_Two, None]]
 def count_first(model: Model) -> Model:
     """The model with two layers in place of every such layer."""
     read_by = readers(model)
-    last = max((node.id for node in model.nodes), default=0)
-    nodes: list[Node] = []
+    layers = NewLayers(model)
     for node in model.nodes:
         rule = _RULES.get(node.type_name)
         two = (
@@ -67,25 +70,17 @@ def count_first(model: Model) -> Model:
             else rule(model, node)
         )
         if two is None:
-            nodes.append(node)
+            layers.nodes.append(node)
             continue
-        last += 1
-        nodes += _as_two(model, node, two, last)
-    return model if len(nodes) == len(model.nodes) else replace(model, nodes=tuple(nodes))
-
-
-def _as_two(model: Model, node: Node, two: _Two, number: int) -> list[Node]:
-    """The node that counts, and the one that has the place of the layer."""
-    inputs = tuple(node.inputs[position] for position in two.takes)
-    ports = tuple(
-        Port(spec) for spec in two.first.describe([model.spec(source) for source in inputs])
-    )
-    first = Node(
-        number, f"{node.name}/count", two.first.type_name, "", {}, inputs, ports, two.first
-    )
-    given = tuple(node.inputs[n] if kind == "own" else Source(number, n) for kind, n in two.given)
-    second = replace(node, operation=two.second, inputs=given)
-    return [first, second]
+        taken = [node.inputs[position] for position in two.takes]
+        first = layers.add(f"{node.name}/count", two.first, taken)
+        given = tuple(
+            node.inputs[n] if kind == "own" else Source(first.node, n) for kind, n in two.given
+        )
+        layers.nodes.append(replace(node, operation=two.second, inputs=given))
+    if len(layers.nodes) == len(model.nodes):
+        return model
+    return replace(model, nodes=tuple(layers.nodes))
 
 
 def _is_counted(spec: TensorSpec) -> bool:
@@ -140,8 +135,7 @@ def _suppression(model: Model, node: Node) -> _Two | None:
         return None
     numbers = [0] if len(specs) < 3 else specs[2].integers()
     limit = None if numbers is None else numbers[0]
-    rows: tuple[_InputRef, ...] = (("first", 0), ("first", 1), ("first", 2))
-    return _Two(TakenBoxes(node.operation, limit), tuple(range(len(specs))), FirstRows(), rows)
+    return _two_of_rows(TakenBoxes(node.operation, limit), len(specs))
 
 
 def _of_classes(model: Model, node: Node) -> _Two | None:
@@ -154,8 +148,7 @@ def _of_classes(model: Model, node: Node) -> _Two | None:
         return None
     if not layer.normalized or getattr(layer, "nms_eta", 1) < 1:
         return None
-    rows: tuple[_InputRef, ...] = tuple(("first", n) for n in range(4))
-    return _Two(TakenOfClasses(layer), (0, 1), FirstDetections(), rows)
+    return _two_of_rows(TakenOfClasses(layer), 2)
 
 
 def _regions(model: Model, node: Node) -> _Two | None:
@@ -166,8 +159,13 @@ def _regions(model: Model, node: Node) -> _Two | None:
         return None
     if layer.nms_eta < 1 and layer.nms_threshold > 0.5:
         return None
-    rows: tuple[_InputRef, ...] = tuple(("first", n) for n in range(4))
-    return _Two(TakenRegions(layer), (0, 1, 2, 3), FirstRegions(), rows)
+    return _two_of_rows(TakenRegions(layer), 4)
+
+
+def _two_of_rows(first: TakenRows, inputs: int) -> _Two:
+    """The two layers of one that chooses rows: all that there can be, then the first of them."""
+    given = tuple(("first", position) for position in range(4))
+    return _Two(first, tuple(range(inputs)), FirstRows(), given)
 
 
 _RULES: Mapping[str, _Rule] = {

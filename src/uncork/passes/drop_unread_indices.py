@@ -29,4 +29,4 @@ def drop_unread_indices(model: Model) -> Model:
                 outputs=node.outputs[:1],
                 operation=PooledValues(operation),
             )
-    return replaced(model, new) if new else model
+    return replaced(model, new)

@@ -18,15 +18,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from uncork.internal_ops.view import View
-from uncork.ir.model import Model, Node, Port, Source
+from uncork.ir.model import Model, Node, Source
 from uncork.kernels.extents import has_extents, same
-from uncork.ops import Operation
 from uncork.ops.einsum import Einsum
 from uncork.ops.matmul import MatMul
 from uncork.ops.parameter import Const
 from uncork.ops.reduce import ReduceSum
 from uncork.ops.transpose import Transpose1
-from uncork.types import Dimension, ElementType, PartialShape, TensorSpec
+from uncork.passes.rewrite import NewLayers
+from uncork.types import Dimension, ElementType, PartialShape
 
 _FLOATS = frozenset({"f16", "bf16", "f32", "f64"})
 #: A letter of the equation, or a dimension of its ellipsis.
@@ -128,14 +128,8 @@ def _is_turned(a: _Labels, b: _Labels, output: _Labels) -> bool:
     return bool(own) and not own[0] and own == sorted(own)
 
 
-class _Layers:
+class _Layers(NewLayers):
     """The layers of the new model."""
-
-    def __init__(self, model: Model) -> None:
-        self.nodes: list[Node] = []
-        self._specs: dict[Source, TensorSpec] = {}
-        self._model = model
-        self._next = max((node.id for node in model.nodes), default=0) + 1
 
     def multiply(self, node: Node, product: _Product) -> None:
         """Put the product in the place of a layer."""
@@ -143,7 +137,7 @@ class _Layers:
         first, turn_a = self._matrix(node, a, of_a, product, product.rows, product.summed)
         second, turn_b = self._matrix(node, b, of_b, product, product.summed, product.columns)
         matmul = MatMul(transpose_a=turn_a, transpose_b=turn_b)
-        made = self._add(f"{node.name}/product", matmul, first, second)
+        made = self.add(f"{node.name}/product", matmul, [first, second])
         labels = [*product.batch, *product.rows, *product.columns]
         if len(product.rows) != 1 or len(product.columns) != 1:
             made = self._view(node, made, [product.sizes[label] for label in labels])
@@ -160,7 +154,7 @@ class _Layers:
         kept = [label for label in labels if label in output]
         if summed:
             axes = self._constant(node, "axes", summed)
-            source = self._add(f"{node.name}/sum", ReduceSum(keep_dims=False), source, axes)
+            source = self.add(f"{node.name}/sum", ReduceSum(keep_dims=False), [source, axes])
         if not summed or kept != list(output):
             self._transposed(node, source, [kept.index(label) for label in output])
         self._finish(node)
@@ -204,27 +198,14 @@ class _Layers:
         return source, turned
 
     def _view(self, node: Node, source: Source, sizes: Sequence[Dimension]) -> Source:
-        return self._add(f"{node.name}/view", View(PartialShape(sizes)), source)
+        return self.add(f"{node.name}/view", View(PartialShape(sizes)), [source])
 
     def _transposed(self, node: Node, source: Source, order: Sequence[int]) -> Source:
         axes = self._constant(node, "order", order)
-        return self._add(f"{node.name}/transposed", Transpose1(), source, axes)
+        return self.add(f"{node.name}/transposed", Transpose1(), [source, axes])
 
     def _constant(self, node: Node, name: str, numbers: Sequence[int]) -> Source:
         value = np.asarray(numbers, np.int64)
         shape = PartialShape(value.shape)
         constant = Const(element_type=ElementType.i64, shape=shape, value=value)
-        return self._add(f"{node.name}/{name}", constant)
-
-    def _add(self, name: str, operation: Operation, *inputs: Source) -> Source:
-        (spec,) = operation.describe([self._spec(source) for source in inputs])
-        number, self._next = self._next, self._next + 1
-        ports = (Port(spec),)
-        self.nodes.append(
-            Node(number, name, operation.type_name, "opset1", {}, inputs, ports, operation)
-        )
-        self._specs[Source(number, 0)] = spec
-        return Source(number, 0)
-
-    def _spec(self, source: Source) -> TensorSpec:
-        return self._specs.get(source) or self._model.spec(source)
+        return self.add(f"{node.name}/{name}", constant, [])

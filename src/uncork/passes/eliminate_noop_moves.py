@@ -43,7 +43,7 @@ def eliminate_noop_moves(model: Model) -> Model:
         if _as_many(inputs[position], output):
             operation = View(output.shape)
             new[node.id] = replace(node, inputs=(node.inputs[position],), operation=operation)
-    return replaced(model, new) if new else model
+    return replaced(model, new)
 
 
 Specs = list[TensorSpec]

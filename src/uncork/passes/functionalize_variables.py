@@ -19,7 +19,7 @@ from uncork.ops.concat import Concat1
 from uncork.ops.parameter import Parameter, Result
 from uncork.ops.state import Assign3, ReadValue3
 from uncork.passes.match_appends import Append, appends
-from uncork.passes.rewrite import replaced
+from uncork.passes.rewrite import pruned
 from uncork.types import ElementType, PartialShape
 
 
@@ -75,7 +75,7 @@ def initial_values(model: Model, reads: Sequence[Node]) -> Model | None:
     """The part of the model that computes what `reads` begin with; None: it depends on a
     variable.
     """
-    first = max(node.id for node in model.nodes) + 1
+    first = model.next_id
     results = [
         Node(
             index,
@@ -90,7 +90,7 @@ def initial_values(model: Model, reads: Sequence[Node]) -> Model | None:
         for index, node in enumerate(reads, first)
     ]
     ids = tuple(result.id for result in results)
-    part = replaced(replace(model, nodes=(*model.nodes, *results), results=ids, sinks=()), {})
+    part = pruned(replace(model, nodes=(*model.nodes, *results), results=ids, sinks=()))
     return (
         None
         if any(isinstance(node.operation, (ReadValue3, Assign3)) for node in part.nodes)
@@ -111,7 +111,7 @@ class _Lifting:
         self.model, self.values = model, values
         #: What is read in place of an output.
         self.instead = dict(passed)
-        self.next = max(node.id for node in model.nodes) + 1
+        self.next = model.next_id
         self.nodes: list[Node] = []
         self.specs = {
             Source(node.id, n): port.spec
@@ -165,7 +165,7 @@ class _Lifting:
             results=(*self.model.results, *results),
             sinks=(),
         )
-        return Lifted(replaced(lifted, {}), tuple(self.reads), tuple(plain), tuple(self.appended))
+        return Lifted(pruned(lifted), tuple(self.reads), tuple(plain), tuple(self.appended))
 
     def _read(self, append: Append) -> None:
         """Replace the read of a variable that grows by its storage, its length, and its value for

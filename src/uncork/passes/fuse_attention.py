@@ -64,7 +64,7 @@ def fuse_attention(model: Model, target: Target) -> Model:
             if fused is not None:
                 new[fused.id] = fused
                 break
-    return replaced(model, new) if new else model
+    return replaced(model, new)
 
 
 def _variants(

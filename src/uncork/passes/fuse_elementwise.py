@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from uncork.internal_ops.fused import Fused, FusedMember
 from uncork.ir.model import Model, Node, Source
 from uncork.kernels.elementwise.lowering import has_lowering
-from uncork.kernels.elementwise.select import Part, expression
+from uncork.kernels.elementwise.select import PendingMember, expression
 from uncork.kernels.extents import KernelDeclined, extents, has_extents, same_extents
 from uncork.kernels.runtime.target import Target
 from uncork.passes.rewrite import readers, replaced
@@ -52,7 +52,7 @@ def fuse_elementwise(model: Model, target: Target) -> Model:
         if fused is not None:
             new[root.id] = fused
             gone.update(members)
-    return replaced(model, new) if new else model
+    return replaced(model, new)
 
 
 def _is_candidate(model: Model, node: Node, target: Target) -> bool:
@@ -135,10 +135,10 @@ def _fits(
         return False
 
 
-def _part(model: Model, node: Node, places: Mapping[Source, tuple[bool, int]]) -> Part:
+def _part(model: Model, node: Node, places: Mapping[Source, tuple[bool, int]]) -> PendingMember:
     assert node.operation is not None
     inputs = tuple(places.get(source, (True, index)) for index, source in enumerate(node.inputs))
-    return Part(
+    return PendingMember(
         node.operation,
         inputs,
         tuple(model.spec(source) for source in node.inputs),

@@ -44,7 +44,7 @@ def fuse_epilogue(model: Model) -> Model:
     """
     products = [node for node in model.nodes if is_product(model, node)]
     new = {fused.id: fused for _, fused in ended(model, products, lambda source: True)}
-    return replaced(model, new) if new else model
+    return replaced(model, new)
 
 
 def ended(

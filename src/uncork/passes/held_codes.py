@@ -9,13 +9,13 @@ from msgspec.structs import replace
 
 from uncork.internal_ops.fused import FusedProduct
 from uncork.internal_ops.quantized import PLAIN, WORD, Grid, Held, QuantizedPool, Reheld
-from uncork.ir.model import Model, Node, Port, Source
+from uncork.ir.model import Model, Node, Source
 from uncork.kernels.extents import has_extents
 from uncork.ops import Operation
 from uncork.ops._common.indices import normalised_axis
 from uncork.ops.concat import Concat1
 from uncork.passes.quantized_values import POOLS, of_values, rounding_of
-from uncork.passes.rewrite import replaced
+from uncork.passes.rewrite import NewLayers
 
 
 class Step(Struct, frozen=True):
@@ -58,19 +58,18 @@ def choosing(model: Model, node: Node, grids: Mapping[Source, Grid]) -> Step | N
     return Step(Concat1(axis=rank - 1), held, replace(held[0], channels=sum(counts)))
 
 
-class Rewriting:
+class Rewriting(NewLayers):
     """The rewriting of a model: each tensor is converted once into every form that layers want."""
 
     def __init__(
         self, model: Model, new: Mapping[int, Step], inputs: Callable[[Node], Sequence[Source]]
     ) -> None:
         """`inputs` are those that the new operation of a node takes."""
-        self.old, self.new, self.inputs = model, new, inputs
-        self.nodes: list[Node] = []
+        super().__init__(model)
+        self.new, self.inputs = new, inputs
         #: How tensors are held that are not as they were, and tensors held otherwise.
         self.states: dict[Source, Held] = {}
         self.made: dict[tuple[Source, Held], Source] = {}
-        self.next_id = max(node.id for node in model.nodes) + 1
 
     def model(self) -> Model:
         for node in self.old.nodes:
@@ -96,7 +95,7 @@ class Rewriting:
                     operation=operation,
                 )
             )
-        return replaced(replace(self.old, nodes=tuple(self.nodes)), {})
+        return super().model()
 
     def _held(self, source: Source, wanted: Held) -> Source:
         """The tensor in the wanted form, converted where it is in another."""
@@ -138,12 +137,7 @@ class Rewriting:
         name = (
             f"{self.old.by_id[source.node].name} ({how}{', channels last' if wanted.last else ''})"
         )
-        number, self.next_id = self.next_id, self.next_id + 1
-        port = Port(wanted.spec(spec.shape))
-        self.nodes.append(
-            Node(number, name, operation.type_name, "", {}, (given,), (port,), operation)
-        )
-        return Source(number, 0)
+        return self.add(name, operation, [given], wanted.spec(spec.shape))
 
 
 def _as_read(held: Held) -> Held:

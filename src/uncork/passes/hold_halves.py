@@ -29,7 +29,7 @@ from uncork.ops import Operation
 from uncork.ops.attention import ScaledDotProductAttention
 from uncork.ops.convert import Convert1
 from uncork.ops.matmul import MatMul
-from uncork.passes.rewrite import readers, replaced
+from uncork.passes.rewrite import NewLayers, readers
 from uncork.types import ElementType, TensorSpec
 
 _SINGLE = ElementType.f32
@@ -48,8 +48,8 @@ def hold_halves(model: Model, target: Target) -> Model:
         return model
     layers = _Layers(model, target, products)
     for node in model.nodes:
-        layers.add(node)
-    return replaced(replace(model, nodes=tuple(layers.nodes)), {})
+        layers.take(node)
+    return layers.model()
 
 
 def _is_product(model: Model, node: Node, target: Target) -> bool:
@@ -116,21 +116,20 @@ def _added(model: Model, node: Node) -> list[Source]:
     return whole if len(whole) + bool(given) > 1 else []
 
 
-class _Layers:
+class _Layers(NewLayers):
     """The layers of the new model."""
 
     def __init__(self, model: Model, target: Target, products: set[int]) -> None:
-        self.nodes: list[Node] = []
-        self._model, self._target, self._products = model, target, products
+        super().__init__(model)
+        self._target, self._products = target, products
         self._singles = _singles(model)
         self._readers = readers(model)
-        self._next = max(node.id for node in model.nodes) + 1
         #: Tensors that are bf16 in the new model, and those converted to a type.
         self._halves: set[Source] = set()
         self._converted: dict[tuple[Source, ElementType], Source] = {}
         self._wanted: dict[Source, bool] = {}
 
-    def add(self, node: Node) -> None:
+    def take(self, node: Node) -> None:
         """The layer as it is in the new model."""
         made = self._product(node) or self._attention(node) or self._moved(node)
         if made is None:
@@ -144,7 +143,7 @@ class _Layers:
 
     def _type(self, source: Source) -> ElementType:
         """The type of a tensor in the model as it was."""
-        return self._model.spec(source).element_type
+        return self.old.spec(source).element_type
 
     # ---- layers
 
@@ -157,7 +156,7 @@ class _Layers:
         inputs = [self._as(data, HALF)]
         shape = node.outputs[0].spec.shape
         for number, source in enumerate(others, 1):
-            spec = self._model.spec(source)
+            spec = self.old.spec(source)
             whole = number > 1 and spec.value is None and spec.shape == shape
             inputs.append(self._as(source, result if whole else spec.element_type))
         return self._held(node, HeldProduct(node.operation, result), inputs)
@@ -174,7 +173,7 @@ class _Layers:
         ):
             return None
         held = HeldAttention(operation, HALF)
-        specs: list[TensorSpec | None] = [self._model.spec(source) for source in node.inputs]
+        specs: list[TensorSpec | None] = [self.old.spec(source) for source in node.inputs]
         specs[:3] = [
             replace(spec, element_type=HALF, value=None, elements=None)
             for spec in specs[:3]
@@ -251,17 +250,10 @@ class _Layers:
             return source
         key = source, element_type
         if key not in self._converted:
-            spec = self._model.spec(source)
+            spec = replace(self.old.spec(source), element_type=there, value=None, elements=None)
             operation = Convert1(destination_type=element_type)
-            (made,) = operation.describe(
-                [replace(spec, element_type=there, value=None, elements=None)]
-            )
-            name = f"{self._model.by_id[source.node].name}/{element_type.name}"
-            number, self._next = self._next, self._next + 1
-            self.nodes.append(
-                Node(number, name, "Convert", "opset1", {}, (source,), (Port(made),), operation)
-            )
-            self._converted[key] = Source(number, 0)
+            name = f"{self.old.by_id[source.node].name}/{element_type.name}"
+            self._converted[key] = self.add(name, operation, [source], *operation.describe([spec]))
         return self._converted[key]
 
 

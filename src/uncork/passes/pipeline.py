@@ -254,7 +254,7 @@ WITH_SIZES: tuple[Pass, ...] = (
 )
 
 
-def run(
+def apply_passes(
     passes: Sequence[Pass], model: Model, options: Options, record: list[Applied] | None = None
 ) -> Model:
     """The model after these passes. `record` is given what each pass did that changed anything."""
@@ -275,7 +275,7 @@ def with_ids(model: Model, ids: str) -> Model:
     """
     check_ids(ids)
     passes = [entry for entry in AS_READ if entry.name == "whole_ids"]
-    return run(passes, model, Options(None, ids=ids, reference=True))
+    return apply_passes(passes, model, Options(None, ids=ids, reference=True))
 
 
 def check_ids(ids: object) -> None:

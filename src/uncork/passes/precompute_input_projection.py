@@ -51,7 +51,7 @@ def precompute_input_projection(model: Model) -> Model:
         new[node.id] = replace(
             node, operation=operation, inputs=(ids, *node.inputs[1:], table, axis)
         )
-    return replaced(model, new) if new else model
+    return replaced(model, new)
 
 
 def _suits(model: Model, gather: Node, node: Node, sequence: RecurrentSequence) -> bool:

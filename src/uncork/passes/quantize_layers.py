@@ -119,7 +119,7 @@ class _Layers:
         )
         last = {product.id: fused.id for product, fused in ending}
         weights = {last.get(number, number): (number, found) for number, found in products.items()}
-        self.model = replaced(model, {fused.id: fused for _, fused in ending}) if ending else model
+        self.model = replaced(model, {fused.id: fused for _, fused in ending})
         self.grids = grids(self.model)
         self.read_by = readers(self.model)
         #: The new operation of each layer, and products that have none.

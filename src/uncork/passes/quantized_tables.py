@@ -111,7 +111,7 @@ def packed_tables(model: Model) -> Model:
             held = PackedConst.of(constant.element_type, constant.shape.static, _packed(constant))
             port = replace(node.outputs[0], spec=held.infer())
             new[node.id] = replace(node, operation=held, outputs=(port,))
-    return replaced(model, new) if new else model
+    return replaced(model, new)
 
 
 def is_by_rows(model: Model, node: Node) -> bool:

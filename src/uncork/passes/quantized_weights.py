@@ -40,7 +40,7 @@ def quantized_weights(model: Model) -> Model:
             if found is not None:
                 alone = all(_multiplies(reader, source) for reader in read_by[source])
                 new[source.node] = _constant(model, source, found, not alone)
-    return replaced(model, new) if new else model
+    return replaced(model, new)
 
 
 def _multiplies(node: Node, source: Source) -> bool:
@@ -60,7 +60,7 @@ def made_weights(model: Model) -> Model:
             (port,) = node.outputs
             known = replace(port, spec=TensorSpec(ElementType.f32, shape, value))
             new[node.id] = replace(node, outputs=(known,), operation=operation)
-    return replaced(model, new) if new else model
+    return replaced(model, new)
 
 
 def weights_of(model: Model, source: Source, product: Operation) -> QuantizedWeights | None:

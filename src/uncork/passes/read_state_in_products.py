@@ -18,14 +18,13 @@ from uncork.passes.rewrite import replaced
 
 def read_state_in_products(model: Model, target: Target) -> Model:
     """The model, which has sizes, with a `StateProduct` wherever there is a kernel for it."""
-    new = {}
-    for node in model.nodes:
-        if (
-            isinstance(node.operation, MatMul)
-            and (found := _of_state(model, node, target)) is not None
-        ):
-            new[node.id] = found
-    return replaced(model, new) if new else model
+    new = {
+        node.id: found
+        for node in model.nodes
+        if isinstance(node.operation, MatMul)
+        and (found := _of_state(model, node, target)) is not None
+    }
+    return replaced(model, new)
 
 
 def _of_state(model: Model, node: Node, target: Target) -> Node | None:

@@ -5,12 +5,13 @@ replaced.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
 from uncork.internal_ops.packed_const import PackedConst
-from uncork.ir.model import Model, Node, Source
+from uncork.ir.model import Model, Node, Port, Source
+from uncork.ops import Operation
 from uncork.ops.convert import Convert1
 from uncork.types import Array, ElementType, PartialShape, TensorSpec
 
@@ -86,9 +87,69 @@ def constant_of_floats(model: Model, source: Source) -> Array | None:
     return known_value(model, source)
 
 
-def replaced(model: Model, new: Mapping[int, Node]) -> Model:
-    """The model with new nodes under old ids, and without what nothing needs any more."""
-    nodes = [new.get(node.id, node) for node in model.nodes]
+def replaced(
+    model: Model,
+    new: Mapping[int, Node | Sequence[Node]],
+    moved: Mapping[Source, Source] | None = None,
+) -> Model:
+    """The model with a new node, or several, in the place of each of these, whose readers read
+    other tensors in place of those that are `moved`, and without what nothing needs any more; the
+    very same model where there is nothing to do.
+    """
+    if not new and not moved:
+        return model
+    nodes: list[Node] = []
+    for node in model.nodes:
+        made = new.get(node.id, node)
+        nodes += [made] if isinstance(made, Node) else made
+    if moved:
+        nodes = [
+            replace(node, inputs=tuple(moved.get(source, source) for source in node.inputs))
+            for node in nodes
+        ]
+    return pruned(replace(model, nodes=tuple(nodes)))
+
+
+class NewLayers:
+    """The layers of a model that is made anew, one after the other, with others between them."""
+
+    def __init__(self, model: Model) -> None:
+        self.old = model
+        self.nodes: list[Node] = []
+        self._added: dict[Source, TensorSpec] = {}
+        self._next = model.next_id
+
+    def spec(self, source: Source) -> TensorSpec:
+        """What is known of a tensor of the old model, or of a layer that was added."""
+        return self._added.get(source) or self.old.spec(source)
+
+    def add(
+        self,
+        name: str,
+        operation: Operation,
+        inputs: Sequence[Source],
+        *specs: TensorSpec,
+    ) -> Source:
+        """The first output of a layer that the old model does not have, whose outputs are these
+        specs, or what the operation says.
+        """
+        number, self._next = self._next, self._next + 1
+        specs = specs or operation.describe([self.spec(source) for source in inputs])
+        version, ports = "opset1" if operation.opset else "", tuple(map(Port, specs))
+        self.nodes.append(
+            Node(number, name, operation.type_name, version, {}, tuple(inputs), ports, operation)
+        )
+        self._added |= {Source(number, position): spec for position, spec in enumerate(specs)}
+        return Source(number, 0)
+
+    def model(self) -> Model:
+        """The new model, without what nothing needs."""
+        return pruned(replace(self.old, nodes=tuple(self.nodes)))
+
+
+def pruned(model: Model) -> Model:
+    """The model without what nothing needs."""
+    nodes = model.nodes
     uses = Counter(source.node for node in nodes for source in node.inputs)
     borders = {*model.parameters, *model.results, *model.sinks}
     kept: list[Node] = []

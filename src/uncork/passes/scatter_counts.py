@@ -26,7 +26,7 @@ def scatter_counts(model: Model) -> Model:
         for node in model.nodes
         if node.type_name in _SCATTERS and (counted := _counted(model, node)) is not None
     }
-    return replaced(model, new) if new else model
+    return replaced(model, new)
 
 
 def _counted(model: Model, node: Node) -> Node | None:

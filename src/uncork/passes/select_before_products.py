@@ -41,17 +41,8 @@ def select_before_products(model: Model) -> Model:
         chain = _chain(model, node, axes, read_by)
         if chain and not taken & {step.id for step in chain}:
             taken |= {step.id for step in chain}
-            made[node.id] = _moved(model, node, chain, 1 + 2 * len(made) + _last_id(model))
-    if not made:
-        return model
-    nodes = [
-        new for node in model.nodes if node.id not in taken for new in made.get(node.id, [node])
-    ]
-    return replaced(replace(model, nodes=tuple(nodes)), {})
-
-
-def _last_id(model: Model) -> int:
-    return max(node.id for node in model.nodes)
+            made[node.id] = _moved(model, node, chain, 2 * len(made) + model.next_id)
+    return replaced(model, made | {number: [] for number in taken})
 
 
 def _constants(model: Model, sources: Sequence[Source]) -> list[Array] | None:

@@ -43,13 +43,7 @@ def shorten_topk(model: Model) -> Model:
         for reader, end in ends.items():
             if end == most:
                 same[Source(reader, 0)] = model.by_id[reader].inputs[0]
-    if not new:
-        return model
-    nodes = [
-        replace(node, inputs=tuple(same.get(source, source) for source in node.inputs))
-        for node in (new.get(node.id, node) for node in model.nodes)
-    ]
-    return replaced(replace(model, nodes=tuple(nodes)), {})
+    return replaced(model, new, same)
 
 
 def _ends(

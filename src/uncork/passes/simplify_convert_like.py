@@ -20,7 +20,7 @@ from uncork.passes.rewrite import replaced
 def simplify_convert_like(model: Model) -> Model:
     """Every ConvertLike as a Convert."""
     new = {node.id: after for node in model.nodes if (after := _simplified(node)) is not node}
-    return replaced(model, new) if new else model
+    return replaced(model, new)
 
 
 def _simplified(node: Node) -> Node:

@@ -210,23 +210,13 @@ class _Rewrite:
 
     def __init__(self, model: Model) -> None:
         self.model = model
-        self.next_id = max(node.id for node in model.nodes) + 1
+        self.next_id = model.next_id
         self.new: dict[int, list[Node]] = {}  # what comes instead of a node
         self.moved: dict[Source, Source] = {}
 
     def made(self) -> Model:
         """The model with all changes."""
-        if not self.new:
-            return self.model
-        nodes = [new for node in self.model.nodes for new in self.new.get(node.id, [node])]
-        if self.moved:
-            nodes = [
-                replace(
-                    node, inputs=tuple(self.moved.get(source, source) for source in node.inputs)
-                )
-                for node in nodes
-            ]
-        return replaced(replace(self.model, nodes=tuple(nodes)), {})
+        return replaced(self.model, self.new, self.moved)
 
     def note(self, sequence: Node, reason: str) -> None:
         """Note in the plan why all steps of a sequence run."""

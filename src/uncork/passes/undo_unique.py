@@ -42,14 +42,7 @@ def undo_unique(model: Model) -> Model:
                 same[Source(node.id, 0)] = ids
         elif (taking := _taking(model, node, ids)) is not None:
             new[node.id] = taking
-    if not new and not same:
-        return model
-    nodes = [new.get(node.id, node) for node in model.nodes]
-    nodes = [
-        replace(node, inputs=tuple(same.get(source, source) for source in node.inputs))
-        for node in nodes
-    ]
-    return replaced(replace(model, nodes=tuple(nodes)), {})
+    return replaced(model, new, same)
 
 
 def _ids(model: Model, node: Node) -> Source | None:

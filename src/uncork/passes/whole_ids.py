@@ -15,10 +15,10 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from uncork.ir.bodies import GraphBody
-from uncork.ir.model import Model, Node, Port, Source
+from uncork.ir.model import Model, Node, Source
 from uncork.ops._body import BodyMap, SubGraphOperation
 from uncork.ops.convert import convert_to, keeps_integers, limits
-from uncork.passes.rewrite import replaced
+from uncork.passes.rewrite import NewLayers
 from uncork.passes.straight_ids import (
     Inputs,
     converts_integers,
@@ -28,7 +28,7 @@ from uncork.passes.straight_ids import (
     straight,
     with_values,
 )
-from uncork.types import ElementType, TensorSpec
+from uncork.types import ElementType
 
 
 def whole_ids(model: Model, roots: Mapping[int, Inputs] | None = None) -> Model:
@@ -36,35 +36,29 @@ def whole_ids(model: Model, roots: Mapping[int, Inputs] | None = None) -> Model:
     return _Uncut(model, roots).model()
 
 
-class _Uncut:
+class _Uncut(NewLayers):
     """The rewriting of one graph.
 
     `whole` says, for every output that comes straight from inputs, which one has the uncut numbers.
     """
 
     def __init__(self, model: Model, roots: Mapping[int, Inputs] | None) -> None:
-        self.before = model
+        super().__init__(model)
         self.sources = straight(model, roots)
         self.whole: dict[Source, Source] = {}
-        self.nodes: list[Node] = []
         self.changed = False
-        self._specs: dict[Source, TensorSpec] = {}  # of nodes that are new
         self._twins: dict[int, int] = {}  # new nodes, by id, and those of which they are copies
         self._converted: dict[tuple[Source, ElementType], Source] = {}
-        self._next = max((node.id for node in model.nodes), default=0) + 1
 
     def model(self) -> Model:
         """The graph rewritten; the very same when there was nothing to do."""
-        for node in self.before.nodes:
+        for node in self.old.nodes:
             node = self._with_bodies(self._with_whole_ids(node))
             self.nodes.append(node)
             self._note(node)
         if not self.changed:
-            return self.before
-        return self._renumbered(replaced(replace(self.before, nodes=tuple(self.nodes)), {}))
-
-    def _spec(self, source: Source) -> TensorSpec:
-        return self._specs.get(source) or self.before.spec(source)
+            return self.old
+        return self._renumbered(super().model())
 
     # ---- what reads ids
 
@@ -79,7 +73,7 @@ class _Uncut:
             port = port_of(node, position)
             if port is None or not port.ids:
                 continue
-            if self._spec(whole).element_type not in port.types:
+            if self.spec(whole).element_type not in port.types:
                 whole = self._as(whole, ElementType.i64, strict=True)
             inputs[position] = whole
             variables.add(port.type_variable)
@@ -93,7 +87,7 @@ class _Uncut:
     def _agree(self, node: Node, inputs: list[Source], variable: str) -> None:
         """Convert the inputs of ports that must be of one type to i64, where their types differ."""
         positions = [p for p in range(len(inputs)) if self._variable(node, p) == variable]
-        if len({self._spec(inputs[p]).element_type for p in positions}) > 1:
+        if len({self.spec(inputs[p]).element_type for p in positions}) > 1:
             for position in positions:
                 inputs[position] = self._as(inputs[position], ElementType.i64, strict=True)
 
@@ -106,20 +100,17 @@ class _Uncut:
 
         With `strict`, one that the type does not have is refused: it is outside anything.
         """
-        given = self._spec(source).element_type
+        given = self.spec(source).element_type
         if given is target:
             return source
         if (source, target) not in self._converted:
             operation = convert_to(target, strict and not keeps_integers(given, target))
             name = f"{self._name(source)} as {target}"
-            specs = operation.describe([self._spec(source)])
-            ports = _ports(specs)
-            node = Node(self._id(), name, "Convert", "opset1", {}, (source,), ports, operation)
-            self._converted[source, target] = self._added(node)
+            self._converted[source, target] = self.add(name, operation, [source])
         return self._converted[source, target]
 
     def _name(self, source: Source) -> str:
-        return self.before.by_id[self._twins.get(source.node, source.node)].name
+        return self.old.by_id[self._twins.get(source.node, source.node)].name
 
     # ---- what passes ids on
 
@@ -131,9 +122,9 @@ class _Uncut:
                 self.whole[output] = output
         if not outputs or outputs[0] not in self.sources:
             return
-        if converts_integers(self.before, node):
+        if converts_integers(self.old, node):
             whole = self.whole[node.inputs[0]]
-            given, made = (self._spec(s).element_type for s in (node.inputs[0], outputs[0]))
+            given, made = (self.spec(s).element_type for s in (node.inputs[0], outputs[0]))
             if whole != node.inputs[0] or not keeps_integers(given, made):
                 self.whole[outputs[0]] = whole
         elif node.type_name != "Parameter":
@@ -150,41 +141,30 @@ class _Uncut:
         if tuple(inputs) == node.inputs:
             return None
         ids = [inputs[p] for p in moved if node.inputs[p] in self.sources]
-        types = {self._spec(source).element_type for source in ids}
+        types = {self.spec(source).element_type for source in ids}
         target = types.pop() if len(types) == 1 else ElementType.i64
         if not all(self._fits(inputs[p], target) for p in moved):
             return None
         for position in moved:
             inputs[position] = self._as(inputs[position], target, strict=False)
         assert node.operation is not None
-        specs = node.operation.describe([self._spec(source) for source in inputs])
-        new = self._id()
-        self._twins[new] = node.id
-        name = f"{node.name} (ids uncut)"
-        twin = replace(node, id=new, name=name, inputs=tuple(inputs), outputs=_ports(specs))
-        self._added(twin)
-        return new
+        twin = self.add(f"{node.name} (ids uncut)", node.operation, inputs).node
+        bare = self.nodes[-1]
+        self.nodes[-1] = replace(
+            node, id=twin, name=bare.name, inputs=bare.inputs, outputs=bare.outputs
+        )
+        self._twins[twin] = node.id
+        return twin
 
     def _fits(self, source: Source, target: ElementType) -> bool:
         """Whether a type has every number that the output can hold; of a constant, those that it
         holds.
         """
-        spec = self._spec(source)
+        spec = self.spec(source)
         if spec.value is None or not spec.value.size:
             return keeps_integers(spec.element_type, target)
         low, high = limits(target)
         return low <= int(spec.value.min()) and int(spec.value.max()) <= high
-
-    def _id(self) -> int:
-        self._next += 1
-        return self._next - 1
-
-    def _added(self, node: Node) -> Source:
-        """Put a new node behind those that there are; its first output."""
-        self.nodes.append(node)
-        for position, port in enumerate(node.outputs):
-            self._specs[Source(node.id, position)] = port.spec
-        return Source(node.id, 0)
 
     # ---- bodies
 
@@ -222,10 +202,6 @@ class _Uncut:
         nodes = []
         for node in model.nodes:
             inputs = tuple(Source(ids.get(s.node, s.node), s.output) for s in node.inputs)
-            name = self.before.by_id[ids[node.id]].name if node.id in ids else node.name
+            name = self.old.by_id[ids[node.id]].name if node.id in ids else node.name
             nodes.append(replace(node, id=ids.get(node.id, node.id), name=name, inputs=inputs))
         return replace(model, nodes=tuple(nodes))
-
-
-def _ports(specs: tuple[TensorSpec, ...]) -> tuple[Port, ...]:
-    return tuple(Port(spec) for spec in specs)

@@ -15,13 +15,13 @@ from msgspec.structs import replace
 
 from uncork.errors import UncorkError
 from uncork.internal_ops.rounded import Rounded
-from uncork.ir.model import Model, Node, Port, Source
+from uncork.ir.model import Model, Node, Source
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select import ONLY_SINGLES, family_of
 from uncork.ops import Operation
 from uncork.ops._body import SubGraphOperation
 from uncork.ops.convert import Convert1
-from uncork.passes.rewrite import replaced
+from uncork.passes.rewrite import NewLayers
 from uncork.types import ElementType, TensorSpec
 
 _SINGLE = ElementType.f32
@@ -45,8 +45,8 @@ def widen_halves(model: Model, target: Target) -> Model:
         return model
     layers = _Layers(model)
     for node in model.nodes:
-        layers.add(node)
-    return replaced(replace(model, nodes=tuple(layers.nodes)), {})
+        layers.take(node)
+    return layers.model()
 
 
 def _begins(model: Model, node: Node) -> bool:
@@ -56,13 +56,11 @@ def _begins(model: Model, node: Node) -> bool:
     )
 
 
-class _Layers:
+class _Layers(NewLayers):
     """The layers of the new model."""
 
     def __init__(self, model: Model) -> None:
-        self.nodes: list[Node] = []
-        self._model = model
-        self._next = max((node.id for node in model.nodes), default=0) + 1
+        super().__init__(model)
         #: By a tensor of halves: the same numbers as f32, and what they were rounded from.
         self._wide: dict[Source, Source] = {}
         self._sums: dict[Source, Source] = {}
@@ -70,7 +68,7 @@ class _Layers:
         self._same: dict[Source, Source] = {}
         self._converted: dict[Source, Source] = {}
 
-    def add(self, node: Node) -> None:
+    def take(self, node: Node) -> None:
         """The layer, in f32 where it can be."""
         made = self._widened(node)
         if made is None:
@@ -89,24 +87,25 @@ class _Layers:
                 node.type_name not in EXACT
             ):
                 rounded = Rounded(was.spec.element_type)
-                self._wide[source] = self._add(f"{node.name}/rounded", rounded, source, port.spec)
+                (spec,) = rounded.describe([port.spec])
+                self._wide[source] = self.add(f"{node.name}/rounded", rounded, [source], spec)
 
     def _widened(self, node: Node) -> Node | None:
         """The layer on f32; None where it has to stay as it is."""
         operation = node.operation
-        halves = [s for s in node.inputs if self._model.spec(s).element_type in _HALVES]
+        halves = [s for s in node.inputs if self.old.spec(s).element_type in _HALVES]
         if operation is None or not halves or not _computes_plainly(operation):
             return None
         known = [source for source in halves if source in self._wide]
         others = [source for source in halves if source not in self._wide]
         follows = known and all(self._is_constant(source) for source in others)
-        if not follows and not _begins(self._model, node):
+        if not follows and not _begins(self.old, node):
             return None
         specs: list[TensorSpec | None] = [
             replace(spec, element_type=_SINGLE, value=None, elements=None)
             if spec.element_type in _HALVES
             else spec
-            for spec in map(self._model.spec, node.inputs)
+            for spec in map(self.old.spec, node.inputs)
         ]
         try:
             outputs = operation.describe(specs)
@@ -121,11 +120,11 @@ class _Layers:
         return replace(node, inputs=inputs, outputs=ports)
 
     def _is_constant(self, source: Source) -> bool:
-        return self._model.by_id[source.node].type_name == "Const"
+        return self.old.by_id[source.node].type_name == "Const"
 
     def _in_f32(self, source: Source) -> Source:
         """The tensor, halves as f32."""
-        spec = self._model.spec(source)
+        spec = self.old.spec(source)
         if spec.element_type not in _HALVES:
             return self._same.get(source, source)
         if source not in self._wide:
@@ -137,24 +136,17 @@ class _Layers:
         if source not in self._sums:
             return source
         if source not in self._converted:
-            spec = self._model.spec(source)
+            spec = self.old.spec(source)
             wide = replace(spec, element_type=_SINGLE, value=None, elements=None)
             self._converted[source] = self._convert(self._sums[source], wide, spec.element_type)
         return self._converted[source]
 
     def _convert(self, source: Source, spec: TensorSpec, to: ElementType) -> Source:
-        name = f"{self._model.by_id[source.node].name}/{to.name}"
-        return self._add(name, Convert1(destination_type=to), source, spec)
-
-    def _add(self, name: str, operation: Operation, source: Source, spec: TensorSpec) -> Source:
-        (made,) = operation.describe([spec])
-        number, self._next = self._next, self._next + 1
-        self.nodes.append(
-            Node(
-                number, name, operation.type_name, "opset1", {}, (source,), (Port(made),), operation
-            )
+        name, operation = (
+            f"{self.old.by_id[source.node].name}/{to.name}",
+            Convert1(destination_type=to),
         )
-        return Source(number, 0)
+        return self.add(name, operation, [source], *operation.describe([spec]))
 
 
 def _computes_plainly(operation: Operation) -> bool:

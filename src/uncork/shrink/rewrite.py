@@ -223,7 +223,7 @@ class _Rewriting:
         self.instead: dict[int, list[Node]] = {}
         self.moved: dict[Source, Source] = {}
         self.names = {node.name for node in model.nodes}
-        self.next_id = max(node.id for node in model.nodes) + 1
+        self.next_id = model.next_id
 
     def replace_table(
         self, constant: Node, values: Source, shape: tuple[int, ...], codes: Codes

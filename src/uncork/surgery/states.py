@@ -64,7 +64,7 @@ def _mismatch(model: Model, first: int, second: int) -> str:
 
 
 def _made(model: Model, pairs: Mapping[int, int], begun: Mapping[int, Any]) -> Model:
-    fresh = 1 + max(node.id for node in model.nodes)
+    fresh = model.next_id
     reads = {model.parameters[position]: position for position in pairs}
     assigns = {model.results[result]: position for position, result in pairs.items()}
     nodes: list[Node] = []

@@ -22,11 +22,11 @@ from uncork.compiler.image import format, instance
 from uncork.kernels.runtime.target import LEVELS, host_target, level_of
 
 Array = np.ndarray[Any, Any]
-RNG = np.random.default_rng(7)
 
 
 def floats(*shape: int) -> Array:
-    return RNG.random(shape, np.float32)
+    """The same numbers for a shape whenever they are asked for."""
+    return np.random.default_rng([7, *shape]).random(shape, np.float32)
 
 
 def recommender() -> uncork.Model:
@@ -95,8 +95,7 @@ def test_a_file_gives_the_answers_of_the_model(tmp_path: Path) -> None:
     assert [str(port) for port in compiled.inputs] == [str(port) for port in whole.inputs]
     assert [str(port) for port in compiled.outputs] == [str(port) for port in whole.outputs]
     # By hand: the first bag is the sum of rows 0 and 1.
-    (table,) = (n.outputs[0].spec.value for n in model.nodes if n.outputs[0].spec.shape == [50, 16])
-    assert table is not None
+    table = floats(50, 16)
     np.testing.assert_allclose(compiled(*CALLS[0])["bags"][0], table[0] + table[1], rtol=1e-6)
 
 
@@ -107,25 +106,6 @@ def test_sizes_that_are_found_as_it_runs(tmp_path: Path) -> None:
         results = compiled(x)
         np.testing.assert_array_equal(results["doubled"], 2 * x[x > 0])
         np.testing.assert_array_equal(results["places"], np.array(np.nonzero(x > 0)))
-
-
-def loop() -> uncork.Model:
-    """x doubled as often as n says, as a Loop whose body is native; and all that it was."""
-    body = uncork.Builder("body")
-    turn = body.parameter("turn", "i64", [])
-    value = body.parameter("value", "f32", [None])
-    (doubled,) = body.add("Add", 1, value, value)
-    (part,) = body.add("Unsqueeze", 1, doubled, body.constant(np.array([0])))
-    body.result(body.constant(np.array(True)), "go_on")
-    body.result(doubled, "doubled")
-    body.result(part, "part")
-    del turn
-    net = Net()
-    x, n = net.input("x", "f32", [None]), net.input("n", "i64", [])
-    last, every = net.builder.loop(  # type: ignore[attr-defined]
-        n, net.constant(True, bool), body.model(), carried=[x], joined=[2]
-    )
-    return net.model(last=last, every=every)
 
 
 def test_variables_keep_their_values(tmp_path: Path) -> None:
@@ -197,7 +177,7 @@ def test_steps_that_threads_share(tmp_path: Path) -> None:
     net = Net()
     x = net.input("x", "f32", [None, 256])
     y = net.add("MatMul", 1, x, net.constant(floats(256, 512), np.float32))
-    model = net.model(y=net.add("Relu", 1, y))
+    model = net.model(y=net.add("ReLU", 1, y))
     path = tmp_path / "model.uncork"
     uncork.compile_to(model, path, threads=2)
     x_given = floats(300, 256)
@@ -224,7 +204,9 @@ def test_memory_is_limited_and_given_back(tmp_path: Path) -> None:
     net = Net()
     x = net.input("x", "f32", [None, 64])
     y = net.add("MatMul", 1, x, net.constant(floats(64, 64), np.float32))
-    y = net.add("MatMul", 1, net.add("Softmax", 8, y, axis=0), net.constant(floats(64, 8)))
+    y = net.add(
+        "MatMul", 1, net.add("SoftMax", 1, y, axis=0), net.constant(floats(64, 8), np.float32)
+    )
     path = saved(net.model(y=y), tmp_path)
     compiled = uncork.load(path)
     compiled(floats(1000, 64))
@@ -285,7 +267,7 @@ def _takes(compiled: uncork.CompiledModel, *inputs: Array) -> bool:
 
 def test_values_that_kernels_do_not_compute_with(tmp_path: Path) -> None:
     compiled = uncork.load(saved(recommender(), tmp_path))
-    with pytest.raises(uncork.InputError, match="EmbeddingBag.* met a value that kernels do not"):
+    with pytest.raises(uncork.InputError, match=r"EmbeddingBag.* met a value that kernels do not"):
         compiled(np.array([77]), np.array([0]))
     same(compiled(*CALLS[0]), uncork.load(tmp_path / "model.uncork")(*CALLS[0]))
     with pytest.raises(uncork.InputError, match="expected i64"):
@@ -317,7 +299,7 @@ def test_other_processors(tmp_path: Path) -> None:
         (lambda data: data + b"x", "is not whole"),
         (lambda data: data[:8] + b"\x09" + data[9:], "has version 9 of the format"),
         (lambda data: data[:-40] + b"\0" + data[-39:], "is damaged"),
-        (lambda data: data[:70000] + bytes([data[70000] ^ 1]) + data[70001:], "is damaged"),
+        (lambda data: data[:1000] + data[1000:].replace(b"segment_entry", b"segment_enter"), "dam"),
     ],
 )
 def test_files_that_are_damaged(tmp_path: Path, change: Any, message: str) -> None:
@@ -354,9 +336,9 @@ def test_a_file_that_others_can_write_to_is_refused(tmp_path: Path) -> None:
 def test_what_a_compiled_model_cannot(tmp_path: Path) -> None:
     path = saved(recommender(), tmp_path)
     compiled = uncork.load(path)
-    with pytest.raises(uncork.ReadError, match="has no layers: give the .xml"):
+    with pytest.raises(uncork.ReadError, match=r"has no layers: give the \.xml"):
         uncork.read_model(path)
-    with pytest.raises(uncork.InputError, match="constants cannot be exchanged"):
+    with pytest.raises(uncork.InputError, match="no constant or layer is called 'x'"):
         compiled.exchange(tables={"x": floats(2)})
     with pytest.raises(uncork.UnsupportedError, match=r"profile the \.xml"):
         compiled.profile(*CALLS[0])

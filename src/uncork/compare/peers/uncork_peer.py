@@ -59,7 +59,7 @@ class ReferencePeer(UncorkPeer):
 
 def with_results(model: Model, sources: Sequence[Source]) -> Model:
     """The model with these tensors as its only results."""
-    first = max(node.id for node in model.nodes) + 1
+    first = model.next_id
     kept = [node for node in model.nodes if node.type_name != "Result"]
     new = [
         Node(

@@ -2,37 +2,39 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Collection, Mapping, Sequence
-from typing import NoReturn
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
-from msgspec.structs import replace
 
 from uncork.compiler import plan as printed
-from uncork.compiler.execute import Executor
-from uncork.compiler.growing_state import GrowingStateExecutor
+from uncork.compiler.base_executor import BaseExecutor
 from uncork.compiler.image import format
 from uncork.compiler.image.plans import ImagePlans
-from uncork.compiler.state import References, StateExecutor
-from uncork.errors import InputError, UncorkError, UnsupportedError
+from uncork.errors import UnsupportedError
+from uncork.ir.graph import COMPILED_LAYERS
 from uncork.ir.model import Model, Node, Port, Source
 from uncork.kernels.runtime.target import Target
 from uncork.ops import Operation
-from uncork.ops._ports import Output
-from uncork.ops.gather import Gather1, Gather7, Gather8
+from uncork.ops._ports import ANY, Input, Output
 from uncork.ops.parameter import Parameter, Result
 from uncork.ops.state import Assign3, ReadValue3
-from uncork.passes.functionalize_variables import Lifted
-from uncork.passes.match_appends import Append, RowSelection
 from uncork.types import Array, ElementType, PartialShape, TensorSpec
+
+if TYPE_CHECKING:
+    from uncork.compiler.growing_state import GrowingStateExecutor
+    from uncork.compiler.state import StateExecutor
 
 
 class CompiledLayers(Operation):
     """All layers of a compiled model, of which a file has the plan and nothing else."""
 
     type_name, opset = "CompiledLayers", 0
+    tensors = Input(ANY, variadic=True)
     output = Output()
+
+    def infer(self, *tensors: TensorSpec) -> NoReturn:
+        raise UnsupportedError("are compiled, they are not in the file: take the .xml")
 
 
 class _Nodes:
@@ -51,7 +53,8 @@ class _Nodes:
     ) -> int:
         """Add a node; its id."""
         number = len(self.nodes)
-        node = Node(number, name, kind, "opset1", {}, tuple(inputs), tuple(ports), operation)
+        opset = COMPILED_LAYERS if kind == "CompiledLayers" else "opset1"
+        node = Node(number, name, kind, opset, {}, tuple(inputs), tuple(ports), operation)
         self.nodes.append(node)
         return number
 
@@ -70,9 +73,9 @@ def model_of(description: format.Description, source: str) -> Model:
         ports = [Port(_begin(read)) for read in known.reads]
         begin = made.add("<initial values>", "CompiledLayers", CompiledLayers(), given, ports)
         for number, read in enumerate(known.reads):
-            of = ReadValue3(variable_id=read.variable)
-            place, spec = Source(begin, number), Port(_spec(read))
-            given.append(Source(made.add(read.layer, "ReadValue", of, [place], [spec]), 0))
+            of, place = ReadValue3(variable_id=read.variable), Source(begin, number)
+            value = made.add(read.layer, "ReadValue", of, [place], [Port(_spec(read))])
+            given.append(Source(value, 0))
     ports = [Port(_spec(port), port.names) for port in description.outputs]
     ports += [Port(_spec(variable)) for variable in known.assigned]
     layers = made.add(description.name, "CompiledLayers", CompiledLayers(), given, ports)
@@ -101,55 +104,6 @@ def model_of(description: format.Description, source: str) -> Model:
     )
 
 
-def stateful(
-    model: Model,
-    known: format.Variables,
-    main: ImageExecutor,
-    initial: ImageExecutor,
-    references: References | None,
-) -> StateExecutor | GrowingStateExecutor:
-    """The executor of a model with variables, by those of its plans and of initial values.
-    `references` make the calls that plans do not, where the file has its source.
-    """
-    references = references or _refuse
-    grown = {one.variable: one for one in known.grown}
-    reads = [node for node in model.nodes if isinstance(node.operation, ReadValue3)]
-    values = tuple(node for node in reads if node.operation.variable_id not in grown)  # type: ignore[union-attr]
-    read_of = {node.operation.variable_id: node for node in reads}  # type: ignore[union-attr]
-    appended = tuple(_append(read_of[name], one) for name, one in grown.items())
-    assigned = tuple(one.variable for one in known.assigned if one.variable not in grown)
-    lifted = Lifted(main.model, values, assigned, appended)
-
-    def executor_of(other: Model, _: Collection[int]) -> ImageExecutor:
-        return main if other is lifted.model else initial
-
-    if not appended:
-        return StateExecutor(model, lifted, executor_of, references)
-    return GrowingStateExecutor(model, lifted, executor_of, _no_other, references)
-
-
-def _append(read: Node, one: format.Grown) -> Append:
-    picked = one.picked
-    selection = None
-    if picked is not None:
-        gather = {1: Gather1, 7: Gather7, 8: Gather8}[picked.opset]()
-        node = replace(read, operation=gather.replace(strict=picked.strict))
-        selection = RowSelection(node, picked.axis, picked.input)
-    return Append(one.variable, read, read, one.axis, selection, one.shape_is_read)
-
-
-def _refuse(inputs: Sequence[Array], state: object) -> NoReturn:
-    """Say what plans said of a call: there are no references."""
-    error = sys.exc_info()[1]
-    if isinstance(error, UncorkError):
-        raise error
-    raise InputError("a compiled model does not make such a call: load its .xml")
-
-
-def _no_other() -> NoReturn:
-    raise InputError("a compiled model does not make such a call: load its .xml")
-
-
 def _spec(port: format.Port | format.Read) -> TensorSpec:
     return TensorSpec(ElementType.parse(port.element_type), PartialShape.parse(port.shape))
 
@@ -163,23 +117,21 @@ def _begin(read: format.Read) -> TensorSpec:
     return TensorSpec(spec.element_type, PartialShape(begin.shape), value)
 
 
-class ImageExecutor(Executor):
+class ImageExecutor(BaseExecutor):
     """Runs a model by the plans of a compiled file; may be called from several threads."""
 
     def __init__(
         self, model: Model, image: ImagePlans, target: Target, threads: int, limit: int | None
     ) -> None:
-        self.model = self.prepared = model
-        self.files, self.threads, self.target = (), threads, target
-        self.memory_limit, self.use_kernels = limit, True
-        self.plans = None
+        self.model, self.target = model, target
+        self.files, self.threads, self.memory_limit = (), threads, limit
         self.image = image
         self.last = None
         #: What makes calls of a model with variables; see `stateful`.
         self.with_variables: StateExecutor | GrowingStateExecutor | None = None
 
     @property
-    def stateful(self) -> StateExecutor | GrowingStateExecutor | None:  # type: ignore[override]
+    def stateful(self) -> StateExecutor | GrowingStateExecutor | None:
         """The executor of a model with variables; None when the model has none."""
         return self.with_variables
 
@@ -219,6 +171,10 @@ class ImageExecutor(Executor):
     def plan_for(self, shapes: Mapping[int, Sequence[int | None]]) -> printed.Plan:
         """The plan that the file has, whatever the shapes."""
         return self.image.printed()
+
+    def without_variables(self, inputs: Sequence[Array], state: object) -> NoReturn:
+        """There are no layers. Raises UnsupportedError."""
+        self.as_it_runs(inputs)
 
     def as_it_runs(self, inputs: Sequence[Array]) -> NoReturn:
         """There are no layers. Raises UnsupportedError."""

@@ -30,8 +30,8 @@ import numpy as np
 from msgspec import Struct
 
 from uncork import files
+from uncork.compiled_head import COMPILED
 from uncork.errors import ReadError, UncorkError
-from uncork.reading import COMPILED
 from uncork.types import Array
 
 #: The version of the format; another one is refused.
@@ -239,7 +239,7 @@ class Writer:
         for array in arrays:
             for begin in range(0, array.nbytes, _PIECE):
                 piece = np.ascontiguousarray(array[begin : begin + _PIECE])
-                digest.update(piece)
+                digest.update(memoryview(piece))
                 self._write(piece, digested=False)
         return Section(first, self._at - first), digest.hexdigest()
 

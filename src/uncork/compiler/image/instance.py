@@ -25,6 +25,13 @@ from uncork.types import Array
 
 _MEMORY, _CAPACITY, _NEEDED, _VERSION, _FAILED = range(len(CONTEXT))
 _STAMP, _BUSY, _NEXT = HEAD.index("stamp"), HEAD.index("busy"), HEAD.index("next")
+#: Where the tables of a segment are, by what counts their rows.
+_TABLES = {
+    "binds": "bind_table",
+    "results": "result_table",
+    "addresses": "address_table",
+    "steps": "step_table",
+}
 _STATUS = TURNS_HEAD.index("status")
 
 
@@ -35,10 +42,8 @@ class LoadedCode:
         """Raises OSError where such memory is forbidden."""
         self.memory = mapped(code)
         self.address = int(self.memory.ctypes.data)
-        pool = thread_pool.pool()
-        if pool is not None and "serve" in functions:
-            pool.serve_at(self.address + functions["serve"])
         self.functions = {name: self.address + offset for name, offset in functions.items()}
+        thread_pool.pool(lambda: self.functions["serve"])
 
     @lazy
     def entry(self) -> MethodDefinition | None:
@@ -193,10 +198,12 @@ class Instance:
             found.append((following - self._base) // 8)
         return found
 
-    def _table(self, block: int, name: str, width: int) -> list[list[int]]:
-        """The rows of a table of a segment."""
-        count = int(self.words[block + HEAD.index(f"{name}s")])
-        first = (int(self.words[block + HEAD.index(f"{name}_table")]) - self._base) // 8
+    def _table(self, block: int, table: str, width: int) -> list[list[int]]:
+        """The rows of a table of a segment, by the word that counts them and the one that says
+        where they are.
+        """
+        count = int(self.words[block + HEAD.index(table)])
+        first = (int(self.words[block + HEAD.index(_TABLES[table])]) - self._base) // 8
         rows: list[list[int]] = (
             self.words[first : first + count * width].reshape(-1, width).tolist()
         )
@@ -205,7 +212,7 @@ class Instance:
     def bind(self, arguments: Sequence[Any], block: int = 0) -> int:
         """Bind the sizes of a call for one segment, which does not run: OK or why not."""
         words, context = self.words, self._loaded.plan.contexts[0]
-        for kind, argument, detail, slot in self._table(block, "bind", len(layout.BIND)):
+        for kind, argument, detail, slot in self._table(block, "binds", len(layout.BIND)):
             array, at = arguments[argument], (slot - self._base) // 8
             if kind == layout.BIND_SHAPE:
                 size = array.shape[detail]
@@ -244,16 +251,16 @@ class Instance:
         if (status := self.bind(arguments, block)) < OK:
             return status
         words = self.words
-        for dtype, rank, sizes, _ in self._table(block, "result", len(layout.RESULT)):
+        for dtype, rank, sizes, _ in self._table(block, "results", len(layout.RESULT)):
             first = (sizes - self._base) // 8
             of = ctypes.cast(dtype, ctypes.py_object).value
             made.append(np.empty(words[first : first + rank].tolist(), of))
         arrays = (*arguments, *made)
-        for argument, offset, more, target in self._table(block, "addresse", len(layout.ADDRESS)):
+        for argument, offset, more, target in self._table(block, "addresses", len(layout.ADDRESS)):
             word = int(words[(more - self._base) // 8])
             words[(target - self._base) // 8] = arrays[argument].ctypes.data + offset + word
         for index, (function, words_at, condition) in enumerate(
-            self._table(block, "step", len(layout.STEP))
+            self._table(block, "steps", len(layout.STEP))
         ):
             if words[(condition - self._base) // 8] and prototype()(function)(words_at):
                 return index

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from msgspec.structs import replace
 
+from uncork.compiler.base_executor import BaseExecutor
 from uncork.compiler.compiled_model import CompiledModel
-from uncork.compiler.execute import Executor
 from uncork.compiler.image import format
-from uncork.compiler.image.executor import ImageExecutor, model_of, stateful
+from uncork.compiler.image.executor import ImageExecutor, model_of
 from uncork.compiler.image.instance import LoadedCode, LoadedPlan
 from uncork.compiler.image.plans import ImagePlans
 from uncork.compiler.sharing import Runs
@@ -65,6 +65,8 @@ def load_compiled(
 
     runs = executor(model, image.plans)
     if description.variables is not None:
+        from uncork.compiler.image.variables import stateful  # for models that have some
+
         main, initial = executor(replace(model), image.plans), executor(model, image.initial)
         references = None if source is None else source.run_with_state
         runs.with_variables = stateful(model, description.variables, main, initial, references)
@@ -85,10 +87,10 @@ class _Source:
             self._view[section.offset : section.offset + section.bytes]
             for section in self._description.source.values()
         ]
-        return read_model(bytes(first), others[0] if others else None)
+        return read_model(bytes(first), bytes(others[0]) if others else None)
 
     @lazy
-    def _executor(self) -> Executor:
+    def _executor(self) -> BaseExecutor:
         from uncork.compiler.compile import compile_model
 
         return compile_model(self.model(), **self._description.settings).executor
@@ -148,10 +150,12 @@ def _check_owner(path: Path) -> None:
     except OSError:
         return  # which reading it says in its words
     if status.st_uid not in (0, os.getuid()):
-        raise ReadError("is code and belongs to another user: copy it to a file of your own", path)
+        raise ReadError(
+            "is code and belongs to another user: copy it to a file of your own", str(path)
+        )
     if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise ReadError(
-            f"is code and others can write to it: take that away (chmod go-w {path})", path
+            f"is code and others can write to it: take that away (chmod go-w {path})", str(path)
         )
 
 

@@ -9,6 +9,7 @@ image: words, each a number or an address in one of the bases.
 from __future__ import annotations
 
 import bisect
+import hashlib
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -61,9 +62,11 @@ class Constants:
         """The offset of bytes (u8) among the constants: at the same distance from a cache line as
         where they were, which is `line_offset`.
         """
-        import hashlib
-
-        key = (line_offset, array.nbytes, hashlib.blake2b(array, digest_size=16).digest())
+        key = (
+            line_offset,
+            array.nbytes,
+            hashlib.blake2b(memoryview(array), digest_size=16).digest(),
+        )
         if key not in self._offsets:
             first = -(-self.bytes // LINE) * LINE + line_offset
             if first > self.bytes:

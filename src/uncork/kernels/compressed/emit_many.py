@@ -32,7 +32,6 @@ def emit_many_rows(spec: ManyRows, machine: Target) -> str:
         long=is_long(spec.end),
     )
     full, tail = of_panels(k, tile, extra, MASKED, 1, lambda columns: row_epilogue(spec, columns))
-    assert tail is not None
     decoder = Decoder(k, spec.stored, a["inner"], a["numbers"])
     places = relative_operands(spec.end, a, a["output"])
     scratch = a["scratch"]

@@ -8,7 +8,7 @@ from uncork.internal_ops.compressed_linear import CompressedMatrix
 from uncork.kernels.compressed.spec import CONVERTED, SPLIT, Stored
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.stored_types import converts_halves
-from uncork.types import Array, ElementType
+from uncork.types import Array
 
 #: Whole numbers of both signs up to this have differences that f16 holds exactly.
 _WHOLE_IN_F16 = 1024
@@ -47,9 +47,7 @@ def type_of(operand: Array | None, target: Target) -> str:
         return ""
     if operand.dtype == np.float16 and not converts_halves(target):
         return "f32"
-    held = ElementType.of_dtype(operand.dtype)
-    assert held is not None
-    return held.name
+    return f"{operand.dtype.kind}{operand.dtype.itemsize * 8}"
 
 
 def _is_normal(weights: CompressedMatrix) -> bool:

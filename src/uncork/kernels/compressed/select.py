@@ -148,7 +148,7 @@ def select_compressed(layer: Layer) -> Selection:
         products.append(_Product(turn.data, operands, operands_for(end, others, 0, result)))
     before = choice.bytes if choice else 0
     given = _Products(rows, product(shape[:-1]), weights, stored, products, before)
-    parts: list[tuple[_Part, AtLeast | None]] = []
+    parts: list[tuple[_Way, AtLeast | None]] = []
     if isinstance(rows, Size) or rows <= limit:
         spec = None if dots is None else dot_few(dots, weights.columns, rows)
         few = given.few(target, end, pairs) if spec is None else given.few_dots(spec, limit)
@@ -252,7 +252,7 @@ def _where(rows: SizeLike, least: int, below: bool = False) -> AtLeast | None:
     return AtLeast(rows, least, otherwise=below) if isinstance(rows, Size) else None
 
 
-class _Part(Struct, frozen=True):
+class _Way(Struct, frozen=True):
     """One way to make the product: bytes of working memory, and stages, for so many threads."""
 
     name: str
@@ -287,7 +287,7 @@ class _Products(Struct, frozen=True):
         """Bytes of a row of the data, up to whole blocks."""
         return -(-self.weights.inner // self.stored.block) * self.stored.block * 4
 
-    def few(self, target: Target, end: Epilogue, pairs: bool) -> _Part:
+    def few(self, target: Target, end: Epilogue, pairs: bool) -> _Way:
         """The way by a kernel that decodes weights in registers."""
         rows = 1 if certainly(self.rows, 1) else 4
         # Sums of 4 rows by 4 columns and what is decoded for them fit into 32 registers only.
@@ -298,7 +298,7 @@ class _Products(Struct, frozen=True):
         scratch = smallest(self.rows, _FEW) * self._padded if four_bits else 0
         return self._decoded(spec, spec.columns, 0, scratch)
 
-    def many(self, target: Target, end: Epilogue, panels: bool, pairs: bool) -> _Part:
+    def many(self, target: Target, end: Epilogue, panels: bool, pairs: bool) -> _Way:
         """The way by a kernel that decodes weights into panels, unless the codes lie in panels
         already; of `pairs` the data are made bf16 before.
         """
@@ -338,9 +338,7 @@ class _Products(Struct, frozen=True):
         """How many parts have a working memory of their own."""
         return 1 + max(number for number, *_ in self._shares(threads, block))
 
-    def _decoded(
-        self, spec: FewRows | ManyRows, block: int, table: int, scratch: SizeLike
-    ) -> _Part:
+    def _decoded(self, spec: FewRows | ManyRows, block: int, table: int, scratch: SizeLike) -> _Way:
         #: Bytes of a row of the data in bf16, which lie before the working memory of the threads.
         line = self.weights.inner * 2 if spec.pairs else 0
         begin = self.begin + (self.all_rows * line + (_LINE - 1)) // _LINE * _LINE
@@ -358,21 +356,21 @@ class _Products(Struct, frozen=True):
                 products.append((spec, found))
             return [*before, products]
 
-        return _Part(spec.name, lambda threads: begin + scratch * self._own(threads, block), stages)
+        return _Way(spec.name, lambda threads: begin + scratch * self._own(threads, block), stages)
 
-    def few_dots(self, spec: DotFew, most: int) -> _Part:
+    def few_dots(self, spec: DotFew, most: int) -> _Way:
         """The way by a kernel that sums in integers, of up to so many rows."""
         several = len(self.products) > 1
         rows = self.all_rows if several else smallest(self.rows, most)
         calls = FewCalls(spec, rows, self.weights.inner, self.begin)
         return self._of_digits(calls, spec, spec.columns)
 
-    def dots(self, spec: DotRows, groups: int) -> _Part:
+    def dots(self, spec: DotRows, groups: int) -> _Way:
         """The way by a kernel that sums in integers."""
         calls = DotCalls(spec, self.all_rows, self.weights.inner, groups, self.begin)
         return self._of_digits(calls, spec, spec.width)
 
-    def _of_digits(self, calls: DotCalls | FewCalls, spec: DotRows | DotFew, width: int) -> _Part:
+    def _of_digits(self, calls: DotCalls | FewCalls, spec: DotRows | DotFew, width: int) -> _Way:
         def stages(threads: int) -> list[Sequence[KernelCall]]:
             products = [
                 calls.product(one.operands, *columns, number, one.others, self.rows * one.data)
@@ -380,7 +378,7 @@ class _Products(Struct, frozen=True):
             ]
             return [calls.digits(threads), products]
 
-        return _Part(
+        return _Way(
             spec.name,
             lambda threads: calls.shared + calls.own * self._own(threads, width),
             stages,

@@ -49,7 +49,7 @@ def dot_rows(
     kernel of f32, or as `activations` allow; else None.
     """
     how, lanes = dot_method_of(target)
-    unit = weights.run(activations)
+    unit = weights.rounded_together(activations)
     if (
         how not in (FOUR_MIXED, FOUR_SIGNED)
         or stored.element_type not in ("i8", "u8", "i4", "u4")

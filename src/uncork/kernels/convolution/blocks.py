@@ -11,7 +11,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from uncork.kernels.convolution.blocked_work import BlockedWork
-from uncork.kernels.convolution.geometry import Axis, Geometry, known
+from uncork.kernels.convolution.geometry import Geometry, WindowAxis, known
 from uncork.kernels.convolution.group_places import (
     SetsOfOutputs,
     packed_sets,
@@ -84,13 +84,15 @@ def _by_rows(g: Geometry) -> Geometry:
     cells = known(g.columns.size)
     some = max(size for size in range(1, _SOME + 1) if cells % size == 0)
     return (
-        replace(g, rows=Axis(cells // some, 1, cells // some), columns=Axis(some, 1, some))
+        replace(
+            g, rows=WindowAxis(cells // some, 1, cells // some), columns=WindowAxis(some, 1, some)
+        )
         if certainly(g.rows.size, 1)
         else g
     )
 
 
-class _Maker:
+class _BlockCalls:
     """The calls of one direct convolution."""
 
     def __init__(self, work: BlockedWork, target: Target) -> None:
@@ -441,7 +443,7 @@ def direct_over_blocks(work: BlockedWork, target: Target) -> KernelPlan:
     """The calls of a direct convolution over blocks."""
     if _meets(work) and work.geometry.columns.pointwise:
         work = replace(work, geometry=_by_rows(work.geometry))
-    maker = _Maker(work, target)
+    maker = _BlockCalls(work, target)
     alone = maker.stages(1)
     calls = [call for stage in alone.stages for call in stage]
     pixels = work.geometry.images * work.geometry.pixels

@@ -64,7 +64,7 @@ def filter_bytes(g: Geometry, side: int) -> int:
     return (side + TAPS - 1) ** 2 * g.channels * g.outputs * 4
 
 
-class _Maker:
+class _ApartCalls:
     """The calls of one convolution by tiles of so many pixels."""
 
     def __init__(self, work: BlockedWork, side: int, target: Target) -> None:
@@ -155,7 +155,7 @@ class _Maker:
 
 def winograd_over_blocks(work: BlockedWork, side: int, target: Target) -> KernelPlan:
     """The calls of a convolution by Winograd's tiles."""
-    maker = _Maker(work, side, target)
+    maker = _ApartCalls(work, side, target)
     alone = maker.stages(1)
     pixels = work.geometry.images * work.geometry.pixels
     cost = nanoseconds(pixels, work.cost * (side + TAPS - 1) ** 2 / (side * TAPS) ** 2)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from uncork.kernels.extents import extents, is_empty, product
 from uncork.kernels.kernel_plan import In, Out, Selection
+from uncork.kernels.layer import present
 from uncork.kernels.loops.nest_call import Call, View, unsupported
 from uncork.kernels.loops.windows import PADS, taps_written_out, windows_of
 from uncork.kernels.runtime.target import Target
@@ -27,8 +28,7 @@ def by_nest(
     operation: Convolution1, inputs: Sequence[TensorSpec | None], output: TensorSpec, target: Target
 ) -> Selection:
     """The calls of a convolution."""
-    data, filters = inputs[0], inputs[1]
-    assert data is not None and filters is not None
+    data, filters = present(inputs[0]), present(inputs[1])
     name = data.element_type.name
     if name not in _FLOATS:
         return f"no kernel for {name}"

@@ -10,7 +10,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from uncork.kernels.convolution import direct, im2col
-from uncork.kernels.convolution.geometry import Axis, Geometry, Work, typical
+from uncork.kernels.convolution.geometry import Geometry, WindowAxis, Work, typical
 from uncork.kernels.extents import largest
 from uncork.kernels.kernel_plan import AtLeast, KernelPlan, Stages
 from uncork.symbolic import Size
@@ -59,7 +59,7 @@ def by_pixels(work: Work, widest: int) -> KernelPlan | None:
     )
 
 
-def _open_axis(g: Geometry) -> Axis | None:
+def _open_axis(g: Geometry) -> WindowAxis | None:
     """The axis whose windows only the call counts; of two, that of the columns."""
     return next((axis for axis in (g.columns, g.rows) if isinstance(axis.count, Size)), None)
 
@@ -81,7 +81,7 @@ def _few_pixels(g: Geometry, widest: int) -> bool:
 def _with_pixels(g: Geometry, pixels: int) -> Geometry:
     """The geometry with so many windows along each open axis, and one image."""
 
-    def known(axis: Axis) -> Axis:
+    def known(axis: WindowAxis) -> WindowAxis:
         if not isinstance(axis.count, Size):
             return axis
         return replace(axis, count=pixels, size=axis.windows_extent(pixels))

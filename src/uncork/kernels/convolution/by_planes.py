@@ -16,7 +16,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from uncork.kernels.convolution.geometry import Axis, Geometry, Windows, Work
+from uncork.kernels.convolution.geometry import Geometry, WindowAxis, Windows, Work
 from uncork.kernels.epilogue import ELEMENT
 from uncork.kernels.extents import is_empty, is_known, largest, same
 from uncork.kernels.kernel_plan import (
@@ -56,16 +56,16 @@ class Moved(Struct, frozen=True):
             return Scratch(self.target + word.offset)
         return Scratch(self.scratch + word.offset) if isinstance(word, Scratch) else word
 
-    def call(self, call: KernelCall) -> KernelCall:
+    def moved_call(self, call: KernelCall) -> KernelCall:
         spec, arguments = call
         return spec, [self.operand(word) for word in arguments]
 
     def stages(self, threads: int) -> tuple[list[list[KernelCall]], SizeLike]:
         """The work of so many threads, and the memory that it takes."""
         if threads == 1 or self.native.split is None:
-            return [[self.call(call)] for call in self.native.calls], self.native.scratch
+            return [[self.moved_call(call)] for call in self.native.calls], self.native.scratch
         split = self.native.split(threads)
-        return [[self.call(call) for call in stage] for stage in split.stages], split.scratch
+        return [[self.moved_call(call) for call in stage] for stage in split.stages], split.scratch
 
 
 def over_volumes(
@@ -172,11 +172,11 @@ class _Phase(Struct, frozen=True):
 
     first: int
     step: int
-    axis: Axis
+    axis: WindowAxis
     taps: range
 
 
-def _phases(axis: Axis) -> Iterator[_Phase]:
+def _phases(axis: WindowAxis) -> Iterator[_Phase]:
     if axis.lhs_dilation == 1:
         yield _Phase(0, 1, axis, range(axis.taps))
         return
@@ -186,7 +186,7 @@ def _phases(axis: Axis) -> Iterator[_Phase]:
         taps = range((axis.begin - first) % step, axis.taps, step)
         begin = -((first + taps.start - axis.begin) // step)
         count = (axis.count - first + (step - 1)) // step
-        yield _Phase(first, step, Axis(axis.size, len(taps), count, begin=begin), taps)
+        yield _Phase(first, step, WindowAxis(axis.size, len(taps), count, begin=begin), taps)
 
 
 def by_phases(

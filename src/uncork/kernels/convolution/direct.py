@@ -120,7 +120,7 @@ def _channel_blocks(channels: int) -> Iterator[tuple[int, int]]:
         first += size
 
 
-class _Maker:
+class _DirectCalls:
     """The calls of one convolution."""
 
     def __init__(self, work: Work, widest: int) -> None:
@@ -375,7 +375,7 @@ class _Maker:
 
 def over_planes(work: Work, widest: int) -> KernelPlan:
     """The calls of a convolution with vectors of at most so many lanes."""
-    maker = _Maker(work, widest)
+    maker = _DirectCalls(work, widest)
     parts = list(maker.parts())
     # Parts after the first are runs of images of one layout, or have offsets that are known.
     calls: Sequence[KernelCall] = [

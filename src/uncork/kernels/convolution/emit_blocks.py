@@ -55,7 +55,7 @@ class _Rows:
         first, count = _taps(k, a, y)
         x = k.variable(k.integer(0))
 
-        def run(kind: int) -> None:
+        def take_tiles(kind: int) -> None:
             seen, made = source + x.get() * a["step"], target + x.get() * (spec.lanes * spec.size)
             with k.loop(0, a["groups"]) as number:  # it or the turn is 0
                 self._tile(kind, turn + number, seen, made, first, count)
@@ -64,7 +64,7 @@ class _Rows:
         if not spec.open:
             for kind in range(len(spec.widths)):
                 with k.loop(0, a[f"tiles_{kind}"]):
-                    run(kind)
+                    take_tiles(kind)
             return
         chosen = k.integer(next_tiles(spec.widths))
         with k.while_(lambda: x.get() < a["columns"]):
@@ -73,7 +73,7 @@ class _Rows:
             next_tile = k.select(left > CHOSEN, k.integer(0), next_tile)
             for kind in range(len(spec.widths)):
                 with k.if_(next_tile.equals(kind)):
-                    run(kind)
+                    take_tiles(kind)
 
     def _tile(
         self, kind: int, group: Value, seen: Value, made: Value, first: Value, count: Value

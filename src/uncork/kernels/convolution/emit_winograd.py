@@ -301,15 +301,11 @@ def _combined(k: Kernel, matrix: Matrix, values: list[Value]) -> list[Value]:
 
 
 def _total(k: Kernel, terms: list[tuple[float, Value]]) -> Value:
-    result: Value | None = None
-    for factor, value in terms:
-        if factor == 0:
-            continue
-        if result is None:
-            result = value if factor == 1 else value * factor
-        elif abs(factor) == 1:
+    (first, result), *others = [(factor, value) for factor, value in terms if factor != 0]
+    result = result if first == 1 else result * first
+    for factor, value in others:
+        if abs(factor) == 1:
             result = result + value if factor == 1 else result - value
         else:
             result = k.fma(value, k.constant(factor, F32, value.lanes), result)
-    assert result is not None, "a row of zeros"
     return result

@@ -41,7 +41,7 @@ def all_finite(numbers: Array) -> bool:
         return bool(np.isfinite(numbers.sum()) or np.isfinite(numbers).all())
 
 
-class Axis(Struct, frozen=True):
+class WindowAxis(Struct, frozen=True):
     """The windows of a convolution along one axis: `count` windows, `stride` apart, of `taps` cells
     that are `dilation` apart, over `size` cells that lie `lhs_dilation` apart.
 
@@ -125,8 +125,8 @@ class Geometry(Struct, frozen=True):
     groups: int
     channels: int
     outputs: int
-    rows: Axis
-    columns: Axis
+    rows: WindowAxis
+    columns: WindowAxis
 
     @property
     def inner(self) -> int:
@@ -181,13 +181,13 @@ class Windows(Struct, frozen=True):
     """
 
     images: SizeLike
-    axes: Sequence[Axis]
+    axes: Sequence[WindowAxis]
     filters: Array
 
     @property
     def planar(self) -> Geometry:
         """The geometry along rows and columns, of a convolution of at most two axes."""
-        rows, columns = [Axis(1, 1, 1)] * (2 - len(self.axes)) + list(self.axes)
+        rows, columns = [WindowAxis(1, 1, 1)] * (2 - len(self.axes)) + list(self.axes)
         groups, outputs, channels = self.filters.shape[:3]
         return Geometry(self.images, groups, channels, outputs, rows, columns)
 
@@ -237,7 +237,7 @@ def windows(
         axes = _axes(operation, data[2:], grouped.shape[3:], output[2:])
     if all(axis.pointwise for axis in axes):
         size = product(axis.size for axis in axes)
-        axes = [Axis(size, 1, size)]  # all pixels in a row
+        axes = [WindowAxis(size, 1, size)]  # all pixels in a row
     kept = [place for place, axis in enumerate(axes) if not axis.trivial]
     taps = [axes[place].taps for place in kept]
     return Windows(
@@ -296,8 +296,8 @@ def _axes(
     sizes: Sequence[SizeLike],
     taps: Sequence[int],
     counts: Sequence[SizeLike],
-) -> list[Axis]:
-    axes: list[Axis] = []
+) -> list[WindowAxis]:
+    axes: list[WindowAxis] = []
     for axis, (size, k, count) in enumerate(zip(sizes, taps, counts, strict=True)):
         stride, dilation = operation.strides[axis], operation.dilation(axis)
         begin, end = operation.fixed_pads(axis)
@@ -309,7 +309,7 @@ def _axes(
                 total // 2 if operation.auto_pad == "same_upper" else total - total // 2,
                 False,
             )
-        axes.append(Axis(size, k, count, stride, dilation, _plain(first), fitting=fitting))
+        axes.append(WindowAxis(size, k, count, stride, dilation, _plain(first), fitting=fitting))
     return axes
 
 
@@ -319,8 +319,8 @@ def _transposed_axes(
     taps: Sequence[int],
     counts: Sequence[SizeLike],
     sized: bool,
-) -> list[Axis]:
-    axes: list[Axis] = []
+) -> list[WindowAxis]:
+    axes: list[WindowAxis] = []
     for axis, (size, k, count) in enumerate(zip(sizes, taps, counts, strict=True)):
         stride, dilation = operation.strides[axis], operation.dilation(axis)
         cut: SizeLike = operation.fixed_pads(axis)[0]
@@ -330,7 +330,7 @@ def _transposed_axes(
             cut = total - total // 2 if operation.auto_pad == "same_upper" else total // 2
         lhs_dilation = 1 if certainly(size, 1) else stride
         axes.append(
-            Axis(size, k, count, 1, dilation, _plain((k - 1) * dilation - cut), lhs_dilation)
+            WindowAxis(size, k, count, 1, dilation, _plain((k - 1) * dilation - cut), lhs_dilation)
         )
     return axes
 
@@ -340,7 +340,7 @@ def _plain(size: SizeLike) -> SizeLike:
     return plain(Size.of(size))
 
 
-def plan_bytes(images: SizeLike, channels: int, axes: Sequence[Axis]) -> int:
+def plan_bytes(images: SizeLike, channels: int, axes: Sequence[WindowAxis]) -> int:
     """About the bytes that a plan takes itself, by its blocks of a row's pixels and its calls for
     all slices and strips of the images: sizes are numbers of a file, however little there is to
     compute.

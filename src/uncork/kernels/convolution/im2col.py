@@ -62,7 +62,7 @@ _LONGEST, _MOST_CALLS = 1 << 13, 1 << 10
 _MOST_OPEN_CALLS = 1 << 6
 
 
-class Layout(Struct, frozen=True):
+class WindowLayout(Struct, frozen=True):
     """Where windows begin, in bytes: of an image, a group of its channels, a row and a column of
     windows.
     """
@@ -74,12 +74,12 @@ class Layout(Struct, frozen=True):
     column: SizeLike
 
 
-def layout(g: Geometry) -> Layout:
+def layout(g: Geometry) -> WindowLayout:
     """The cheapest layout in which the cells of a window are neighbours."""
     rows, columns = g.rows, g.columns
     if g.inside and _neighbours(g):
         row = columns.size * 4
-        return Layout(
+        return WindowLayout(
             "direct",
             g.groups * g.channels * g.data_size * 4,
             g.channels * g.data_size * 4,
@@ -89,11 +89,11 @@ def layout(g: Geometry) -> Layout:
     if rows.taps == 1 and columns.dilation == 1:
         pixel = g.channels * 4
         row = columns.windows_extent(columns.count) * pixel
-        return Layout(
+        return WindowLayout(
             "lines", g.groups * rows.count * row, rows.count * row, row, columns.stride * pixel
         )
     row = columns.count * g.inner * 4
-    return Layout("windows", g.groups * rows.count * row, rows.count * row, row, g.inner * 4)
+    return WindowLayout("windows", g.groups * rows.count * row, rows.count * row, row, g.inner * 4)
 
 
 def _neighbours(g: Geometry) -> bool:
@@ -148,7 +148,7 @@ def serves(g: Geometry) -> bool:
     )
 
 
-class _Maker:
+class _Im2colCalls:
     """The calls of one convolution."""
 
     def __init__(self, work: Work, widest: int) -> None:
@@ -422,7 +422,7 @@ class _Maker:
 
 def by_rows(work: Work, widest: int) -> KernelPlan:
     """The calls of a convolution with vectors of at most so many lanes."""
-    maker = _Maker(work, widest)
+    maker = _Im2colCalls(work, widest)
     calls = [call for stage in maker.calls(_SCRATCH_BYTES, 1) for call in stage]
     g = work.geometry
     spent = (

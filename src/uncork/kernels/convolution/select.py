@@ -108,16 +108,17 @@ def _few_pixels(g: Geometry, widest: int) -> bool:
 
 def select_blocked(layer: Layer) -> Selection:
     operation, inputs, target = layer.of(BlockedConvolution), layer.inputs, layer.target
-    filters = layer.input(1)
+    filters = layer.constant(1, "filters are")
     plain = operation.plain(inputs)
-    assert filters.value is not None and inputs[0] is not None
     (result,) = operation.operation.describe(plain)
     own = operation.operation
     product = own.product if isinstance(own, FusedConvolution) else own
-    data = extents(inputs[0])
+    data = layer.shape(0)
     inner, lanes = data[-1], operation.block
-    assert isinstance(inner, int) and plain[0] is not None
-    results = geometry(product, extents(plain[0]), filters.value, extents(result))
+    assert isinstance(inner, int)
+    if plain[0] is None:
+        return "no kernel without data"
+    results = geometry(product, extents(plain[0]), filters, extents(result))
     if isinstance(results, str):
         return results
     g, ordered = results
@@ -130,11 +131,9 @@ def select_blocked(layer: Layer) -> Selection:
         return "no kernel for channels in bf16 at the end of a convolution"
     if g.groups > 1 and groups_fit(g.channels, g.outputs, inner, lanes):
         return depthwise_over_blocks(
-            BlockedWork(g, ordered, filters.value, inner, lanes, *ends, half=operation.half), target
+            BlockedWork(g, ordered, filters, inner, lanes, *ends, half=operation.half), target
         )
-    work = BlockedWork(
-        g, ordered, filters.value, inner, lanes, *bounded(*ends), half=operation.half
-    )
+    work = BlockedWork(g, ordered, filters, inner, lanes, *bounded(*ends), half=operation.half)
     if work.half and work.step % 2:
         return "no kernel in bf16 for steps of an odd number of channels"
     return (

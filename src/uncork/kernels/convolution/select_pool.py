@@ -19,7 +19,7 @@ from uncork.kernels.kernel_plan import (
     grid,
 )
 from uncork.kernels.layer import Layer
-from uncork.kernels.loops.windows import Window, windows_of
+from uncork.kernels.loops.windows import windows_of
 from uncork.ops import Operation
 from uncork.ops.avg_pool import AvgPool1, Pooling
 from uncork.symbolic import SizeLike
@@ -51,15 +51,13 @@ def pools_blocks(pool: Pooling, sizes: Sequence[SizeLike], counts: Sequence[Size
 
 
 def select_pool(layer: Layer) -> Selection:
-    operation, inputs, outputs = layer.of(BlockedPooling), layer.inputs, layer.outputs
-    assert inputs[0] is not None
+    operation, outputs = layer.of(BlockedPooling), layer.outputs
     pool = pooling_of(operation.operation)
-    images, blocks, *sizes, lanes = extents(inputs[0])
+    images, blocks, *sizes, lanes = layer.shape(0)
     counts = extents(outputs[0])[2:-1]
-    assert pool is not None and isinstance(lanes, int)
-    windows: list[Window | None] = [*windows_of(pool, sizes, counts, pool.kernel)]
-    rows, columns = [None] * (2 - len(windows)) + windows
-    assert columns is not None
+    assert isinstance(pool, Pooling) and isinstance(lanes, int)
+    windows = windows_of(pool, sizes, counts, pool.kernel)
+    rows, columns = windows[0] if len(windows) > 1 else None, windows[-1]
     mean = isinstance(pool, AvgPool1)
     count = columns.count
     width = min(_PIXELS, max(1, count - 2)) if isinstance(count, int) else _PIXELS

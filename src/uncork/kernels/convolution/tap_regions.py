@@ -6,7 +6,7 @@ from itertools import product
 
 from msgspec import Struct
 
-from uncork.kernels.convolution.geometry import Axis, Geometry, known
+from uncork.kernels.convolution.geometry import Geometry, WindowAxis, known
 from uncork.symbolic import SizeLike
 
 #: Taps outside of the data are left out where that saves such a part of the products.
@@ -29,7 +29,7 @@ class Region(Struct, frozen=True):
         return known(self.rows[1]) * known(self.columns[1]) * self.row_taps[1] * self.column_taps[1]
 
 
-def runs_of_taps(axis: Axis) -> list[tuple[tuple[int, int], tuple[int, int]]]:
+def runs_of_taps(axis: WindowAxis) -> list[tuple[tuple[int, int], tuple[int, int]]]:
     """Runs of windows along an axis that see the same taps on the data: (first, number) of windows,
     then of taps.
     """

@@ -35,7 +35,7 @@ _SAVED = 0.2
 _SCRATCH_BYTES, _MOST_FILTERS = 1 << 24, 1 << 26
 
 
-class _Run(Struct, frozen=True):
+class _Slices(Struct, frozen=True):
     """Slices of the result, and the taps along the first axis that they see, each as (first,
     number).
     """
@@ -65,7 +65,7 @@ def fits_blocks(found: Windows, operands: Sequence[str], inner: int, lanes: int)
     return turned and not is_few(plane) and all_finite(found.filters)
 
 
-class _Maker:
+class _VolumeCalls:
     """The calls of one convolution."""
 
     def __init__(
@@ -86,26 +86,26 @@ class _Maker:
         self.natives = [(run, self._planes(run)) for run in self._runs()]
         self.keep: list[object] = []
 
-    def _runs(self) -> Iterator[_Run]:
+    def _runs(self) -> Iterator[_Slices]:
         """The runs of slices that are computed together."""
         count, taps = known(self.depth.count), self.depth.taps
-        apart = [_Run(slices, some) for slices, some in runs_of_taps(self.depth)]
+        apart = [_Slices(slices, some) for slices, some in runs_of_taps(self.depth)]
         products = sum(run.slices[1] * run.taps[1] for run in apart)
         if products > (1 - _SAVED) * count * taps or any(not run.taps[1] for run in apart):
-            apart = [_Run((0, count), (0, taps))]
+            apart = [_Slices((0, count), (0, taps))]
         for run in apart:
             pieces = -(
                 -known(self.found.images) * run.slices[1] * self._gathered(run) // _SCRATCH_BYTES
             )
             for first, number in shares(run.slices[1], pieces):
-                yield _Run((run.slices[0] + first, number), run.taps)
+                yield _Slices((run.slices[0] + first, number), run.taps)
 
-    def _gathered(self, run: _Run) -> int:
+    def _gathered(self, run: _Slices) -> int:
         """Bytes of a plane of all channels that a window of a run sees."""
         gathered: int = run.taps[1] * self.channels * self.plane_size * 4
         return gathered
 
-    def _planes(self, run: _Run) -> KernelPlan:
+    def _planes(self, run: _Slices) -> KernelPlan:
         """The convolution of the planes of a run."""
         first, taps = run.taps
         images = known(self.found.images) * run.slices[1]
@@ -129,7 +129,7 @@ class _Maker:
             return winograd_over_blocks(blocked, side, self.target)
         return direct_over_blocks(blocked, self.target)
 
-    def gather(self, run: _Run) -> Iterator[KernelCall]:
+    def gather(self, run: _Slices) -> Iterator[KernelCall]:
         """What the windows of a run see, `[images * slices, taps * blocks, rows, columns,
         inner]`.
         """
@@ -170,7 +170,7 @@ class _Maker:
                     (self.plane_size, self.inner * 4),
                 )
 
-    def scatter(self, run: _Run, made: int) -> list[KernelCall]:
+    def scatter(self, run: _Slices, made: int) -> list[KernelCall]:
         """The calls that copy the slices of a run, which lie from `made` on, to their places in the
         result.
         """
@@ -211,7 +211,7 @@ def over_volumes_in_blocks(
     target: Target,
 ) -> KernelPlan:
     """The calls of a convolution that `fits_blocks`."""
-    maker = _Maker(found, work, inner, lanes, direct_sums, target)
+    maker = _VolumeCalls(found, work, inner, lanes, direct_sums, target)
     alone = maker.stages(1)
     cost = sum(
         float(native.cost) for _, native in maker.natives if isinstance(native.cost, (int, float))

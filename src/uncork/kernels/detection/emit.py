@@ -8,20 +8,18 @@ are taken.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from uncork.kernels.codegen.emit import F32, I32, I64, INDEX_TYPES, U32, Kernel, Value, Variable
 from uncork.kernels.codegen.functions import larger, negated, smaller
 from uncork.kernels.codegen.radix_sort import radix_sort, sortable
-from uncork.kernels.detection.emit_boxes import Boxes, overlaps_none
+from uncork.kernels.detection.emit_boxes import Boxes, Chosen, sort_rooms
 from uncork.kernels.detection.emit_soft import Decay, SoftClass
-from uncork.kernels.detection.spec import NUMBERS, Suppress
+from uncork.kernels.detection.spec import Suppress
 from uncork.kernels.runtime.target import Target
 
 #: What adds a box taken, with its score, to the rows found.
 _Record = Callable[[Value, Value], None]
-#: The rooms that a sort goes through.
-_SORTED = ("keys", "places", "other_keys", "other_places")
 
 
 def emit_suppress(spec: Suppress, machine: Target) -> str:
@@ -33,8 +31,8 @@ def emit_suppress(spec: Suppress, machine: Target) -> str:
     overlap = k.load(a["overlap"], F32) if spec.overlap else zero
     overlap = k.select(overlap > 0.0, overlap, k.constant(-math.inf, F32))
     least = k.load(a["least"], F32) if spec.least else zero
-    sigma = k.load(a["sigma"], F32) if spec.sigma else None
-    if sigma is not None:
+    sigma = k.load(a["sigma"], F32) if spec.sigma else zero
+    if spec.sigma:
         k.stop_unless(sigma >= 0.0, k.integer(1))
     limit = k.integer(0)
     if spec.limit:
@@ -45,31 +43,33 @@ def emit_suppress(spec: Suppress, machine: Target) -> str:
     k.stop_unless(a["count"] < k.integer(2**31), k.integer(1))
     found = k.variable(k.integer(0))
     corners = Boxes(k, a["corners"], a["count"])
-    chosen = Boxes(k, a["chosen"], a["most"] + spec.lanes)
+    chosen = Chosen(k, spec.lanes, Boxes(k, a["chosen"], a["most"] + spec.lanes), overlap)
     with k.loop(0, a["batches"]) as batch:
         _prepare(k, spec, a["boxes"] + batch * a["count"] * (4 * F32.bytes), corners)
         with k.loop(0, a["classes"]) as number:
             scores = a["scores"] + (batch * a["classes"] + number) * a["count"] * F32.bytes
             candidates = _candidates(k, spec.lanes, a, scores, least)
-            k.call(sort, [*(a[name] for name in _SORTED), a["counts"], candidates])
+            k.call(sort, [*sort_rooms(a), candidates])
             record = _recorder(k, a, found, batch, number)
 
             def take(
                 many: Value = candidates, given: Value = scores, record: _Record = record
             ) -> None:
-                _take(k, spec, a, many, limit, given, corners, chosen, overlap, record)
+                def taken(box: Value, _numbers: Sequence[Value], _before: Value) -> None:
+                    record(k.load(given + box * F32.bytes, F32), box)
+
+                chosen.take(a["places"], many, limit, corners.at, taken)
 
             def take_soft(
                 many: Value = candidates, given: Value = scores, record: _Record = record
             ) -> None:
-                assert sigma is not None
                 fixed = overlap if spec.removes else None
                 decay = Decay(k.constant(-0.5, F32) / sigma, fixed, least)
                 live = Boxes(k, a["live"], a["count"] + spec.lanes)
                 one = SoftClass(k, spec.lanes, decay, a["places"], live, a["live_scores"])
-                one.take(many, limit, given, corners, chosen, record)
+                one.take(many, limit, given, corners, chosen.boxes, record)
 
-            if sigma is None:
+            if not spec.sigma:
                 take()
             else:
                 with k.if_else(sigma.equals(0.0)) as (hard, soft):
@@ -78,7 +78,7 @@ def emit_suppress(spec: Suppress, machine: Target) -> str:
                     with soft:
                         take_soft()
     if spec.sorted:
-        k.call(sort, [*(a[f"row_{name}"] for name in _SORTED), a["counts"], found.get()])
+        k.call(sort, [*sort_rooms(a, "row_"), found.get()])
     _write(k, spec, a, found.get())
     k.finish()
     return k.text()
@@ -103,30 +103,6 @@ def _recorder(
         found.set(found.get() + 1)
 
     return record
-
-
-def _take(
-    k: Kernel,
-    spec: Suppress,
-    a: Mapping[str, Value],
-    candidates: Value,
-    limit: Value,
-    scores: Value,
-    corners: Boxes,
-    chosen: Boxes,
-    overlap: Value,
-    record: _Record,
-) -> None:
-    """Take at most `limit` of the candidates of a class that overlap none taken before."""
-    place, taken = k.variable(k.integer(0)), k.variable(k.integer(0))
-    with k.while_(lambda: (place.get() < candidates) & (taken.get() < limit)):
-        box = k.load(a["places"] + place.get() * I32.bytes, I32)
-        own = [corners.value_at(row, box.to(I64)) for row in range(NUMBERS)]
-        with k.if_(overlaps_none(k, spec.lanes, chosen, taken.get(), own, overlap)):
-            chosen.put(own, taken.get())
-            record(k.load(scores + box.to(I64) * F32.bytes, F32), box)
-            taken.set(taken.get() + 1)
-        place.set(place.get() + 1)
 
 
 def _prepare(k: Kernel, spec: Suppress, boxes: Value, corners: Boxes) -> None:

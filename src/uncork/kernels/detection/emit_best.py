@@ -7,7 +7,7 @@ from __future__ import annotations
 from uncork.kernels.codegen.emit import F32, I32, I64, Kernel, Value
 
 
-class Best:
+class BestByHeap:
     """The selection of `most` of scores `[anchors, cells]`, whose order is by cells, then
     anchors, into a heap of i32. No score may be NaN.
     """

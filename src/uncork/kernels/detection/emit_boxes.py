@@ -1,12 +1,12 @@
-"""Boxes in working memory, and whether one overlaps any of them."""
+"""Boxes in working memory, and the greedy selection of those that overlap no better one."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
 
-from uncork.kernels.codegen.emit import F32, Kernel, Value
+from uncork.kernels.codegen.emit import F32, I32, I64, Kernel, Value, Variable
 from uncork.kernels.codegen.functions import larger, negated, smaller
 from uncork.kernels.detection.spec import NUMBERS
 
@@ -20,6 +20,10 @@ class Boxes(Struct, frozen=True):
 
     def value_at(self, row: int, place: Value, lanes: int = 1) -> Value:
         return self.k.load(self.base + (self.count * row + place) * F32.bytes, F32, lanes)
+
+    def at(self, place: Value, lanes: int = 1, numbers: int = NUMBERS) -> list[Value]:
+        """The numbers of a box, or of as many boxes as there are lanes."""
+        return [self.value_at(row, place, lanes) for row in range(numbers)]
 
     def put(self, numbers: Sequence[Value], place: Value) -> None:
         for row, number in enumerate(numbers):
@@ -49,25 +53,65 @@ def overlap_of(
     return k.select((shared[0] < 0.0) | (shared[1] < 0.0), zero, share) if touching else share
 
 
-def overlaps_none(
-    k: Kernel,
-    lanes: int,
-    chosen: Boxes,
-    taken: Value,
-    own: Sequence[Value],
-    most: Value,
-    pixel: bool = False,
-    touching: bool = False,
-) -> Value:
-    """Whether the box overlaps none of those taken by more than the threshold; see
-    `overlap_of`.
+class Chosen(Struct, frozen=True):
+    """Boxes that are taken one after the other, none of which overlaps another by more than `most`;
+    `pixel` and `touching` as `overlap_of` has them.
     """
-    first, bad = k.variable(k.integer(0)), k.variable(k.integer(0))
-    wide = [k.splat(number, lanes) for number in own]
-    with k.while_(lambda: (first.get() < taken) & bad.get().equals(0)):
-        other = [chosen.value_at(row, first.get(), lanes) for row in range(NUMBERS)]
-        fits = overlap_of(k, other, wide, pixel, touching) <= k.splat(most, lanes)
-        mask = k.lanes_below(taken - first.get(), lanes)
-        bad.set(k.bits_of(negated(k, fits)) & k.bits_of(mask))
-        first.set(first.get() + lanes)
-    return bad.get().equals(0)
+
+    k: Kernel
+    lanes: int
+    boxes: Boxes
+    most: Value
+    pixel: bool = False
+    touching: bool = False
+
+    def take(
+        self,
+        places: Value,
+        candidates: Value,
+        limit: Value,
+        box_at: Callable[[Value], Sequence[Value]],
+        record: Callable[[Value, Sequence[Value], Value], None],
+    ) -> Variable:
+        """Take at most `limit` of the candidates, the best of which comes first: `record(place,
+        numbers, how many were taken before)` for each. Returns how many are taken.
+
+        `places` are those of candidates, i32. `box_at` gives the numbers of the box at a place;
+        more than a box has must be above 0.
+        """
+        k = self.k
+        i, taken = k.variable(k.integer(0)), k.variable(k.integer(0))
+        with k.while_(lambda: (i.get() < candidates) & (taken.get() < limit)):
+            place = k.load(places + i.get() * I32.bytes, I32).to(I64)
+            i.set(i.get() + 1)
+            numbers = box_at(place)
+            own, positive = numbers[:NUMBERS], numbers[NUMBERS:]
+            free = self.overlaps_none(own, taken.get())
+            for value in positive:
+                free = free & (value > 0.0)
+            with k.if_(free):
+                self.boxes.put(own, taken.get())
+                record(place, own, taken.get())
+                taken.set(taken.get() + 1)
+        return taken
+
+    def overlaps_none(self, own: Sequence[Value], taken: Value) -> Value:
+        """Whether the box overlaps none of those taken by more than the threshold."""
+        k, lanes = self.k, self.lanes
+        first, bad = k.variable(k.integer(0)), k.variable(k.integer(0))
+        wide = [k.splat(number, lanes) for number in own]
+        with k.while_(lambda: (first.get() < taken) & bad.get().equals(0)):
+            other = self.boxes.at(first.get(), lanes)
+            share = overlap_of(k, other, wide, self.pixel, self.touching)
+            mask = k.lanes_below(taken - first.get(), lanes)
+            bad.set(k.bits_of(negated(k, share <= k.splat(self.most, lanes))) & k.bits_of(mask))
+            first.set(first.get() + lanes)
+        return bad.get().equals(0)
+
+
+def sort_rooms(a: Mapping[str, Value], prefix: str = "") -> list[Value]:
+    """The working memory of `radix_sort`, of arguments whose names begin with `prefix`: keys and
+    places, as much again, and what it counts in.
+    """
+    names = ("keys", "places", "other_keys", "other_places")
+    return [*(a[prefix + name] for name in names), a["counts"]]

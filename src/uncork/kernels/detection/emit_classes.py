@@ -10,20 +10,18 @@ and box.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from uncork.kernels.codegen.emit import F32, I32, I64, INDEX_TYPES, U32, Kernel, Value
 from uncork.kernels.codegen.functions import negated
 from uncork.kernels.codegen.radix_sort import radix_sort, sortable
-from uncork.kernels.detection.emit_boxes import Boxes, overlaps_none
+from uncork.kernels.detection.emit_boxes import Boxes, Chosen, sort_rooms
 from uncork.kernels.detection.emit_decay import decayed
 from uncork.kernels.detection.spec_classes import OF_ALL, OF_IMAGE, Classify
 from uncork.kernels.runtime.target import Target
 
 #: Numbers of a row of the result.
 _ROW = 6
-#: The rooms that a sort goes through.
-_SORTED = ("keys", "places", "other_keys", "other_places", "counts")
 
 
 def emit_classes(spec: Classify, machine: Target) -> str:
@@ -59,10 +57,11 @@ class _Classify:
         self.k, self.spec = k, spec
         self.a = dict(zip(spec.arguments, k.arguments, strict=True))
         self._sort = radix_sort(k, U32)
-        self.overlap, self.least, self.sigma, self.post = (
+        overlap, self.least, self.sigma, self.post = (
             self.a[n].to(U32).bits_as(F32) for n in ("overlap", "least", "sigma", "post")
         )
-        self.chosen = Boxes(k, self.a["chosen"], self.a["top"] + spec.lanes)
+        chosen = Boxes(k, self.a["chosen"], self.a["top"] + spec.lanes)
+        self.chosen = Chosen(k, spec.lanes, chosen, overlap)
 
     def take(self, image: Value, number: Value, taken: Value) -> Value:
         """Take the boxes of a class behind those taken before; returns how many these are."""
@@ -70,32 +69,39 @@ class _Classify:
         scores = a["scores"] + (image * a["classes"] + number) * a["count"] * F32.bytes
         many = self._candidates(scores)
         self._sorted(many)
-        own, before = k.variable(k.integer(0)), k.variable(k.integer(0))
-        with k.loop(0, k.minimum(many, a["top"])) as i:
-            box = self._read("places", i)
-            corners = a["boxes"] + (image * a["count"] + box.to(I64)) * (4 * F32.bytes)
+        many = k.minimum(many, a["top"])
+
+        def box_at(place: Value) -> list[Value]:
+            corners = a["boxes"] + (image * a["count"] + place) * (4 * F32.bytes)
             sides = [k.load(corners + n * F32.bytes, F32) for n in range(4)]
-            sides.append((sides[2] - sides[0]) * (sides[3] - sides[1]))
-            score = k.load(scores + box.to(I64) * F32.bytes, F32)
-            if self.spec.decay:  # every box counts, whether it stays or not
-                factor, most = decayed(
-                    k, self.spec, self.chosen, a["largest"], before.get(), sides, self.sigma
-                )
-                score = score * factor
-                k.store(most, a["largest"] + before.get() * F32.bytes)
-                self.chosen.put(sides, before.get())
-                before.set(before.get() + 1)
-                stays = score > self.post
-            else:
-                lanes = self.spec.lanes
-                stays = overlaps_none(k, lanes, self.chosen, own.get(), sides, self.overlap)
-            with k.if_(stays):
-                if not self.spec.decay:
-                    self.chosen.put(sides, own.get())
-                for name, value in zip(
-                    OF_IMAGE, (number.to(I32), box, score.bits_as(I32)), strict=True
-                ):
-                    self._put(f"taken_{name}", taken + own.get(), value)
+            return [*sides, (sides[2] - sides[0]) * (sides[3] - sides[1])]
+
+        def score_of(place: Value) -> Value:
+            return k.load(scores + place * F32.bytes, F32)
+
+        def record(place: Value, score: Value, before: Value) -> None:
+            values = number.to(I32), place.to(I32), score.bits_as(I32)
+            for name, value in zip(OF_IMAGE, values, strict=True):
+                self._put(f"taken_{name}", taken + before, value)
+
+        if not self.spec.decay:
+
+            def record_as_is(place: Value, _numbers: Sequence[Value], before: Value) -> None:
+                record(place, score_of(place), before)
+
+            return self.chosen.take(a["places"], many, many, box_at, record_as_is).get()
+        own = k.variable(k.integer(0))
+        with k.loop(0, many) as i:  # every box counts, whether it stays or not
+            place = self._read("places", i).to(I64)
+            sides = box_at(place)
+            factor, most = decayed(
+                k, self.spec, self.chosen.boxes, a["largest"], i, sides, self.sigma
+            )
+            k.store(most, a["largest"] + i * F32.bytes)
+            self.chosen.boxes.put(sides, i)
+            score = score_of(place) * factor
+            with k.if_(score > self.post):
+                record(place, score, own.get())
                 own.set(own.get() + 1)
         return own.get()
 
@@ -191,4 +197,4 @@ class _Classify:
         self._sorted(count)
 
     def _sorted(self, count: Value) -> None:
-        self.k.call(self._sort, [*(self.a[name] for name in _SORTED), count])
+        self.k.call(self._sort, [*sort_rooms(self.a), count])

@@ -10,7 +10,6 @@ from uncork.kernels.codegen.emit import F32, Kernel, Value
 from uncork.kernels.codegen.functions import larger, smaller
 from uncork.kernels.codegen.joining import joined
 from uncork.kernels.detection.emit_boxes import Boxes, overlap_of
-from uncork.kernels.detection.spec import NUMBERS
 from uncork.kernels.detection.spec_classes import Classify
 
 
@@ -32,7 +31,7 @@ def decayed(
     factors, overlaps = k.variable(infinite), k.variable(zero)
     with k.loop(0, count, lanes) as first:
         mask = k.lanes_below(count - first, lanes)
-        other = [better.value_at(row, first, lanes) for row in range(NUMBERS)]
+        other = better.at(first, lanes)
         share = k.select(mask, overlap_of(k, other, wide), zero)
         before = k.load(largest + first * F32.bytes, F32, lanes)
         if spec.decay == "gaussian":

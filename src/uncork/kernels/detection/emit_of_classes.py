@@ -4,11 +4,12 @@ and of all, and of ExperimentalDetectronTopKROIs, which copies the best regions.
 
 from __future__ import annotations
 
-from uncork.kernels.codegen.emit import F32, I32, I64, U32, Kernel, Value, Variable
+import functools
+
+from uncork.kernels.codegen.emit import F32, I32, I64, U32, Kernel, Value
 from uncork.kernels.codegen.radix_sort import radix_sort, sortable
-from uncork.kernels.detection.emit_boxes import Boxes, overlaps_none
-from uncork.kernels.detection.emit_output import SORTED, Detecting
-from uncork.kernels.detection.spec import NUMBERS
+from uncork.kernels.detection.emit_boxes import Boxes, sort_rooms
+from uncork.kernels.detection.emit_output import Detecting
 from uncork.kernels.detection.spec_output import BestRows, DetectOfClasses
 from uncork.kernels.runtime.target import Target
 
@@ -24,7 +25,9 @@ def emit_of_classes(spec: DetectOfClasses, machine: Target) -> str:
     detect.find(a["scores"])
     taken = k.variable(k.integer(0))
     with k.loop(0, a["classes"]) as number:
-        detect.take_best(number, taken)
+        many = detect.in_order(number, a["scores"])
+        numbers_of = functools.partial(detect.numbers_of, number=number)
+        detect.take_best(number, many, a["top"], numbers_of, taken)
     with k.loop(0, taken.get()) as i:
         k.store(i.to(I32), a["places"] + i * I32.bytes)
     with k.if_(a["keep"] < taken.get()):
@@ -45,33 +48,17 @@ class _OfClasses(Detecting):
         with k.if_((sides[2] > sides[0]) & (sides[3] > sides[1])):
             super().find_box(box, scores)
 
-    def _numbers(self, box: Value, number: Value) -> list[Value]:
+    def numbers_of(self, box: Value, number: Value) -> list[Value]:
+        """The numbers of a class's box."""
         a = self.a
         corners = Boxes(self.k, a["corners"], a["priors"] * a["classes"])
-        return [corners.value_at(row, box * a["classes"] + number) for row in range(NUMBERS)]
-
-    def take_best(self, number: Value, taken: Variable) -> None:
-        """Take up to `top` of the best boxes of a class that overlap none of those before them."""
-        k, a = self.k, self.a
-        many = self.in_order(number, a["scores"])
-        i, own = k.variable(k.integer(0)), k.variable(k.integer(0))
-        with k.while_(lambda: (i.get() < many) & (own.get() < a["top"])):
-            box = k.load(a["places"] + i.get() * I32.bytes, I32)
-            i.set(i.get() + 1)
-            numbers = self._numbers(box.to(I64), number)
-            free = overlaps_none(
-                k, self.lanes, self.chosen, own.get(), numbers, self.overlap, True, True
-            )
-            with k.if_(free):
-                self.chosen.put(numbers, own.get())
-                self.take(number, box, taken)
-                own.set(own.get() + 1)
+        return corners.at(box * a["classes"] + number)
 
     def write(self, i: Value) -> None:
         """Write a row of the outputs."""
         k, a = self.k, self.a
         number, box = (self.taken(i, f"taken_{name}").to(I64) for name in ("classes", "boxes"))
-        for position, side in enumerate(self._numbers(box, number)[:4]):
+        for position, side in enumerate(self.numbers_of(box, number)[:4]):
             k.store(side, a["boxes"] + (i * 4 + position) * F32.bytes)
         k.store(number.to(I32), a["labels"] + i * I32.bytes)
         k.store(self.score(a["scores"], box, number), a["values"] + i * F32.bytes)
@@ -89,7 +76,7 @@ def emit_best_rows(spec: BestRows, machine: Target) -> str:
         key = k.select(score.equals(score), key, k.constant(_LAST, U32))
         k.store(key, a["keys"] + i * U32.bytes)
         k.store(i.to(I32), a["places"] + i * I32.bytes)
-    k.call(sort, [*(a[name] for name in SORTED), a["count"]])
+    k.call(sort, [*sort_rooms(a), a["count"]])
     with k.loop(0, a["kept"]) as i:
         place = k.load(a["places"] + i * I32.bytes, I32).to(I64)
         row = k.load(a["rows"] + place * (4 * F32.bytes), F32, 4)

@@ -5,20 +5,18 @@ and writes the best of these of each image, row by row.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from uncork.kernels.codegen.emit import F32, I32, I64, U32, Kernel, Value, Variable
 from uncork.kernels.codegen.functions import larger, smaller
 from uncork.kernels.codegen.radix_sort import radix_sort, sortable
-from uncork.kernels.detection.emit_boxes import Boxes, overlaps_none
+from uncork.kernels.detection.emit_boxes import Boxes, Chosen, sort_rooms
 from uncork.kernels.detection.spec import NUMBERS
 from uncork.kernels.detection.spec_output import Detect, DetectOfClasses
 from uncork.kernels.runtime.target import Target
 
 #: Numbers of a row of the result.
 _ROW = 7
-#: The rooms that a sort goes through.
-SORTED = ("keys", "places", "other_keys", "other_places", "counts")
 
 
 def emit_detect(spec: Detect, machine: Target) -> str:
@@ -43,8 +41,10 @@ class Detecting:
         self.k, self.lanes, self.a = k, spec.lanes, a
         self.clip = isinstance(spec, Detect) and spec.clip
         self._sort = radix_sort(k, U32)
-        self.overlap, self.least = (a[n].to(U32).bits_as(F32) for n in ("overlap", "least"))
-        self.chosen = Boxes(k, a["chosen"], a["priors"] + spec.lanes)
+        overlap, self.least = (a[n].to(U32).bits_as(F32) for n in ("overlap", "least"))
+        both_ends = isinstance(spec, DetectOfClasses)
+        chosen = Boxes(k, a["chosen"], a["priors"] + spec.lanes)
+        self.chosen = Chosen(k, spec.lanes, chosen, overlap, both_ends, both_ends)
 
     def image(self, image: Value, written: Variable) -> None:
         """Write the rows of an image."""
@@ -56,7 +56,8 @@ class Detecting:
         self.find(scores)
         taken = k.variable(k.integer(0))
         with k.loop(0, a["classes"]) as number:
-            self._take(number, scores, corners, taken)
+            many = k.minimum(self.in_order(number, scores), a["top"])
+            self.take_best(number, many, many, corners.at, taken)
         with k.loop(0, taken.get()) as i:
             k.store(i.to(I32), a["places"] + i * I32.bytes)
         count = k.variable(taken.get())
@@ -97,7 +98,7 @@ class Detecting:
         return self.k.load(scores + (box * self.a["classes"] + number) * F32.bytes, F32)
 
     def sorted(self, count: Value) -> None:
-        self.k.call(self._sort, [*(self.a[name] for name in SORTED), count])
+        self.k.call(self._sort, [*sort_rooms(self.a), count])
 
     def in_order(self, number: Value, scores: Value) -> Value:
         """Put the boxes found for a class in the order of their scores; returns how many these
@@ -113,27 +114,26 @@ class Detecting:
         self.sorted(many)
         return many
 
-    def _take(self, number: Value, scores: Value, corners: Boxes, taken: Variable) -> None:
-        """Take the best boxes of a class that overlap none of those before them."""
+    def take_best(
+        self,
+        number: Value,
+        candidates: Value,
+        limit: Value,
+        box_at: Callable[[Value], list[Value]],
+        taken: Variable,
+    ) -> None:
+        """Take up to `limit` of the candidates of a class that overlap none of those before them,
+        behind those taken before of other classes.
+        """
         k, a = self.k, self.a
-        many = self.in_order(number, scores)
-        own = k.variable(k.integer(0))
-        with k.loop(0, k.minimum(many, a["top"])) as i:
-            box = k.load(a["places"] + i * I32.bytes, I32)
-            numbers = [corners.value_at(row, box.to(I64)) for row in range(NUMBERS)]
-            free = overlaps_none(k, self.lanes, self.chosen, own.get(), numbers, self.overlap)
-            with k.if_(free):
-                self.chosen.put(numbers, own.get())
-                self.take(number, box, taken)
-                own.set(own.get() + 1)
 
-    def take(self, number: Value, box: Value, taken: Variable) -> None:
-        """Take a box of a class behind those taken before."""
-        k, a = self.k, self.a
-        at = taken.get() * I32.bytes
-        k.store(number.to(I32), a["taken_classes"] + at)
-        k.store(box, a["taken_boxes"] + at)
-        taken.set(taken.get() + 1)
+        def record(place: Value, _numbers: Sequence[Value], _before: Value) -> None:
+            at = taken.get() * I32.bytes
+            k.store(number.to(I32), a["taken_classes"] + at)
+            k.store(place.to(I32), a["taken_boxes"] + at)
+            taken.set(taken.get() + 1)
+
+        self.chosen.take(a["places"], candidates, limit, box_at, record)
 
     def taken(self, i: Value, name: str) -> Value:
         """What is known of a box taken, in the order of places."""
@@ -175,7 +175,7 @@ class Detecting:
             k.load(a[f"taken_{name}"] + place * I32.bytes, I32).to(I64)
             for name in ("classes", "boxes")
         )
-        sides = [corners.value_at(row, box) for row in range(4)]
+        sides = corners.at(box, numbers=4)
         if self.clip:
             zero, one = k.constant(0.0, F32), k.constant(1.0, F32)
             sides = [smaller(k, larger(k, side, zero), one) for side in sides]

@@ -4,10 +4,12 @@ of the highest scores of each image that overlap none before them, and writes th
 
 from __future__ import annotations
 
-from uncork.kernels.codegen.emit import F32, I32, I64, INDEX_TYPES, U32, Kernel, Value, Variable
+from collections.abc import Sequence
+
+from uncork.kernels.codegen.emit import F32, INDEX_TYPES, U32, Kernel, Value, Variable
 from uncork.kernels.codegen.functions import larger, smaller
-from uncork.kernels.detection.emit_best import Best
-from uncork.kernels.detection.emit_boxes import Boxes, overlaps_none
+from uncork.kernels.detection.emit_best import BestByHeap
+from uncork.kernels.detection.emit_boxes import Boxes, Chosen
 from uncork.kernels.detection.spec import NUMBERS
 from uncork.kernels.detection.spec_regions import Propose
 from uncork.kernels.runtime.target import Target
@@ -40,9 +42,10 @@ class _Propose:
         self.k, self.spec = k, spec
         self.a = a = dict(zip(spec.arguments, k.arguments, strict=True))
         self.count = a["anchors"] * a["cells"]
-        self.overlap = a["overlap"].to(U32).bits_as(F32)
-        self.best = Best(k, a["anchors"], a["cells"], a["heap"], a["most"])
-        self.chosen = Boxes(k, a["chosen"], a["room"])
+        overlap = a["overlap"].to(U32).bits_as(F32)
+        self.best = BestByHeap(k, a["anchors"], a["cells"], a["heap"], a["most"])
+        chosen = Boxes(k, a["chosen"], a["room"])
+        self.chosen = Chosen(k, spec.lanes, chosen, overlap, spec.pixel, touching=True)
 
     def image(self, image: Value, first: Value) -> Variable:
         """Write the rows of an image, from row `first` on; returns how many these are."""
@@ -52,22 +55,15 @@ class _Propose:
         scores = a["scores"] + image * self.count * F32.bytes
         self._check(scores)
         self.best.select(scores, spec.lanes)
-        i, taken = k.variable(k.integer(0)), k.variable(k.integer(0))
-        with k.while_(lambda: (i.get() < a["most"]) & (taken.get() < a["keep"])):
-            place = k.load(a["heap"] + i.get() * I32.bytes, I32).to(I64)
-            i.set(i.get() + 1)
-            box = [corners.value_at(row, place) for row in range(numbers)]
-            own, enough = box[:NUMBERS], box[NUMBERS:]
-            free = overlaps_none(
-                k, spec.lanes, self.chosen, taken.get(), own, self.overlap, spec.pixel, True
-            )
-            for large in enough:
-                free = free & (large > 0.0)
-            with k.if_(free):
-                self.chosen.put(own, taken.get())
-                score = k.load(scores + place * F32.bytes, F32)
-                self._row(image, first + taken.get(), own[:4], score)
-                taken.set(taken.get() + 1)
+
+        def record(place: Value, own: Sequence[Value], taken: Value) -> None:
+            score = k.load(scores + place * F32.bytes, F32)
+            self._row(image, first + taken, list(own[:4]), score)
+
+        def box_at(place: Value) -> list[Value]:
+            return corners.at(place, numbers=numbers)
+
+        taken = self.chosen.take(a["heap"], a["most"], a["keep"], box_at, record)
         if spec.numbered:
             with k.if_(taken.get() < a["keep"]):
                 end = (first + taken.get()) * ((4 + spec.numbered) * F32.bytes)

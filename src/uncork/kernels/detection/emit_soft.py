@@ -16,7 +16,6 @@ from uncork.kernels.codegen.activations import exp
 from uncork.kernels.codegen.emit import F32, I32, I64, Kernel, Value, Variable
 from uncork.kernels.codegen.functions import negated
 from uncork.kernels.detection.emit_boxes import Boxes, overlap_of
-from uncork.kernels.detection.spec import NUMBERS
 
 
 class Decay(Struct, frozen=True):
@@ -70,7 +69,7 @@ class SoftClass:
                 box = k.load(self.places + at * I32.bytes, I32)
                 record(highest.get(), box)
                 k.store(k.constant(math.nan, F32), self.scores + at * F32.bytes)
-                own = [corners.value_at(row, box.to(I64)) for row in range(NUMBERS)]
+                own = corners.at(box.to(I64))
                 chosen.put(own, taken.get())
                 taken.set(taken.get() + 1)
                 self.best.set(k.constant(-math.inf, F32, self.lanes))
@@ -96,9 +95,9 @@ class SoftClass:
         with k.loop(first, k.minimum(first + self.lanes, candidates)) as i:
             box = k.load(self.places + i * I32.bytes, I32).to(I64)
             k.store(k.load(given + box * F32.bytes, F32), self.scores + i * F32.bytes)
-            self.live.put([corners.value_at(row, box) for row in range(NUMBERS)], i)
+            self.live.put(corners.at(box), i)
         with k.loop(0, taken) as i:
-            self._let_fall(first, [chosen.value_at(row, i) for row in range(NUMBERS)])
+            self._let_fall(first, chosen.at(i))
         self._look_at(first)
         self.ready.set(first + self.lanes)
 
@@ -106,7 +105,7 @@ class SoftClass:
         """Let the scores of a vector of candidates fall by a box that was taken."""
         k, lanes, decay = self.k, self.lanes, self.decay
         place = self.scores + first * F32.bytes
-        other = [self.live.value_at(row, first, lanes) for row in range(NUMBERS)]
+        other = self.live.at(first, lanes)
         share = overlap_of(k, other, [k.splat(number, lanes) for number in own])
         apart = share.equals(0.0)
         if decay.most is not None:  # a threshold of 0 or below removes what is apart, too

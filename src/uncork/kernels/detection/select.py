@@ -1,93 +1,110 @@
-"""Selection of kernels of NonMaxSuppression, as the two layers that `passes/count_first.py` makes
-of it.
+"""Selection of kernels of NonMaxSuppression, and of the second layer of all that choose boxes: see
+`passes/count_first.py`.
 """
 
 from __future__ import annotations
 
-from uncork.internal_ops.found_boxes import TakenBoxes
-from uncork.kernels.detection.spec import Suppress
+import math
+import struct
+from collections.abc import Sequence
+
+from uncork.internal_ops.found_rows import TakenBoxes
+from uncork.kernels.detection.spec import NUMBERS, SORTS, Suppress
 from uncork.kernels.extents import extents, nanoseconds, product, smallest
-from uncork.kernels.kernel_plan import In, KernelCall, KernelPlan, Operand, Out, Scratch, Selection
+from uncork.kernels.kernel_plan import (
+    In,
+    KernelCall,
+    KernelPlan,
+    Operand,
+    Out,
+    Selection,
+    Workspace,
+)
 from uncork.kernels.layer import Layer
 from uncork.kernels.movement.spec_nd_copy import CopyBytes, FillBytes
 from uncork.ops.non_max_suppression import NonMaxSuppression5
 from uncork.symbolic import SizeLike
-from uncork.types import ElementType
+from uncork.types import ElementType, TensorSpec
 
-#: Bytes that a sort of 32-bit keys needs: see `codegen/radix_sort.py`.
+#: Bytes that a sort of 32-bit keys counts in: see `codegen/radix_sort.py`.
 _COUNTS = 4096
 
 
+def sorts(room: Workspace, rows: SizeLike) -> dict[str, Operand]:
+    """The working memory of a sort of so many rows."""
+    return {name: room.take(rows * 4 if name != "counts" else _COUNTS) for name in SORTS}
+
+
+def bits(number: float) -> int:
+    """The bits of the nearest f32."""
+    limited = max(-math.inf, min(number, math.inf))
+    return int(struct.unpack("<I", struct.pack("<f", limited))[0])
+
+
+def zeros(outputs: Sequence[TensorSpec]) -> list[KernelCall]:
+    """The calls that fill outputs with 0."""
+    return [(FillBytes(0), [0, Out(n), _bytes(spec)]) for n, spec in enumerate(outputs)]
+
+
+def _bytes(spec: TensorSpec) -> SizeLike:
+    return product(extents(spec)) * spec.element_type.dtype.itemsize
+
+
 def select_boxes(layer: Layer) -> Selection:
-    operation, inputs, outputs, target = (
-        layer.of(TakenBoxes),
-        layer.inputs,
-        layer.outputs,
-        layer.target,
-    )
-    floats = [
-        spec.element_type for index, spec in enumerate(inputs) if spec is not None and index != 2
-    ]
-    if any(element_type is not ElementType.f32 for element_type in floats):
-        return "no kernel for boxes of types other than f32"
-    scores = layer.input(1)
-    batches, classes, count = extents(scores)
+    operation, lanes = layer.of(TakenBoxes), layer.target.lanes
+    given = [layer.optional(position) for position in range(len(operation.inputs))]
+    for position, tensor in enumerate(given):
+        if position != 2 and tensor is not None and tensor.element_type is not ElementType.f32:
+            return "no kernel for boxes of types other than f32"
+    batches, classes, count = layer.shape(1)
     most = count if operation.limit is None else smallest(count, max(0, operation.limit))
-    given = [*inputs, *[None] * (6 - len(inputs))]
-    limit = given[2]
+    names = ("boxes", "scores", "limit", "overlap", "least", "sigma")
+    inputs: dict[str, Operand] = {
+        name: 0 if given[position] is None else In(position) for position, name in enumerate(names)
+    }
     means = operation.layer
     spec = Suppress(
-        outputs[0].element_type.name,
-        "" if limit is None else limit.element_type.name,
-        overlap=given[3] is not None,
-        least=given[4] is not None,
-        sigma=given[5] is not None,
+        layer.outputs[0].element_type.name,
+        "" if given[2] is None else given[2].element_type.name,
+        overlap=layer.has(3),
+        least=layer.has(4),
+        sigma=layer.has(5),
         center=getattr(means, "box_encoding", "") == "center",
         sorted=means.sort_result_descending,
-        lanes=target.lanes,
-        removes=given[5] is not None and isinstance(means, NonMaxSuppression5),
+        lanes=lanes,
+        removes=layer.has(5) and isinstance(means, NonMaxSuppression5),
     )
-    rows = extents(outputs[0])[0]
-    sizes = [_COUNTS, count * 20, *[count * 4] * 4, (most + spec.lanes) * 20]
-    sizes += [(count + spec.lanes) * 20, (count + spec.lanes) * 4] if spec.sigma else []
-    sizes += [rows * 4] * 8
-    scratches: list[Operand] = []
-    scratch: SizeLike = 0
-    for size in sizes:
-        scratches.append(Scratch(scratch))
-        scratch = scratch + size
-    inside: list[Operand] = [
-        In(position) if spec is not None else 0 for position, spec in enumerate(given)
-    ]
-
-    operands: list[Operand] = [
-        *inside,
-        Out(0),
-        Out(1),
-        Out(2),
-        batches,
-        classes,
-        count,
-        most,
-        *scratches,
-    ]
+    rows, room = layer.result()[0], Workspace()
+    box = NUMBERS * 4
+    memory = sorts(room, count)
+    memory |= {"corners": room.take(count * box), "chosen": room.take((most + lanes) * box)}
+    if spec.sigma:
+        memory["live"] = room.take((count + lanes) * box)
+        memory["live_scores"] = room.take((count + lanes) * 4)
+    of_rows = (*SORTS[1:], "batches", "classes", "boxes", "values")
+    memory |= {f"row_{name}": room.take(rows * 4) for name in of_rows}
+    chosen = spec(
+        **inputs,
+        rows=Out(0),
+        row_scores=Out(1),
+        found=Out(3),
+        batches=batches,
+        classes=classes,
+        count=count,
+        most=most,
+        **memory,
+    )
+    # The low bytes of an i64 come first.
+    counted = CopyBytes(), [Out(3), Out(2), _bytes(layer.outputs[2])]
     # What lies behind the boxes taken is 0.
-    zeros: list[KernelCall] = [
-        (FillBytes(0), [0, Out(n), rows * (3 * outputs[n].element_type.dtype.itemsize)])
-        for n in (0, 1)
-    ]
+    calls = [*zeros(layer.outputs[:2]), chosen, counted]
     cost = nanoseconds(product((batches, classes, count)), 10.0)
-    return KernelPlan(spec.name, [*zeros, (spec, operands)], scratch=scratch, cost=cost)
+    return KernelPlan(spec.name, calls, room.bytes, cost=cost)
 
 
-def select_first_rows(layer: Layer) -> Selection:
-    outputs = layer.outputs
-    count = extents(outputs[0])[0]
-    index, real = (spec.element_type.dtype.itemsize for spec in outputs[:2])
-    copy = CopyBytes()
+def select_first(layer: Layer) -> Selection:
+    """Select copies of how much of each input there is in the outputs."""
     calls: list[KernelCall] = [
-        (copy, [In(0), Out(0), count * (3 * index)]),
-        (copy, [In(1), Out(1), count * (3 * real)]),
-        (copy, [In(2), Out(2), index]),  # the low bytes of an i64 come first
+        (CopyBytes(), [In(n), Out(n), _bytes(spec)]) for n, spec in enumerate(layer.outputs)
     ]
-    return KernelPlan("first_rows", calls, cost=nanoseconds(count, 4.0))
+    return KernelPlan("first_rows", calls, cost=nanoseconds(layer.result()[0], 4.0))

@@ -4,16 +4,16 @@ an image, the best regions, and the priors around every cell of a grid.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from uncork.kernels.detection.select_regions import bits, moved_lines, zeros
+from uncork.kernels.detection.select import bits, sorts, zeros
+from uncork.kernels.detection.select_output import taken
+from uncork.kernels.detection.select_regions import moved_lines
 from uncork.kernels.detection.spec import NUMBERS
 from uncork.kernels.detection.spec_output import BestRows, DetectOfClasses
 from uncork.kernels.extents import extents, is_empty, nanoseconds, smallest
-from uncork.kernels.kernel_plan import In, KernelPlan, Operand, Out, Scratch, Selection
+from uncork.kernels.kernel_plan import In, KernelPlan, Out, Scratch, Selection, Workspace
 from uncork.kernels.layer import Layer
 from uncork.kernels.loops.axes import literal
-from uncork.kernels.loops.nest_call import Call, View, row_bytes
+from uncork.kernels.loops.nest_call import Call, View
 from uncork.kernels.loops.regions import Rooms
 from uncork.ops.detectron import (
     DetectronDetectionOutput6,
@@ -23,25 +23,13 @@ from uncork.ops.detectron import (
 from uncork.symbolic import SizeLike
 from uncork.types import ElementType
 
-#: Bytes that a sort of 32-bit keys needs: see `codegen/radix_sort.py`.
-_COUNTS = 4096
 _F32 = 4
-
-
-def _rooms(sizes: Sequence[SizeLike], first: SizeLike = 0) -> tuple[list[Operand], SizeLike]:
-    """Working memory of so many bytes each, from `first` on, and where it ends."""
-    rooms: list[Operand] = []
-    for size in sizes:
-        rooms.append(Scratch(first))
-        first = first + row_bytes(size, "u8")
-    return rooms, first
 
 
 def select_detections(layer: Layer) -> Selection:
     operation, outputs, target = layer.of(DetectronDetectionOutput6), layer.outputs, layer.target
     rois = layer.input(0)
-    if rois.element_type is not ElementType.f32:
-        return f"no kernel for {rois.element_type}"
+    layer.require(0, ElementType.f32)
     if is_empty(extents(outputs[0])):
         return KernelPlan("detect_nothing", [])
     regions, classes = extents(rois)[0], operation.num_classes
@@ -62,30 +50,36 @@ def select_detections(layer: Layer) -> Selection:
     }
     text = "\n".join(["r c*:", *(f"  {line}" for line in lines)])
     decoding = Call("decode_classes", text, {"r": regions, "c": classes}, views, target, 1)
-    each = every * _F32
-    sizes = [every * (NUMBERS * _F32), each, classes * 8]
-    sizes += [(regions + target.lanes) * (NUMBERS * _F32), _COUNTS, *[each] * 6]
-    rooms, scratch = _rooms(sizes)
-    spec = DetectOfClasses(target.lanes)
-    words: list[Operand] = [In(0), In(2), *(Out(n) for n in range(3)), regions, classes, 0]
-    words += [operation.post_nms_count, operation.max_detections_per_image]
-    words += [bits(operation.nms_threshold), bits(operation.score_threshold), *rooms]
-    cost = nanoseconds(every, 3.0)
-    calls = [*zeros(outputs), decoding.kernel_call(), (spec, words)]
-    return KernelPlan(spec.name, calls, scratch, cost=cost)
+    room = Workspace()
+    call = DetectOfClasses(target.lanes)(
+        corners=room.take(every * (NUMBERS * _F32)),
+        rois=In(0),
+        scores=In(2),
+        boxes=Out(0),
+        labels=Out(1),
+        values=Out(2),
+        background=0,
+        top=operation.post_nms_count,
+        keep=operation.max_detections_per_image,
+        overlap=bits(operation.nms_threshold),
+        least=bits(operation.score_threshold),
+        **taken(room, regions, classes, target),
+    )
+    calls = [*zeros(outputs), decoding.kernel_call(), call]
+    return KernelPlan(call[0].name, calls, room.bytes, cost=nanoseconds(every, 3.0))
 
 
 def select_best(layer: Layer) -> Selection:
     operation, outputs = layer.of(DetectronTopKROIs6), layer.outputs
     rois = layer.input(0)
-    if rois.element_type is not ElementType.f32:
-        return f"no kernel for {rois.element_type}"
-    count = extents(rois)[0]
-    rooms, scratch = _rooms([_COUNTS, *[count * _F32] * 4])
+    layer.require(0, ElementType.f32)
+    count, room = extents(rois)[0], Workspace()
     kept = smallest(count, operation.max_rois)
-    spec = BestRows()
-    calls = [*zeros(outputs), (spec, [In(0), In(1), Out(0), count, kept, *rooms])]
-    return KernelPlan(spec.name, calls, scratch, cost=nanoseconds(count, 6.0))
+    call = BestRows()(
+        rows=In(0), scores=In(1), output=Out(0), count=count, kept=kept, **sorts(room, count)
+    )
+    calls = [*zeros(outputs), call]
+    return KernelPlan(call[0].name, calls, room.bytes, cost=nanoseconds(count, 6.0))
 
 
 def select_grid(layer: Layer) -> Selection:
@@ -94,8 +88,7 @@ def select_grid(layer: Layer) -> Selection:
     """
     operation, outputs, target = layer.of(DetectronPriorGridGenerator6), layer.outputs, layer.target
     priors, features, image = layer.input(0), layer.input(1), layer.input(2)
-    if priors.element_type is not ElementType.f32:
-        return f"no kernel for {priors.element_type}"
+    layer.require(0, ElementType.f32)
     count = extents(priors)[0]
     height, width = extents(features)[2:]
     rows, columns = operation.h or height, operation.w or width

@@ -4,76 +4,77 @@ chosen.
 
 from __future__ import annotations
 
-import math
-import struct
 from collections.abc import Sequence
 
+from uncork.kernels.detection.select import bits, sorts, zeros
 from uncork.kernels.detection.spec import NUMBERS
 from uncork.kernels.detection.spec_output import Detect
-from uncork.kernels.extents import certainly, extents, is_empty, nanoseconds, product, same
-from uncork.kernels.kernel_plan import In, KernelCall, KernelPlan, Operand, Out, Scratch, Selection
+from uncork.kernels.extents import certainly, is_empty, nanoseconds, product, same
+from uncork.kernels.kernel_plan import In, KernelPlan, Operand, Out, Scratch, Selection, Workspace
 from uncork.kernels.layer import Layer
-from uncork.kernels.loops.nest_call import Call, View, row_bytes
-from uncork.kernels.movement.spec_nd_copy import FillBytes
+from uncork.kernels.loops.nest_call import Call, View
 from uncork.kernels.runtime.target import Target
 from uncork.ops.detection_output import DetectionOutput1, DetectionOutput8
 from uncork.symbolic import SizeLike
 from uncork.types import ElementType
 
-#: Bytes that a sort of 32-bit keys needs: see `codegen/radix_sort.py`.
-_COUNTS = 4096
 _F32 = 4
 
 
 def select_detections(layer: Layer) -> Selection:
-    operation, inputs, outputs, target = layer.operation, layer.inputs, layer.outputs, layer.target
+    operation, target = layer.operation, layer.target
     assert isinstance(operation, (DetectionOutput1, DetectionOutput8))
-    logits, scores, proposals, *others = inputs
-    assert logits is not None and scores is not None and proposals is not None
-    if logits.element_type is not ElementType.f32:
-        return f"no kernel for {logits.element_type.name}"
-    if any(spec is not None for spec in others):
+    layer.require(0, ElementType.f32)
+    if layer.has(3) or layer.has(4):
         return "no kernel for two stages"
     if not operation.share_location or operation.decrease_label_id:
         return "no kernel for boxes of each class or classes of each box"
-    rows = extents(outputs[0])[2]
+    rows = layer.result()[2]
     if is_empty((rows,)):
         return KernelPlan("detect_nothing", [])
-    (images, numbers), (_, confidences) = extents(logits), extents(scores)
+    (images, numbers), (_, confidences) = layer.shape(0), layer.shape(1)
     if not isinstance(numbers, int) or not isinstance(confidences, int) or numbers < 4:
         return "no kernel for numbers of boxes that only the call knows"
     priors = numbers // 4
     classes = confidences // priors
-    corners = images * (priors * NUMBERS * _F32)
-    decoding = _decoded(operation, images, priors, extents(proposals), target)
+    decoding = _decoded(operation, images, priors, layer.shape(2), target)
     if isinstance(decoding, str):
         return decoding
-    each = classes * priors * _F32
-    sizes = [each, classes * 8, (priors + target.lanes) * NUMBERS * _F32, _COUNTS, *[each] * 6]
-    scratch: SizeLike = row_bytes(corners, "u8")
-    rooms: list[Operand] = [Scratch(0)]
-    for size in sizes:
-        rooms.append(Scratch(scratch))
-        scratch = scratch + row_bytes(size, "u8")
-    chosen = Detect(operation.clip_after_nms, target.lanes)
-    top = priors if operation.top_k < 0 else operation.top_k
-    words: list[Operand] = [In(1), Out(0), images, priors, classes, rows]
-    words += [operation.background_label_id, top, operation.keep_top_k[0]]
-    words += [_bits(operation.nms_threshold), _bits(operation.confidence_threshold), *rooms]
-    zeros: KernelCall = FillBytes(0), [0, Out(0), rows * (7 * _F32)]
-    cost = nanoseconds(product((images, priors, classes)), 3.0)
-    return KernelPlan(
-        chosen.name,
-        [zeros, decoding.kernel_call(), (chosen, words)],
-        scratch=scratch,
-        cost=cost,
+    room = Workspace()
+    call = Detect(operation.clip_after_nms, target.lanes)(
+        corners=room.take(images * (priors * NUMBERS * _F32)),
+        scores=In(1),
+        output=Out(0),
+        images=images,
+        rows=rows,
+        background=operation.background_label_id,
+        top=priors if operation.top_k < 0 else operation.top_k,
+        keep=operation.keep_top_k[0],
+        overlap=bits(operation.nms_threshold),
+        least=bits(operation.confidence_threshold),
+        **taken(room, priors, classes, target),
     )
+    calls = [*zeros(layer.outputs), decoding.kernel_call(), call]
+    cost = nanoseconds(product((images, priors, classes)), 3.0)
+    return KernelPlan(call[0].name, calls, room.bytes, cost=cost)
 
 
-def _bits(number: float) -> int:
-    """The bits of the nearest f32."""
-    limited = max(-math.inf, min(number, math.inf))
-    return int(struct.unpack("<I", struct.pack("<f", limited))[0])
+def taken(
+    room: Workspace, priors: SizeLike, classes: SizeLike, target: Target
+) -> dict[str, Operand]:
+    """How many boxes and classes there are, and the working memory in which the best boxes of each
+    class are found.
+    """
+    every = priors * classes
+    names = ("found", "taken_classes", "taken_boxes")
+    return {
+        "priors": priors,
+        "classes": classes,
+        "many": room.take(classes * 8),
+        "chosen": room.take((priors + target.lanes) * (NUMBERS * _F32)),
+        **{name: room.take(every * _F32) for name in names},
+        **sorts(room, every),
+    }
 
 
 def _decoded(

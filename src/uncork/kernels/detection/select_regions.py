@@ -9,21 +9,30 @@ from collections.abc import Sequence
 import numpy as np
 from msgspec import Struct
 
-from uncork.internal_ops.found_regions import TakenRegions
+from uncork.internal_ops.found_rows import TakenRegions
+from uncork.kernels.detection.select import bits, zeros
 from uncork.kernels.detection.spec import NUMBERS
 from uncork.kernels.detection.spec_regions import Propose
 from uncork.kernels.extents import extents, is_empty, nanoseconds, product, smallest
-from uncork.kernels.kernel_plan import In, KernelCall, KernelPlan, Operand, Out, Scratch, Selection
+from uncork.kernels.kernel_plan import (
+    In,
+    KernelCall,
+    KernelPlan,
+    Operand,
+    Out,
+    Scratch,
+    Selection,
+    Workspace,
+)
 from uncork.kernels.layer import Layer
 from uncork.kernels.loops.axes import literal
 from uncork.kernels.loops.nest_call import Call, View, row_bytes
-from uncork.kernels.movement.spec_nd_copy import CopyBytes, FillBytes
 from uncork.kernels.runtime.addresses import address_of
 from uncork.kernels.runtime.target import Target
 from uncork.ops.generate_proposals import LARGEST, GenerateProposalsSingleImage6
 from uncork.ops.proposal import Proposal1
 from uncork.symbolic import SizeLike
-from uncork.types import ElementType, TensorSpec
+from uncork.types import ElementType
 
 _F32 = 4
 #: The largest finite f32.
@@ -76,42 +85,35 @@ class _Regions(Struct, frozen=True):
         self,
         spec: Propose,
         decoding: Call,
-        given: Sequence[Operand],
         limits: tuple[int, int, float],
         zeros: Sequence[KernelCall],
-        scores: Operand | None = None,
+        **given: Operand,
     ) -> KernelPlan:
-        """The plan: `given` are the image and the outputs of the kernel that chooses; `limits` how
-        many boxes take part and are taken at most, and the largest overlap.
+        """The plan: `given` are outputs of the kernel that chooses, and what it reads beside the
+        boxes; `limits` how many boxes take part and are taken at most, and the largest overlap.
         """
         most = smallest(self.count, limits[0])
-        room = smallest(most, limits[1]) + spec.lanes
-        own = row_bytes(self.images * self.count, "f32") if scores is None else 0
-        heap = self._bytes + own
-        chosen = heap + row_bytes(most, "f32")
-        scratch = chosen + row_bytes(room * NUMBERS, "f32")
-        _, rows, columns = self.grid
-        words: list[Operand] = [Scratch(0), self.scores.base if scores is None else scores, *given]
-        words += [self.images, self.grid[0], rows * columns, most, limits[1], bits(limits[2])]
-        words += [Scratch(heap), Scratch(chosen), room]
+        rows = smallest(most, limits[1]) + spec.lanes
+        room, (_, height, width) = Workspace(), self.grid
+        memory: dict[str, Operand] = {"boxes": room.take(self._bytes)}
+        if "scores" not in given:
+            memory["scores"] = room.take(self.images * self.count * _F32)
+        memory["heap"] = room.take(most * _F32)
+        memory["chosen"] = room.take(rows * (NUMBERS * _F32))
+        words: dict[str, Operand] = dict.fromkeys(spec.arguments, 0)  # what it has no need of
+        words |= memory | given
+        words |= {
+            "images": self.images,
+            "anchors": self.grid[0],
+            "cells": height * width,
+            "most": most,
+            "keep": limits[1],
+            "overlap": bits(limits[2]),
+            "room": rows,
+        }
+        calls = [*zeros, decoding.kernel_call(), spec(**words)]
         cost = nanoseconds(self.images * self.count, 3.0)
-        calls = [*zeros, decoding.kernel_call(), (spec, words)]
-        return KernelPlan(spec.name, calls, scratch, list(decoding.keep), cost)
-
-
-def bits(number: float) -> int:
-    """The bits of the nearest f32."""
-    with np.errstate(over="ignore"):
-        return int(np.float32(number).view(np.uint32))
-
-
-def zeros(outputs: Sequence[TensorSpec]) -> list[KernelCall]:
-    """The calls that fill outputs with 0."""
-    fill = FillBytes(0)
-    return [
-        (fill, [0, Out(n), product(extents(spec)) * spec.element_type.dtype.itemsize])
-        for n, spec in enumerate(outputs)
-    ]
+        return KernelPlan(spec.name, calls, room.bytes, list(decoding.keep), cost)
 
 
 def moved_lines(pixel: int, largest: float | None = None) -> list[str]:
@@ -179,8 +181,7 @@ def select_of_image(layer: Layer) -> Selection:
         layer.target,
     )
     scores = layer.input(3)
-    if scores.element_type is not ElementType.f32:
-        return f"no kernel for {scores.element_type}"
+    layer.require(3, ElementType.f32)
     if is_empty(extents(outputs[0])):
         return KernelPlan("propose_nothing", [])
     count, rows, columns = extents(scores)
@@ -195,17 +196,17 @@ def select_of_image(layer: Layer) -> Selection:
     return boxes.plan(
         Propose(target.lanes, pixel=False, scored=True),
         boxes.decoded(lines, views, head),
-        [0, Out(0), Out(1), 0, 0],
         (operation.pre_nms_count, operation.post_nms_count, operation.nms_threshold),
         zeros(outputs),
+        rows=Out(0),
+        row_scores=Out(1),
     )
 
 
 def select_regions(layer: Layer) -> Selection:
     operation, outputs, target = layer.of(TakenRegions), layer.outputs, layer.target
     means, info, scores = operation.layer, layer.input(0), layer.input(3)
-    if scores.element_type is not ElementType.f32:
-        return f"no kernel for {scores.element_type}"
+    layer.require(3, ElementType.f32)
     if means.nms_eta < 1 and means.nms_threshold > 0.5:
         return "no kernel for thresholds that fall"
     images, count, rows, columns = extents(scores)
@@ -226,31 +227,20 @@ def select_regions(layer: Layer) -> Selection:
     return boxes.plan(
         Propose(target.lanes, bool(pixel), scored=True, counts=counts, sized=True),
         boxes.decoded(lines, views, head),
-        [0, Out(0), Out(1), Out(2), Out(3)],
         (means.pre_nms_count, means.post_nms_count, means.nms_threshold),
         zeros(outputs[:2]),
-        In(3),
+        scores=In(3),
+        rows=Out(0),
+        row_scores=Out(1),
+        numbers=Out(2),
+        found=Out(3),
     )
-
-
-def select_first(layer: Layer) -> Selection:
-    outputs = layer.outputs
-    count, (images,) = extents(outputs[0])[0], extents(outputs[2])
-    real, index = (outputs[n].element_type.dtype.itemsize for n in (0, 2))
-    copy = CopyBytes()
-    calls: list[KernelCall] = [
-        (copy, [In(0), Out(0), count * (4 * real)]),
-        (copy, [In(1), Out(1), count * real]),
-        (copy, [In(2), Out(2), images * index]),
-    ]
-    return KernelPlan("first_regions", calls, cost=nanoseconds(count, 4.0))
 
 
 def select_proposal(layer: Layer) -> Selection:
     operation, outputs, target = layer.of(Proposal1), layer.outputs, layer.target
     scores, image = layer.input(0), layer.input(2)
-    if scores.element_type is not ElementType.f32:
-        return f"no kernel for {scores.element_type}"
+    layer.require(0, ElementType.f32)
     if is_empty(extents(outputs[0])):
         return KernelPlan("propose_nothing", [])
     images, _, rows, columns = extents(scores)
@@ -292,9 +282,11 @@ def select_proposal(layer: Layer) -> Selection:
     return boxes.plan(
         spec,
         boxes.decoded(lines, views, _image(operation, numbers), [anchors]),
-        [In(2), Out(0), Out(1) if spec.scored else 0, 0, 0],
         (operation.pre_nms_topn, operation.post_nms_topn, operation.nms_thresh),
         zeros(outputs),
+        image=In(2),
+        rows=Out(0),
+        row_scores=Out(1) if spec.scored else 0,
     )
 
 

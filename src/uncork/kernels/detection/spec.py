@@ -5,16 +5,18 @@ from __future__ import annotations
 from typing import ClassVar
 
 from uncork.kernels.kernel_spec import KernelSpec
-from uncork.kernels.names import flags
 
 #: Numbers of a box in working memory: both corners, and its area.
 NUMBERS = 5
+#: The working memory of a sort: what it counts in, and 4 bytes of each row in each of the others.
+SORTS = ("counts", "keys", "places", "other_keys", "other_places")
 
 
 class Suppress(KernelSpec, frozen=True):
     """Non-maximum suppression of f32 boxes, class by class."""
 
     emitter: ClassVar[str] = "uncork.kernels.detection.emit:emit_suppress"
+    prefix: ClassVar[str] = "suppress"
     index: str
     #: The type of the number of boxes of a class at most; empty where it is left out, which is
     #: none.
@@ -30,11 +32,6 @@ class Suppress(KernelSpec, frozen=True):
     removes: bool = False
 
     @property
-    def name(self) -> str:
-        options = flags(self, "overlap", "least", "sigma", "center", "sorted", "removes")
-        return f"suppress_{self.index}_{self.limit or 'none'}_{self.lanes}{options}"
-
-    @property
     def arguments(self) -> list[str]:
         """The kernel's arguments: inputs, outputs, sizes, and working memory; `most` is how many
         boxes of a class there is room for.
@@ -46,19 +43,9 @@ class Suppress(KernelSpec, frozen=True):
         """
         inputs = ["boxes", "scores", "limit", "overlap", "least", "sigma"]
         sizes = ["batches", "classes", "count", "most"]
-        scratches = ["counts", "corners", "keys", "places", "other_keys", "other_places", "chosen"]
-        scratches += ["live", "live_scores"] if self.sigma else []
-        rows = [
-            f"row_{name}"
-            for name in (
-                "keys",
-                "places",
-                "other_keys",
-                "other_places",
-                "batches",
-                "classes",
-                "boxes",
-                "values",
-            )
-        ]
-        return [*inputs, "rows", "row_scores", "found", *sizes, *scratches, *rows]
+        live = ["live", "live_scores"] if self.sigma else []
+        rows = ["batches", "classes", "boxes", "values"]
+        return [
+            *inputs, "rows", "row_scores", "found", *sizes, *SORTS, "corners", "chosen", *live,
+            *(f"row_{name}" for name in (*SORTS[1:], *rows)),
+        ]  # fmt: skip

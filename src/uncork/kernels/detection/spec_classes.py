@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from uncork.kernels.detection.spec import SORTS
 from uncork.kernels.kernel_spec import KernelSpec
-from uncork.kernels.names import flags
 
 #: What is known of a box that is taken, each in 4 bytes.
 OF_IMAGE = ("classes", "boxes", "scores")
@@ -18,6 +18,7 @@ class Classify(KernelSpec, frozen=True):
     """
 
     emitter: ClassVar[str] = "uncork.kernels.detection.emit_classes:emit_classes"
+    prefix: ClassVar[str] = "classify"
     #: The type of places and counts.
     index: str
     #: Rows of an image go by class, not by score.
@@ -27,13 +28,6 @@ class Classify(KernelSpec, frozen=True):
     #: Rows of all images are ordered together: by "score", by "class" or not at all.
     across: str
     lanes: int
-
-    @property
-    def name(self) -> str:
-        words = "".join(
-            f"_{word}" for word in (self.decay, self.across and f"all_{self.across}") if word
-        )
-        return f"classify_{self.index}_{self.lanes}{flags(self, 'by_class')}{words}"
 
     @property
     def arguments(self) -> list[str]:
@@ -48,8 +42,7 @@ class Classify(KernelSpec, frozen=True):
         outputs = ["rows", "row_places", "numbers", "found"]
         sizes = ["batches", "classes", "count"]
         limits = ["background", "top", "keep", "overlap", "least", "sigma", "post"]
-        sorts = ["counts", "keys", "places", "other_keys", "other_places"]
         taken = [f"taken_{name}" for name in OF_IMAGE]
         kept = [f"kept_{name}" for name in OF_ALL]
         inputs = ["boxes", "scores"]
-        return [*inputs, *outputs, *sizes, *limits, "chosen", "largest", *sorts, *taken, *kept]
+        return [*inputs, *outputs, *sizes, *limits, "chosen", "largest", *SORTS, *taken, *kept]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from uncork.kernels.detection.spec import SORTS
 from uncork.kernels.kernel_spec import KernelSpec
-from uncork.kernels.names import flags
 
 
 class Detect(KernelSpec, frozen=True):
@@ -14,13 +14,10 @@ class Detect(KernelSpec, frozen=True):
     """
 
     emitter: ClassVar[str] = "uncork.kernels.detection.emit_output:emit_detect"
+    prefix: ClassVar[str] = "detect_f32"
     #: Boxes that are chosen are cut to the image.
     clip: bool
     lanes: int
-
-    @property
-    def name(self) -> str:
-        return f"detect_f32_{self.lanes}{flags(self, 'clip')}"
 
     @property
     def arguments(self) -> list[str]:
@@ -34,8 +31,7 @@ class Detect(KernelSpec, frozen=True):
         """
         sizes = ["images", "priors", "classes", "rows"]
         numbers = ["background", "top", "keep", "overlap", "least"]
-        sorts = ["counts", "keys", "places", "other_keys", "other_places"]
-        rooms = ["corners", "found", "many", "chosen", *sorts, "taken_classes", "taken_boxes"]
+        rooms = ["corners", "found", "many", "chosen", *SORTS, "taken_classes", "taken_boxes"]
         return ["scores", "output", *sizes, *numbers, *rooms]
 
 
@@ -45,11 +41,8 @@ class DetectOfClasses(KernelSpec, frozen=True):
     """
 
     emitter: ClassVar[str] = "uncork.kernels.detection.emit_of_classes:emit_of_classes"
+    prefix: ClassVar[str] = "detect_of_classes_f32"
     lanes: int
-
-    @property
-    def name(self) -> str:
-        return f"detect_of_classes_f32_{self.lanes}"
 
     @property
     def arguments(self) -> list[str]:
@@ -59,8 +52,7 @@ class DetectOfClasses(KernelSpec, frozen=True):
         """
         outputs = ["boxes", "labels", "values"]
         numbers = ["priors", "classes", "background", "top", "keep", "overlap", "least"]
-        sorts = ["counts", "keys", "places", "other_keys", "other_places"]
-        rooms = ["corners", "found", "many", "chosen", *sorts, "taken_classes", "taken_boxes"]
+        rooms = ["corners", "found", "many", "chosen", *SORTS, "taken_classes", "taken_boxes"]
         return ["rois", "scores", *outputs, *numbers, *rooms]
 
 
@@ -70,15 +62,11 @@ class BestRows(KernelSpec, frozen=True):
     """
 
     emitter: ClassVar[str] = "uncork.kernels.detection.emit_of_classes:emit_best_rows"
-
-    @property
-    def name(self) -> str:
-        return "best_rows_f32"
+    prefix: ClassVar[str] = "best_rows_f32"
 
     @property
     def arguments(self) -> list[str]:
         """The kernel's arguments: `rows` of four f32, the `scores` of `count` rows, the output, of
         which `kept` rows are written, and what a sort needs.
         """
-        sorts = ["counts", "keys", "places", "other_keys", "other_places"]
-        return ["rows", "scores", "output", "count", "kept", *sorts]
+        return ["rows", "scores", "output", "count", "kept", *SORTS]

@@ -7,7 +7,6 @@ from __future__ import annotations
 from typing import ClassVar
 
 from uncork.kernels.kernel_spec import KernelSpec
-from uncork.kernels.names import flags
 
 
 class Propose(KernelSpec, frozen=True):
@@ -16,6 +15,7 @@ class Propose(KernelSpec, frozen=True):
     """
 
     emitter: ClassVar[str] = "uncork.kernels.detection.emit_regions:emit_propose"
+    prefix: ClassVar[str] = "propose_f32"
     lanes: int
     #: Both ends of a side belong to a box, where overlaps are told.
     pixel: bool
@@ -32,11 +32,6 @@ class Propose(KernelSpec, frozen=True):
     counts: str = ""
     #: A sixth row of `boxes` says which of them are large enough.
     sized: bool = False
-
-    @property
-    def name(self) -> str:
-        words = flags(self, "pixel", "scored", "numbered", "clip", "normalize", "turned", "sized")
-        return f"propose_f32_{self.lanes}{words}" + (f"_{self.counts}" if self.counts else "")
 
     @property
     def arguments(self) -> list[str]:

@@ -130,7 +130,7 @@ def _stored(element_type: ElementType) -> str:
     return str({"int8": "i8", "uint8": "u8"}[element_type.dtype.name])
 
 
-class Part(Struct, frozen=True):
+class PendingMember(Struct, frozen=True):
     """An operation that is to become a member of an expression, with the places its inputs come
     from, and its specs.
 
@@ -143,7 +143,9 @@ class Part(Struct, frozen=True):
     output: TensorSpec
 
 
-def expression(parts: Sequence[Part], target: Target) -> tuple[Expression, Loops, list[int]] | str:
+def expression(
+    parts: Sequence[PendingMember], target: Target
+) -> tuple[Expression, Loops, list[int]] | str:
     """The spec of the kernel for parts of which the last is the result, its loops, and the number
     of the outside input that each operand is; or why there is no kernel.
     """
@@ -206,13 +208,13 @@ def expression(parts: Sequence[Part], target: Target) -> tuple[Expression, Loops
     return spec, loops, [operand[0] for operand in operands]
 
 
-def _lowered(part: Part) -> Lowered | str:
+def _lowered(part: PendingMember) -> Lowered | str:
     if any(spec.element_type is ElementType.string for spec in (*part.specs, part.output)):
         return "no kernel for strings"
     return lowered(part.operation, part.specs, part.output)
 
 
-def _native(parts: Sequence[Part], target: Target) -> Selection:
+def _native(parts: Sequence[PendingMember], target: Target) -> Selection:
     result = expression(parts, target)
     if isinstance(result, str):
         return result
@@ -266,7 +268,8 @@ def select_elementwise(layer: Layer) -> Selection:
     if len(specs) < len(inputs):
         return "no kernel for inputs that are left out"
     return _native(
-        [Part(operation, tuple((True, i) for i in range(len(specs))), specs, outputs[0])], target
+        [PendingMember(operation, tuple((True, i) for i in range(len(specs))), specs, outputs[0])],
+        target,
     )
 
 
@@ -276,13 +279,15 @@ def select_fused(layer: Layer) -> Selection:
     return _native(parts_of(operation, specs), target)
 
 
-def parts_of(operation: Fused, specs: Sequence[TensorSpec]) -> list[Part]:
+def parts_of(operation: Fused, specs: Sequence[TensorSpec]) -> list[PendingMember]:
     """The members of a fused operation with their specs."""
-    parts: list[Part] = []
+    parts: list[PendingMember] = []
     for member in operation.members:
         places = tuple(
             (n < len(specs), n if n < len(specs) else n - len(specs)) for n in member.arguments
         )
         given = tuple(specs[n] if outside else parts[n].output for outside, n in places)
-        parts.append(Part(member.operation, places, given, member.operation.describe(given)[0]))
+        parts.append(
+            PendingMember(member.operation, places, given, member.operation.describe(given)[0])
+        )
     return parts

@@ -89,7 +89,7 @@ class Pass(Struct, frozen=True):
         most = smallest(self.length, self._longest(spec.lanes)) if spec.lanes > 1 else self.length
         return _room(spec, most * PADDED, 3)
 
-    def call(
+    def kernel_call(
         self, spec: Fourier, words: Operand, room: SizeLike, first: SizeLike, some: SizeLike
     ) -> KernelCall:
         """The call for some of the transforms, with the table of these words."""
@@ -162,7 +162,7 @@ def planned(
                 )
                 found.append(
                     [
-                        each.call(kernel, words, first + n * room, *part)
+                        each.kernel_call(kernel, words, first + n * room, *part)
                         for n, part in enumerate(parts)
                     ]
                 )

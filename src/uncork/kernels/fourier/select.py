@@ -37,12 +37,9 @@ _LONGEST = 1 << 22
 
 
 def select_transform(layer: Layer) -> Selection:
-    operation, inputs, outputs = layer.operation, layer.inputs, layer.outputs
-    data, axes, signal_size = (*inputs, None)[:3]
-    assert data is not None and axes is not None
+    operation, outputs, data = layer.operation, layer.outputs, layer.input(0)
     transform = cast("DFT7 | IRDFT9", operation)
-    if axes.value is None:
-        return "axes are known at the call only"
+    axes = layer.constant(1, "axes are")
     size = _size_of(data)
     sizes, made = list(extents(data)), list(extents(outputs[0]))
     if is_empty(made):
@@ -51,10 +48,10 @@ def select_transform(layer: Layer) -> Selection:
         sizes[: len(sizes) - transform.from_complex],
         made[: len(made) - transform.to_complex],
     )
-    places = [int(axis) % len(sizes) for axis in axes.value.flat]
+    places = [int(axis) % len(sizes) for axis in axes.flat]
     if not places:
         return "no kernel without axes"
-    walk = list(zip(places, _wanted(signal_size, len(places)), strict=True))
+    walk = list(zip(places, _wanted(layer.optional(2), len(places)), strict=True))
     if not transform.from_complex:  # the axis of real numbers comes first
         walk.reverse()
     passes: list[Pass] = []
@@ -104,17 +101,9 @@ def select_transform(layer: Layer) -> Selection:
 
 def select_frames(layer: Layer) -> Selection:
     operation, outputs = layer.of(STFT15), layer.outputs
-    signal, window, frame_size, frame_step = (
-        layer.input(0),
-        layer.input(1),
-        layer.input(2),
-        layer.input(3),
-    )
-    if frame_size.value is None or frame_step.value is None:
-        return "the size of a frame is known at the call only"
-    size, length, step = _size_of(signal), frame_size.value.item(), frame_step.value.item()
-    (own,) = extents(window)
-    *lead, whole = extents(signal)
+    size, length, step = _size_of(layer.input(0)), *_frame(layer)
+    (own,) = layer.shape(1)
+    *lead, whole = layer.shape(0)
     made = extents(outputs[0])
     kept = length // 2 + 1
     frames = made[-2] if operation.transpose_frames else made[-3]
@@ -150,20 +139,10 @@ def select_signal(layer: Layer) -> Selection:
     """Select the kernels of ISTFT: inverse transforms make the pieces, then one kernel adds
     them.
     """
-    operation, inputs, outputs, target = (
-        layer.of(ISTFT16),
-        layer.inputs,
-        layer.outputs,
-        layer.target,
-    )
-    data, window, frame_size, frame_step = inputs[:4]
-    assert data is not None and window is not None
-    assert frame_size is not None and frame_step is not None
-    if frame_size.value is None or frame_step.value is None:
-        return "the size of a frame is known at the call only"
-    size, length, step = _size_of(data), frame_size.value.item(), frame_step.value.item()
-    *lead, kept, frames, _ = extents(data)
-    (own,), made = extents(window), extents(outputs[0])
+    operation, target = layer.of(ISTFT16), layer.target
+    size, length, step = _size_of(layer.input(0)), *_frame(layer)
+    *lead, kept, frames, _ = layer.shape(0)
+    (own,), made = layer.shape(1), layer.result()
     if not isinstance(own, int):
         return "the length of the window is known at the call only"
     if is_empty(made):
@@ -207,6 +186,12 @@ def select_signal(layer: Layer) -> Selection:
     spec = Overlap(max(1, target.lanes * 4 // size), size)
     last = spec, [operands[name] for name in spec.arguments]
     return planned(layer, [only], pieces + 2 * reached * size, [last], [scale])
+
+
+def _frame(layer: Layer) -> tuple[int, int]:
+    """How long the frames of a signal are, and from one to the next."""
+    size, step = (layer.constant(position, "the size of a frame is") for position in (2, 3))
+    return size.item(), step.item()
 
 
 def _size_of(data: TensorSpec) -> int:

@@ -51,8 +51,7 @@ def table(length: int, size: int) -> Table:
     chirp = 0
     if radices is None:
         padded = padded_length(length)
-        radices = factors_of(padded)
-        assert radices is not None, "the padded length has small factors"
+        radices = factors_of(padded) or []  # it has small factors
         keep.append(_roots(np.arange(length) ** 2, 2 * length, dtype))
         chirp = address_of(keep[0])
     roots = _roots(np.arange(padded), padded, dtype)

@@ -32,7 +32,7 @@ from uncork.kernels.kernel_plan import (
     Stages,
     shares,
 )
-from uncork.kernels.layer import Layer
+from uncork.kernels.layer import Layer, present
 from uncork.kernels.runtime.addresses import address_of
 from uncork.kernels.runtime.packed_weights import packed
 from uncork.ops.einsum import Einsum
@@ -64,8 +64,9 @@ def _chosen(
     constant: int,
     lanes: int,
 ) -> Selection:
-    data, matrix = inputs[1 - constant], inputs[constant]
-    assert data is not None and matrix is not None and matrix.value is not None
+    data, matrix = present(inputs[1 - constant]), present(inputs[constant])
+    if matrix.value is None:
+        return "no kernel for two operands of the call"
     if data.element_type is not ElementType.f32:
         return f"no kernel for {data.element_type}"
     shapes = [extents(data), extents(matrix), extents(output)]
@@ -247,7 +248,7 @@ def _native(
         zip(*(_places(outer, sizes, steps) for steps in (data_steps, output_steps)), strict=True)
     )
 
-    def call(number: int, first: SizeLike, some: SizeLike, share: int) -> KernelCall:
+    def product_call(number: int, first: SizeLike, some: SizeLike, share: int) -> KernelCall:
         """The call by which thread `share` computes some rows, of the batches of one combination of
         the outer labels.
         """
@@ -273,7 +274,7 @@ def _native(
     def stages(threads: int) -> Stages:
         rows = shares(count, threads, _BLOCK) if threads > 1 else [(0, count)]
         calls = [
-            [call(number, *some, share) for share, some in enumerate(rows)]
+            [product_call(number, *some, share) for share, some in enumerate(rows)]
             for number in range(len(starts))
         ]
         made = [tables.calls] if tables.calls else []

@@ -28,7 +28,7 @@ from uncork.kernels.kernel_plan import (
     grid,
     shares,
 )
-from uncork.kernels.layer import Layer
+from uncork.kernels.layer import Layer, present
 from uncork.kernels.movement.strided_copy import Loop, strided_copy_call
 from uncork.kernels.movement.transpose import arranged
 from uncork.kernels.runtime.addresses import address_of
@@ -161,8 +161,7 @@ def _held_product(layer: Layer) -> tuple[MatMulShape, Epilogue, list[int]]:
         raise KernelDeclined(refused)
     shape = matmul_shape(matmul, left, right)
     assert isinstance(shape, MatMulShape)
-    result = widened(layer.outputs[0])
-    assert result is not None
+    result = present(widened(layer.outputs[0]))
     end, others = epilogue_of(operation, [widened(spec) for spec in layer.inputs], result, -1)
     return shape, end, others
 

@@ -30,9 +30,8 @@ def select_state_product(layer: Layer) -> Selection:
 
     A matrix that is repeated is one for more rows of the first.
     """
-    operation, inputs, target = layer.of(StateProduct), layer.inputs, layer.target
-    a, storage, length = inputs[:3]
-    assert a is not None and storage is not None and length is not None
+    operation, target = layer.of(StateProduct), layer.target
+    a, storage, length = (layer.input(position) for position in range(3))
     if a.element_type is not ElementType.f32:
         return f"no kernel for {a.element_type}"
     left, stored, matrix = (

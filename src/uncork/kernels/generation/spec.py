@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import ClassVar
 
 from uncork.kernels.kernel_spec import KernelSpec
-from uncork.kernels.names import flags
 
 
 class OneHot(KernelSpec, frozen=True):
@@ -14,15 +13,12 @@ class OneHot(KernelSpec, frozen=True):
     """
 
     emitter: ClassVar[str] = "uncork.kernels.generation.emit:emit_one_hot"
+    prefix: ClassVar[str] = "one_hot"
     item: int
     index: str
     #: A negative index counts from the end; a strict kernel stops at one.
     wraps: bool
     strict: bool
-
-    @property
-    def name(self) -> str:
-        return f"one_hot_{self.item}_{self.index}" + flags(self, "wraps", "strict")
 
 
 class Steps(KernelSpec, frozen=True):
@@ -31,11 +27,8 @@ class Steps(KernelSpec, frozen=True):
     """
 
     emitter: ClassVar[str] = "uncork.kernels.generation.emit:emit_steps"
+    prefix: ClassVar[str] = "range"
     start: str
     stop: str
     step: str
     result: str
-
-    @property
-    def name(self) -> str:
-        return f"range_{self.start}_{self.stop}_{self.step}_{self.result}"

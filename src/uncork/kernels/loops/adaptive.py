@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from uncork.kernels.extents import extents, is_empty, product
 from uncork.kernels.kernel_plan import In, KernelPlan, Out, Scratch, Selection
+from uncork.kernels.layer import present
 from uncork.kernels.loops.nest_call import Call, View, computed_type, row_bytes, unsupported
 from uncork.kernels.loops.windows import AXES, TAPS
 from uncork.kernels.runtime.target import Target
@@ -24,8 +25,7 @@ def adaptive_pool(
     """The nest of adaptive pooling: all spatial axes but the last are pooled into a row in working
     memory, window by window; then the row is.
     """
-    data = inputs[0]
-    assert data is not None
+    data = present(inputs[0])
     name = data.element_type.name
     if why := unsupported([name], target):
         return why
@@ -83,8 +83,7 @@ def largest_with_places(
     """The nest of AdaptiveMaxPool with the place of each largest cell, the first of equal ones: a
     second look at the window finds it.
     """
-    data = inputs[0]
-    assert data is not None
+    data = present(inputs[0])
     name = data.element_type.name
     if why := unsupported([name], target):
         return why

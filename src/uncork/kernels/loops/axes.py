@@ -19,7 +19,7 @@ from uncork.symbolic import SizeLike
 _MOST = 6
 
 
-class Group(Struct, frozen=True):
+class AxisGroup(Struct, frozen=True):
     """Neighbouring axes that are all reduced, or all kept, as one loop."""
 
     name: str
@@ -30,7 +30,7 @@ class Group(Struct, frozen=True):
 class Groups(Struct, frozen=True):
     """All axes of a tensor, from the outermost on. The last group runs by vectors."""
 
-    groups: tuple[Group, ...]
+    groups: tuple[AxisGroup, ...]
 
     @staticmethod
     def of(shape: Sequence[SizeLike], axes: Collection[int]) -> Groups:
@@ -51,7 +51,7 @@ class Groups(Struct, frozen=True):
         if len(found) > _MOST:
             raise KernelDeclined("no kernel for so many axes in turn")
         return Groups(
-            tuple(Group("abcdef"[n], size, reduced) for n, (size, reduced) in enumerate(found))
+            tuple(AxisGroup("abcdef"[n], size, reduced) for n, (size, reduced) in enumerate(found))
         )
 
     def _loops(self, reduced: bool) -> str:
@@ -91,7 +91,7 @@ class Groups(Struct, frozen=True):
     def sizes(self) -> dict[str, SizeLike]:
         return {g.name: g.size for g in self.groups}
 
-    def call(
+    def nest(
         self,
         label: str,
         text: str,

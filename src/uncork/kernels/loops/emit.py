@@ -24,7 +24,8 @@ from uncork.kernels.loops.language import (
     REFUSED,
     Assign,
     Axis,
-    Block,
+    LoopBlock,
+    certainly_linear,
     indices,
     linear,
     name_of,
@@ -68,16 +69,16 @@ class _Emitter:
         self.values = Values(state, self.views)
         state.reads = self.views.read
 
-    def items(self, items: Sequence[Assign | Block]) -> None:
+    def items(self, items: Sequence[Assign | LoopBlock]) -> None:
         for item in items:
-            if isinstance(item, Block):
+            if isinstance(item, LoopBlock):
                 self.block(item)
             else:
                 self.assign(item)
 
     # ---- blocks
 
-    def block(self, block: Block) -> None:
+    def block(self, block: LoopBlock) -> None:
         """Emit the loops of a block, with the reductions over them begun before and ended after."""
         s, k = self.state, self.k
         own = [item for item in block.body if isinstance(item, Assign) and item.reduction]
@@ -115,7 +116,7 @@ class _Emitter:
             s.values[name] = [joined(k, ended[0], combine)] if across else ended
         s.running, s.scanned, s.across = before
 
-    def loops(self, axes: Sequence[Axis], block: Block, unroll: int) -> None:
+    def loops(self, axes: Sequence[Axis], block: LoopBlock, unroll: int) -> None:
         s, k = self.state, self.k
         s.cache = {}
         if not axes:
@@ -130,16 +131,18 @@ class _Emitter:
                 self.loops(rest, block, unroll)
             s.fixed.pop(axis.name)
         else:
-            first, last = k.integer(0), s.arguments.get(axis.name)
             if axis.bounds:
                 first, last = (s.position(bound) for bound in axis.bounds)
-            assert last is not None
+            else:
+                first, last = k.integer(0), s.arguments[axis.name]
             with k.loop(first, last) as s.at[axis.name]:
                 self.loops(rest, block, unroll)
         s.at.pop(axis.name, None)
         s.cache = {}
 
-    def _vectors(self, axis: Axis, block: Block, inner: Callable[[], None], unroll: int) -> None:
+    def _vectors(
+        self, axis: Axis, block: LoopBlock, inner: Callable[[], None], unroll: int
+    ) -> None:
         """Emit the loop along the vector's axis: full vectors, several or one at a time, where all
         elements that they read exist; then the rest.
         """
@@ -178,7 +181,7 @@ class _Emitter:
 
     # ---- conditions
 
-    def _fits(self, x: Value, vectors: int, size: Value, block: Block) -> Value:
+    def _fits(self, x: Value, vectors: int, size: Value, block: LoopBlock) -> Value:
         """Whether all elements that so many vectors read exist."""
         s = self.state
         count = vectors * s.spec.lanes
@@ -206,8 +209,7 @@ class _Emitter:
         inside.
         """
         s, k = self.state, self.k
-        found = linear(place)
-        assert found is not None
+        found = certainly_linear(place)
         step = found.factors.get(s.vector, 0)
         low = high = k.integer(0)
         least = most = found.constant
@@ -317,7 +319,7 @@ class _Emitter:
         carry.set(total.part(term.lanes - 1, 1))
 
 
-def accesses(block: Block) -> Iterator[tuple[ast.Subscript, bool]]:
+def accesses(block: LoopBlock) -> Iterator[tuple[ast.Subscript, bool]]:
     """All elements that are read, and whether what lies outside has a value."""
     for statement in block.statements:
         calls = [n for n in ast.walk(statement.value) if isinstance(n, ast.Call)]

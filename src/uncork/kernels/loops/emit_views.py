@@ -12,7 +12,7 @@ from uncork.kernels.codegen.emit import BOOL, F32, I32, I64, Type, Value
 from uncork.kernels.codegen.scalar_ops import COMPUTED
 from uncork.kernels.elementwise.emit import STORED, narrowed, widened
 from uncork.kernels.loops.emit_state import Operand, State
-from uncork.kernels.loops.language import Linear, indices, linear, name_of
+from uncork.kernels.loops.language import Linear, certainly_linear, indices, linear, name_of
 
 #: The vector's axis may step over so many elements.
 MOST_STEP = 4
@@ -359,8 +359,8 @@ class Views:
             (value,) = values
             k.store(narrowed(k, value, name), self.address(view, places, set()))
             return
-        factor, found = s.factor(places[-1]), linear(places[-1])
-        assert found is not None and factor in (1, -1)
+        factor, found = s.factor(places[-1]), certainly_linear(places[-1])
+        assert factor in (1, -1)
         if factor < 0:
             addresses = self._reversed_places(view, places, found)
         else:

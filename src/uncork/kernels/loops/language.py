@@ -74,11 +74,11 @@ class Assign(Struct, frozen=True):
     value: ast.expr
 
 
-class Block(Struct, frozen=True):
+class LoopBlock(Struct, frozen=True):
     """Loops around statements and other blocks."""
 
     axes: tuple[Axis, ...]
-    body: tuple[Union[Assign, Block], ...]
+    body: tuple[Union[Assign, LoopBlock], ...]
 
     @property
     def statements(self) -> Iterator[Assign]:
@@ -94,7 +94,7 @@ class Block(Struct, frozen=True):
         """The axes of the block and those of inner blocks."""
         yield from self.axes
         for item in self.body:
-            if isinstance(item, Block):
+            if isinstance(item, LoopBlock):
                 yield from item.all_axes
 
 
@@ -103,7 +103,7 @@ class Program(Struct, frozen=True, eq=False):
     with their ranks.
     """
 
-    body: Block
+    body: LoopBlock
     sizes: tuple[str, ...]
     integers: tuple[str, ...]
     views: dict[str, int]
@@ -131,7 +131,7 @@ def parse(text: str) -> Program:
     ]
     body, rest = _items(lines, 0)
     assert not rest, f"indented less than before: {rest[0][1]}"
-    whole = Block((), tuple(body))
+    whole = LoopBlock((), tuple(body))
     axes = {axis.name: axis for axis in whole.all_axes}
     sizes = [name for name, axis in axes.items() if axis.size is None and axis.bounds is None]
     return Program(whole, tuple(sizes), tuple(_integers(whole, axes)), _views(whole), axes)
@@ -139,9 +139,9 @@ def parse(text: str) -> Program:
 
 def _items(
     lines: list[tuple[int, str]], depth: int
-) -> tuple[list[Assign | Block], list[tuple[int, str]]]:
+) -> tuple[list[Assign | LoopBlock], list[tuple[int, str]]]:
     """The statements and blocks at this depth, and the lines behind them."""
-    items: list[Assign | Block] = []
+    items: list[Assign | LoopBlock] = []
     while lines and lines[0][0] >= depth:
         indent, line = lines[0]
         head, colon, tail = line.partition(":")
@@ -151,11 +151,11 @@ def _items(
             continue
         axes = tuple(_axis(word) for word in head.split())
         if tail.strip():
-            items.append(Block(axes, tuple(_statements(tail))))
+            items.append(LoopBlock(axes, tuple(_statements(tail))))
             lines = lines[1:]
         else:
             body, lines = _items(lines[1:], indent + 1)
-            items.append(Block(axes, tuple(body)))
+            items.append(LoopBlock(axes, tuple(body)))
     return items, lines
 
 
@@ -193,7 +193,7 @@ def _statements(line: str) -> list[Assign]:
     return result
 
 
-def _nodes(block: Block) -> Iterator[ast.AST]:
+def _nodes(block: LoopBlock) -> Iterator[ast.AST]:
     for axis in block.all_axes:
         for bound in axis.bounds or ():
             yield from ast.walk(bound)
@@ -213,13 +213,13 @@ def indices(node: ast.Subscript) -> list[ast.expr]:
     return list(node.slice.elts) if isinstance(node.slice, ast.Tuple) else [node.slice]
 
 
-def _views(block: Block) -> dict[str, int]:
+def _views(block: LoopBlock) -> dict[str, int]:
     return {
         name_of(n.value): len(indices(n)) for n in _nodes(block) if isinstance(n, ast.Subscript)
     }
 
 
-def _integers(block: Block, axes: dict[str, Axis]) -> list[str]:
+def _integers(block: LoopBlock, axes: dict[str, Axis]) -> list[str]:
     """The names of integer arguments: those that nothing in the text gives a value."""
     given = {*axes, *_views(block), *SCALAR_OPS, "lowest", "highest"}
     given |= {s.target.id for s in block.statements if isinstance(s.target, ast.Name)}
@@ -266,7 +266,8 @@ def linear(node: ast.expr) -> Linear | None:
     if isinstance(node, ast.Name):
         return Linear({node.id: 1}, 0)
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        return _scaled(linear(node.operand), -1)
+        inner = linear(node.operand)
+        return None if inner is None else _scaled(inner, -1)
     if not isinstance(node, ast.BinOp):
         return None
     left, right = linear(node.left), linear(node.right)
@@ -274,7 +275,6 @@ def linear(node: ast.expr) -> Linear | None:
         return None
     if isinstance(node.op, (ast.Add, ast.Sub)):
         other = _scaled(right, 1 if isinstance(node.op, ast.Add) else -1)
-        assert other is not None
         factors = dict(left.factors)
         for name, factor in other.factors.items():
             factors[name] = factors.get(name, 0) + factor
@@ -286,11 +286,15 @@ def linear(node: ast.expr) -> Linear | None:
     return None
 
 
-def _scaled(given: Linear | None, by: int) -> Linear | None:
-    return (
-        None
-        if given is None
-        else Linear(
-            {name: factor * by for name, factor in given.factors.items()}, given.constant * by
-        )
+def certainly_linear(node: ast.expr) -> Linear:
+    """An index that must be a linear expression."""
+    found = linear(node)
+    if found is None:
+        raise AssertionError(f"no sum of axes times numbers: {ast.unparse(node)}")
+    return found
+
+
+def _scaled(given: Linear, by: int) -> Linear:
+    return Linear(
+        {name: factor * by for name, factor in given.factors.items()}, given.constant * by
     )

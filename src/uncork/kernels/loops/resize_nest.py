@@ -162,7 +162,7 @@ class Resizing:
         columns = [f"{x}*:", f"  {loop}: s = sum(T[{cell}] * Q[t, {x}])"]
         return [*self._row("u", "u", "T[u]"), *columns, f"  Y[{out}] = {self._ended('s')}"]
 
-    def call(self, target: Target) -> Call:
+    def nest(self, target: Target) -> Call:
         """The call of the nest."""
         outer, lines = self.loops[:-1], [*self.before, *self._lines()]
         text = "\n".join(

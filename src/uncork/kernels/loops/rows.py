@@ -43,7 +43,7 @@ def softmax(
             "  d = 1.0 / s",
             f"  {g.reduced}: {y} = exp({x} - m) * d",
         ]
-    return g.call(f"{kind}_nest", "\n".join(lines), name, target, 0.6).native()
+    return g.nest(f"{kind}_nest", "\n".join(lines), name, target, 0.6).native()
 
 
 def standardised(
@@ -74,7 +74,7 @@ def standardised(
             else f"  d = 1.0 / (sqrt(q / {g.count}) + {small})"
         ]
     lines += [f"  {g.reduced}: Y[{g.element}] = {'(' + x + ' - m) * d' if divide else x + ' - m'}"]
-    return g.call("standardise_nest", "\n".join(lines), name, target, 0.2, vectors=4).native()
+    return g.nest("standardise_nest", "\n".join(lines), name, target, 0.2, vectors=4).native()
 
 
 #: What joins the terms of a reduction, where that is no sum.
@@ -90,4 +90,4 @@ def reduction(
     term = _TERMS.get(word, "{x}").format(x=f"X[{g.element}]")
     end = {"mean": f"s / {g.count}", "l2": "sqrt(s)"}.get(word, "s")
     text = f"{g.kept}:\n  {g.reduced}: s = {fold}({term})\n  Y[{g.result}] = {end}"
-    return g.call(f"reduce_{word}_nest", text, name, target, 0.1, results=True, vectors=4).native()
+    return g.nest(f"reduce_{word}_nest", text, name, target, 0.1, results=True, vectors=4).native()

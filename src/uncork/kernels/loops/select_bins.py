@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from uncork.kernels.extents import extents, is_empty, may_be_empty, product
 from uncork.kernels.kernel_plan import In, KernelPlan, Out, Selection
-from uncork.kernels.layer import Layer
+from uncork.kernels.layer import Layer, present
 from uncork.kernels.loops.axes import literal
 from uncork.kernels.loops.nest_call import Call, View, computed_type, unsupported
 from uncork.kernels.loops.regions import Rooms, pooled
@@ -75,8 +75,7 @@ def _selected(
     """The selection of the nest whose `lines` pool the box n of image b; `grouped`: each bin has
     channels of its own.
     """
-    data, rois = inputs
-    assert data is not None and rois is not None
+    data = present(inputs[0])
     name = data.element_type.name
     if why := unsupported([name], target):
         return why

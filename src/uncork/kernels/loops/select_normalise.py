@@ -91,7 +91,7 @@ def _norm(
         f"{g.kept}:\n  {g.reduced}: s = sum({x} * {x})\n  d = 1.0 / sqrt({total})\n  "
         f"{g.reduced}: Y[{g.element}] = {x} * d"
     )
-    return g.call("normalise", text, name, target, 0.15, vectors=4).native()
+    return g.nest("normalise", text, name, target, 0.15, vectors=4).native()
 
 
 def _axes(operation: Operation, axes: TensorSpec, rank: int) -> tuple[int, ...]:

@@ -14,7 +14,7 @@ from typing import cast
 from uncork.internal_ops.pooled_values import PooledValues
 from uncork.kernels.extents import certainly, extents, is_empty, largest, may_be_empty, product
 from uncork.kernels.kernel_plan import In, KernelPlan, Out, Scratch, Selection
-from uncork.kernels.layer import Layer
+from uncork.kernels.layer import Layer, present
 from uncork.kernels.loops.adaptive import adaptive_pool, largest_with_places
 from uncork.kernels.loops.nest_call import Call, View, computed_type, row_bytes, unsupported
 from uncork.kernels.loops.windows import PADS, Window, covers_all, taps_written_out, windows_of
@@ -72,8 +72,7 @@ def _select(
     outputs: Sequence[TensorSpec],
     target: Target,
 ) -> Selection:
-    (data,) = inputs
-    assert data is not None
+    data = present(inputs[0])
     name = data.element_type.name
     if name not in (_NUMBERS if word == "max" else _FLOATS):
         return f"no kernel for {name}"

@@ -85,7 +85,7 @@ def select_resizing(layer: Layer) -> Selection:
     along, shape, result = _with_channels(along, shape, result)
     if computed != computed_type(name) and not _as_the_reference(along, len(shape)):
         return f"no kernel for {name} along these axes"
-    return Resizing(along, shape, result, name, computed).call(target).native()
+    return Resizing(along, shape, result, name, computed).nest(target).native()
 
 
 def _with_channels(

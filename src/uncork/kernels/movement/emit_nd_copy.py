@@ -19,7 +19,7 @@ def emit_nd_copy(spec: NdCopy, machine: Target) -> str:
     k = Kernel(spec.name, spec.arguments, machine)
     a = dict(zip(spec.arguments, k.arguments, strict=True))
 
-    def run(source: Value, target: Value) -> None:
+    def copy_run(source: Value, target: Value) -> None:
         if spec.run == OPEN:
             copy_open(k, source, target, a["run"])
         else:
@@ -27,7 +27,7 @@ def emit_nd_copy(spec: NdCopy, machine: Target) -> str:
 
     def loops(depth: int, source: Value, target: Value) -> None:
         if depth == spec.loops:
-            run(source, target)
+            copy_run(source, target)
             return
         count, from_step, to_step = (a[f"{name}_{depth}"] for name in ("count", "source", "target"))
 

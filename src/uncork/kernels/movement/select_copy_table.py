@@ -92,11 +92,12 @@ def _select_runs(
         total += int(spec.shape.size)
     if max([total, *(int(o.shape.size) for o in outputs)]) > _MOST:
         return "NumPy moves large tensors as fast"
-    moved = [
-        i
+    moved_specs = {
+        i: spec
         for i, (port, spec) in enumerate(zip(ports, inputs, strict=False))
         if port.moved and spec is not None
-    ]
+    }
+    moved = list(moved_specs)
     if len(moved) > _MOST_INPUTS:
         return "NumPy moves that many tensors as fast"
     covered = [np.zeros(int(o.shape.size), bool) for o in outputs]
@@ -106,9 +107,7 @@ def _select_runs(
         traced = _traced(operation, inputs, moved, position)
         if traced is None:
             return "the reference moves values of these types only"
-        spec = inputs[position]
-        assert spec is not None
-        size = spec.element_type.dtype.itemsize
+        size = moved_specs[position].element_type.dtype.itemsize
         for index, origin in enumerate(traced):
             if origin.shape != covered[index].shape:  # guards that no call keeps
                 return "its sizes contradict each other"

@@ -23,10 +23,9 @@ from uncork.kernels.kernel_plan import (
 )
 from uncork.kernels.layer import Layer
 from uncork.kernels.movement.spec_gather import LONG, LONG_BYTES, OPEN, Gather
-from uncork.ops._common.indices import normalised_axis
 from uncork.ops.gather import Gather1, Gather7
 from uncork.symbolic import Size, SizeLike
-from uncork.types import ElementType, TensorSpec
+from uncork.types import ElementType
 
 #: Items of up to this many bytes are better fetched by positions when several outer rows share the
 #: indices.
@@ -36,15 +35,12 @@ _LARGE = 2 << 20
 
 
 def select_gather(layer: Layer) -> Selection:
-    operation, inputs = layer.operation, layer.inputs
-    data, indices, axis = layer.input(0), layer.input(1), layer.input(2)
+    operation, data, indices = layer.operation, layer.input(0), layer.input(1)
     assert isinstance(operation, Gather1 | Gather7)
     if data.element_type is ElementType.string:
         return "no kernel for strings"
-    if axis.value is None:
-        return "the axis is known at the call only"
     shape, places = extents(data), extents(indices)
-    along = normalised_axis(operation, int(axis.value.reshape(-1)[0]), len(shape))
+    along = layer.axis(2, len(shape))
     batch = operation.batch_count(len(places))
     item = product(shape[along + 1 :]) * data.element_type.dtype.itemsize
     batches, outer, count = (
@@ -55,7 +51,7 @@ def select_gather(layer: Layer) -> Selection:
     if is_empty((item, count)):
         return KernelPlan("gather_nothing", [])
     if not isinstance(item, int):
-        return _select_open_items(operation, inputs, item, (batches, outer, count), shape[along])
+        return _select_open_items(layer, item, (batches, outer, count), shape[along])
     by_columns = (
         item <= _SMALL_ITEM and _is_above(outer, 1) and not _is_above(shape[along], 2**31 - 1)
     )
@@ -125,16 +121,14 @@ def _is_above(size: SizeLike, least: int) -> bool:
 
 
 def _select_open_items(
-    operation: Gather1 | Gather7,
-    inputs: Sequence[TensorSpec | None],
-    item: SizeLike,
-    counts: Sequence[SizeLike],
-    size: SizeLike,
+    layer: Layer, item: SizeLike, counts: Sequence[SizeLike], size: SizeLike
 ) -> Selection:
     """Select the gather kernel for items of a length that only the call knows."""
-    data, indices, _ = inputs
-    assert data is not None and indices is not None
-    spec = Gather(OPEN, indices.element_type.name, operation.counts_from_end, operation.strict)
+    operation = layer.operation
+    assert isinstance(operation, Gather1 | Gather7)
+    spec = Gather(
+        OPEN, layer.input(1).element_type.name, operation.counts_from_end, operation.strict
+    )
     batches, outer, count = counts
     operands: list[Operand] = [In(0), In(1), Out(0), batches, outer, size, count, item]
     return KernelPlan(

@@ -27,7 +27,7 @@ def slice_copies(operation: Operation, inputs: Specs, outputs: Specs) -> list[Co
     steps = step.integers()
     starts = start.sizes()
     axes = list(range(len(starts or ()))) if len(inputs) < 5 else inputs[4].integers()
-    if starts is None or steps is None or axes is None or None in (*starts, *steps, *axes):
+    if starts is None or steps is None or axes is None:
         return None
     shape, result = extents(data), extents(outputs[0])
     element = data.element_type.dtype.itemsize
@@ -35,7 +35,8 @@ def slice_copies(operation: Operation, inputs: Specs, outputs: Specs) -> list[Co
     firsts: list[SizeLike] = [0] * len(shape)
     by = [1] * len(shape)
     for axis, first, every in zip(axes, starts, steps, strict=True):
-        assert axis is not None and first is not None and every is not None
+        if axis is None or first is None or every is None:
+            return None
         along = normalised_axis(operation, axis, len(shape))
         found = _first(first, shape[along], every)
         if found is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from uncork.internal_ops.appended_state import AppendState, StateValue
-from uncork.kernels.extents import certainly, extents, nanoseconds, product
+from uncork.kernels.extents import certainly, nanoseconds, product
 from uncork.kernels.kernel_plan import (
     Alias,
     Extends,
@@ -17,19 +17,13 @@ from uncork.kernels.kernel_plan import (
 from uncork.kernels.layer import Layer
 from uncork.kernels.movement.nd_copy import Loop, nd_copy
 from uncork.symbolic import SizeLike
-from uncork.types import TensorSpec
 
 
 def select_append(layer: Layer) -> Selection:
     """Select the copy of new elements behind the old ones, row by row of the axes before."""
-    operation, inputs = layer.of(AppendState), layer.inputs
-    storage, length, new = inputs[:3]
-    assert storage is not None and new is not None
-    before = _number(length)
-    if before is None:
-        return "the length is known at the call only"
-    axis, element = operation.axis, new.element_type.dtype.itemsize
-    shape, added = extents(storage), extents(new)
+    axis, element = layer.of(AppendState).axis, layer.input(2).element_type.dtype.itemsize
+    shape, added = layer.shape(0), layer.shape(2)
+    before = layer.number(1, "the length is")
     line = product(shape[axis + 1 :]) * element
     run = line * added[axis]
     call = nd_copy(
@@ -48,11 +42,8 @@ def select_value(layer: Layer) -> Selection:
     """Select the copy of a variable's value from its storage; an alias of the storage where the
     value lies at its beginning without gaps.
     """
-    operation, inputs, outputs = layer.of(StateValue), layer.inputs, layer.outputs
-    (storage, _), axis = inputs, operation.axis
-    assert storage is not None
-    element = storage.element_type.dtype.itemsize
-    shape, value = extents(storage), extents(outputs[0])
+    axis, element = layer.of(StateValue).axis, layer.input(0).element_type.dtype.itemsize
+    shape, value = layer.shape(0), layer.result()
     if all(certainly(size, 1) for size in shape[:axis]):
         return Alias(0)
     line = product(shape[axis + 1 :]) * element
@@ -68,9 +59,3 @@ def select_value(layer: Layer) -> Selection:
     return KernelPlan(
         call[0].name, [call], cost=nanoseconds(product(value) * element, 1 / 8), split=split
     )
-
-
-def _number(length: TensorSpec | None) -> SizeLike | None:
-    """The one element of the tensor that holds a length; None where it is unknown."""
-    elements = None if length is None else length.sizes()
-    return elements[0] if elements else None

@@ -38,18 +38,12 @@ class FillBytes(KernelSpec, frozen=True):
     """
 
     emitter: ClassVar[str] = "uncork.kernels.movement.emit_nd_copy:emit_fill_bytes"
+    prefix: ClassVar[str] = "fill_bytes"
     element: int
-
-    @property
-    def name(self) -> str:
-        return f"fill_bytes_{self.element}"
 
 
 class CopyBytes(KernelSpec, frozen=True):
     """A copy of one run of bytes: source, target, bytes."""
 
     emitter: ClassVar[str] = "uncork.kernels.movement.emit_nd_copy:emit_copy_bytes"
-
-    @property
-    def name(self) -> str:
-        return "copy_bytes"
+    prefix: ClassVar[str] = "copy_bytes"

@@ -23,10 +23,7 @@ class TransposeBlocks(KernelSpec, frozen=True):
     """The spec of a transpose of blocks: rows and columns of a block."""
 
     emitter: ClassVar[str] = "uncork.kernels.movement.emit_transpose:emit_transpose_blocks"
+    prefix: ClassVar[str] = "transpose"
     side: int
     #: There may be fewer rows or columns than a block has.
     open: bool = False
-
-    @property
-    def name(self) -> str:
-        return f"transpose_{self.side}{'_open' if self.open else ''}"

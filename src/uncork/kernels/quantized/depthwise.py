@@ -8,8 +8,8 @@ import numpy as np
 
 from uncork.kernels.extents import nanoseconds
 from uncork.kernels.kernel_plan import KernelCall, KernelPlan, Operand, Stages, shares
-from uncork.kernels.quantized.layout import Laid, Work, has_many_registers, tiles_of
-from uncork.kernels.quantized.spec import Depthwise
+from uncork.kernels.quantized.layout import CodesWork, Laid, has_many_registers, tiles_of
+from uncork.kernels.quantized.spec import DepthwiseOfCodes
 from uncork.kernels.runtime.addresses import address_of
 from uncork.kernels.runtime.packed_weights import packed
 from uncork.kernels.runtime.target import Target
@@ -23,10 +23,10 @@ _MANY_PIXELS, _FEW_PIXELS = (8, 5), (4, 2)
 _RATE = 3.0
 
 
-class _Maker(Laid):
+class _DepthwiseCalls(Laid):
     """The calls of one convolution."""
 
-    def __init__(self, work: Work, target: Target) -> None:
+    def __init__(self, work: CodesWork, target: Target) -> None:
         lanes = target.lanes
         while lanes > 4 and lanes > work.outputs:
             lanes //= 2
@@ -52,7 +52,7 @@ class _Maker(Laid):
         """The call that computes some rows of the result."""
         g, work = self.g, self.work
         end = work.end.spec
-        spec = Depthwise(
+        spec = DepthwiseOfCodes(
             self.lanes, g.rows.taps, g.columns.taps, g.columns.stride, g.columns.dilation,
             self.channels, self.widths, end,
         )  # fmt: skip
@@ -80,12 +80,12 @@ class _Maker(Laid):
             yield self.compute(images, rows)
 
 
-def depthwise_sums(work: Work, target: Target) -> KernelPlan:
+def depthwise_sums(work: CodesWork, target: Target) -> KernelPlan:
     """The calls of a quantized depthwise convolution."""
-    maker = _Maker(work, target)
+    maker = _DepthwiseCalls(work, target)
     alone = maker.stages(1)
     calls = [call for stage in alone.stages for call in stage]
     g = work.geometry
-    name = next(spec.name for spec, _ in calls if isinstance(spec, Depthwise))
+    name = next(spec.name for spec, _ in calls if isinstance(spec, DepthwiseOfCodes))
     cost = nanoseconds(g.images * g.pixels, work.outputs * g.inner / (_RATE * maker.lanes))
     return KernelPlan(name, calls, alone.scratch, maker.keep, cost, maker.stages)

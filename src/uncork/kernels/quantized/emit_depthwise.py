@@ -5,7 +5,7 @@ from __future__ import annotations
 from uncork.kernels.codegen.emit import F32, I32, U8, Kernel, Value
 from uncork.kernels.quantized.emit_epilogue import moved_operands, store_with_epilogue
 from uncork.kernels.quantized.emit_rounding import Guard
-from uncork.kernels.quantized.spec import Depthwise
+from uncork.kernels.quantized.spec import DepthwiseOfCodes
 from uncork.kernels.runtime.target import Target
 
 _TILE_ARGUMENTS = (
@@ -21,7 +21,7 @@ _TILE_ARGUMENTS = (
 )
 
 
-def emit_depthwise(spec: Depthwise, machine: Target) -> str:
+def emit_depthwise(spec: DepthwiseOfCodes, machine: Target) -> str:
     """The LLVM text of the kernel."""
     k = Kernel(spec.name, spec.arguments, machine)
     a = dict(zip(spec.arguments, k.arguments, strict=True))
@@ -51,7 +51,7 @@ def emit_depthwise(spec: Depthwise, machine: Target) -> str:
     return k.text()
 
 
-def _tile(outer: Kernel, spec: Depthwise, width: int) -> Kernel:
+def _tile(outer: Kernel, spec: DepthwiseOfCodes, width: int) -> Kernel:
     k = Kernel(f"tile_{width}", [*_TILE_ARGUMENTS, *spec.end.arguments], inside=outer)
     a = dict(zip([*_TILE_ARGUMENTS, *spec.end.arguments], k.arguments, strict=True))
     guard = Guard(k) if spec.end.guarded else None

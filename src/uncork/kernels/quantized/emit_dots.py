@@ -46,7 +46,7 @@ def emit_dots(spec: Dots, machine: Target) -> str:
             with k.loop(0, a[f"tiles_{kind}"]):
                 seen, place = source + x.get() * spec.step, first + x.get() * a["target_pixel"]
 
-                def run(
+                def multiply_group(
                     group: Value,
                     seen: Value = seen,
                     place: Value = place,
@@ -70,9 +70,9 @@ def emit_dots(spec: Dots, machine: Target) -> str:
 
                 if group is None:
                     with k.loop(0, a["groups"]) as number:
-                        run(number)
+                        multiply_group(number)
                 else:
-                    run(group)
+                    multiply_group(group)
                 x.set(x.get() + width)
 
     with k.loop(0, a["images"]) as image:

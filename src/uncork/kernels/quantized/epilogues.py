@@ -67,16 +67,16 @@ class BoundEpilogue(Struct, frozen=True):
         keep: list[object] = []
         for kind, source in self.operands:
             if isinstance(source, Grid):
-                keep.append(numbers_of(source))
-                found.append(address_of(keep[-1]))  # type: ignore[attr-defined]
+                numbers = numbers_of(source)
+                keep.append(numbers)
+                found.append(address_of(numbers))
                 continue
             size = {CHANNEL: channel * 4, ELEMENT: element * 4, CODES: element, NUMBER: 0}[kind]
             found.append(In(source, size))
-            if kind == CODES:
-                grid = held[source]
-                assert grid is not None
-                keep.append(numbers_of(grid))
-                found.append(address_of(keep[-1]))  # type: ignore[attr-defined]
+            if kind == CODES and (grid := held[source]) is not None:
+                numbers = numbers_of(grid)
+                keep.append(numbers)
+                found.append(address_of(numbers))
         return found, keep
 
 

@@ -24,7 +24,7 @@ _REST = (4, 1)
 _RUNS = 16
 
 
-class Work(Struct, frozen=True):
+class CodesWork(Struct, frozen=True):
     """A product of codes: its geometry (of a matrix: a row of pixels), weights, grid and end.
 
     `codes` are the weights' `[outputs, channels, rows, columns]`.
@@ -71,7 +71,7 @@ def tiles_of(count: SizeLike, most: int) -> tuple[tuple[int, ...], list[SizeLike
 class Laid:
     """The data of a product as its kernels read them: as they lie, or laid out with a border."""
 
-    def __init__(self, work: Work, lanes: int, size: int) -> None:
+    def __init__(self, work: CodesWork, lanes: int, size: int) -> None:
         self.work, self.g, self.lanes = work, work.geometry, lanes
         g = self.g
         self.channels = in_words(g.groups * g.channels)

@@ -13,7 +13,7 @@ from uncork.kernels.extents import is_known, nanoseconds
 from uncork.kernels.gemm.address_table import address_table_call
 from uncork.kernels.gemm.dots import DOT_METHODS, FOUR_SIGNED, dot_method_of
 from uncork.kernels.kernel_plan import KernelCall, KernelPlan, Operand, Scratch, Stages, grid
-from uncork.kernels.quantized.layout import Laid, Work, has_many_registers, tiles_of
+from uncork.kernels.quantized.layout import CodesWork, Laid, has_many_registers, tiles_of
 from uncork.kernels.quantized.spec import ENTRY, Dots
 from uncork.kernels.runtime.addresses import address_of
 from uncork.kernels.runtime.packed_weights import packed
@@ -48,10 +48,10 @@ def _tiles(count: SizeLike, outputs: int, lanes: int, many: bool) -> _Tiles:
     )
 
 
-class _Maker(Laid):
+class _CodeProductCalls(Laid):
     """The calls of one product."""
 
-    def __init__(self, work: Work, target: Target) -> None:
+    def __init__(self, work: CodesWork, target: Target) -> None:
         self.how, lanes = dot_method_of(target)
         self.method = DOT_METHODS[self.how]
         super().__init__(work, lanes, self.method.size)
@@ -80,7 +80,7 @@ class _Maker(Laid):
         outputs, channels, *taps = self.work.codes.shape
         whole = np.zeros((self._all_columns, *taps, self.channels), np.int8)
         whole[:outputs, ..., :channels] = np.moveaxis(self.work.codes, 1, -1)
-        of_run, step = self.run, self.method.codes
+        of_run, step = self.run_length, self.method.codes
         for blocks, first, groups, _ in self.runs:
             width = blocks * self.lanes
             some = whole[first : first + groups * width].reshape(
@@ -99,7 +99,7 @@ class _Maker(Laid):
         return sum(blocks * self.lanes * groups for blocks, _, groups, _ in self.runs)
 
     @property
-    def run(self) -> int:
+    def run_length(self) -> int:
         """Codes of a run: what lies one after the other."""
         return self.channels * (self.g.columns.taps if self.merged else 1)
 
@@ -171,7 +171,7 @@ class _Maker(Laid):
             "weights": groups[0] * weights[0].nbytes + address_of(weights),
             "table": self.table,
             "runs": self.number_of_runs,
-            "run": self.run,
+            "run": self.run_length,
             "start": channel,
             "scale": channel + across,
             "shift": channel + 2 * across,
@@ -200,9 +200,9 @@ class _Maker(Laid):
                 yield self.compute(images, index, rows, of_groups, some)
 
 
-def sums_of_codes(work: Work, target: Target) -> KernelPlan:
+def sums_of_codes(work: CodesWork, target: Target) -> KernelPlan:
     """The calls of a quantized product."""
-    maker = _Maker(work, target)
+    maker = _CodeProductCalls(work, target)
     alone = maker.stages(1)
     calls = [call for stage in alone.stages for call in stage]
     g = work.geometry

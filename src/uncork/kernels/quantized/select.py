@@ -10,7 +10,7 @@ from typing import cast
 import numpy as np
 
 from uncork.internal_ops.quantized import PLAIN, WORD, QuantizedPool, QuantizedProduct, Reheld
-from uncork.kernels.convolution.geometry import Axis, Geometry, geometry
+from uncork.kernels.convolution.geometry import Geometry, WindowAxis, geometry
 from uncork.kernels.extents import KernelDeclined, extents, is_empty, nanoseconds, product
 from uncork.kernels.kernel_plan import (
     In,
@@ -22,12 +22,12 @@ from uncork.kernels.kernel_plan import (
     Stages,
     shares,
 )
-from uncork.kernels.layer import Layer
+from uncork.kernels.layer import Layer, present
 from uncork.kernels.movement.select_blocks import channels_moved
 from uncork.kernels.quantized.depthwise import depthwise_sums
 from uncork.kernels.quantized.epilogues import epilogue_of
 from uncork.kernels.quantized.grids import numbers_of
-from uncork.kernels.quantized.layout import Work
+from uncork.kernels.quantized.layout import CodesWork
 from uncork.kernels.quantized.pool import pooled_codes
 from uncork.kernels.quantized.products import sums_of_codes
 from uncork.kernels.quantized.spec import CODES, Codes
@@ -42,13 +42,14 @@ from uncork.types import Array, TensorSpec
 _LARGEST_SUM, _LARGEST_IN_F32, _LARGEST_CODE = 2**31 - 1, 2**24, 255
 
 
-def work_of(operation: QuantizedProduct, inputs: Sequence[TensorSpec | None]) -> Work:
+def work_of(operation: QuantizedProduct, inputs: Sequence[TensorSpec | None]) -> CodesWork:
     """A quantized product as kernels know it. Raises KernelDeclined where they do not."""
     plain = operation.plain(inputs)
-    data = plain[0]
+    data = present(plain[0])
     (result,) = operation.operation.describe(plain)
     grid = operation.held[0].grid
-    assert data is not None and grid is not None
+    if grid is None:
+        raise KernelDeclined("no kernel for data that are no codes")
     weights = operation.weights
     g, codes = (
         _matrix(operation, data)
@@ -71,7 +72,7 @@ def work_of(operation: QuantizedProduct, inputs: Sequence[TensorSpec | None]) ->
         raise KernelDeclined("no kernel ends codes that fill no words")
     if not (np.isfinite(weights.scales).all() and np.isfinite(end.bias).all()):
         raise KernelDeclined("no kernel for scales and biases that are not finite")
-    return Work(g, codes, weights, grid, end, [held.grid for held in operation.held], coded)
+    return CodesWork(g, codes, weights, grid, end, [held.grid for held in operation.held], coded)
 
 
 def _matrix(operation: QuantizedProduct, data: TensorSpec) -> tuple[Geometry, Array]:
@@ -83,9 +84,9 @@ def _matrix(operation: QuantizedProduct, data: TensorSpec) -> tuple[Geometry, Ar
     codes = operation.weights.codes
     columns, inner = codes.shape
     rows = product(sizes[:-1])
-    return Geometry(1, 1, inner, columns, Axis(1, 1, 1), Axis(rows, 1, rows)), codes.reshape(
-        columns, inner, 1, 1
-    )
+    return Geometry(
+        1, 1, inner, columns, WindowAxis(1, 1, 1), WindowAxis(rows, 1, rows)
+    ), codes.reshape(columns, inner, 1, 1)
 
 
 def _windows(
@@ -116,9 +117,8 @@ def select_product(layer: Layer) -> Selection:
 
 def select_pool(layer: Layer) -> Selection:
     operation, inputs, target = layer.of(QuantizedPool), layer.inputs, layer.target
-    (data,) = operation.plain(inputs)
+    data = present(operation.plain(inputs)[0])
     (result,) = operation.operation.describe([data])
-    assert data is not None
     if is_empty((*extents(data), *extents(result))):
         return "no kernel for empty tensors"
     pool = cast("Pooling", operation.pool)
@@ -126,10 +126,9 @@ def select_pool(layer: Layer) -> Selection:
 
 
 def select_reheld(layer: Layer) -> Selection:
-    operation, inputs, outputs, target = layer.of(Reheld), layer.inputs, layer.outputs, layer.target
-    assert inputs[0] is not None
+    operation, outputs, target = layer.of(Reheld), layer.outputs, layer.target
     source, held = operation.source, operation.target
-    plain = extents(TensorSpec(outputs[0].element_type, source.plain_shape(inputs[0].shape)))
+    plain = extents(TensorSpec(outputs[0].element_type, source.plain_shape(layer.input(0).shape)))
     if is_empty(plain):
         return "no kernel for empty tensors"
     back = source.grid is not None

@@ -88,7 +88,7 @@ class Dots(EpilogueSpec, frozen=True):
         return f"dots_{self.how}_{sizes}{kind}{self.end.name}"
 
 
-class Depthwise(EpilogueSpec, frozen=True):
+class DepthwiseOfCodes(EpilogueSpec, frozen=True):
     """Sums of products of each channel for itself, `widths` pixels of a row at a time.
 
     There are `rows` x `columns` taps. The sums are of f32, which holds them exactly. A pixel has

@@ -19,8 +19,8 @@ from uncork.kernels.recurrent.emit_frame import Frame
 from uncork.kernels.recurrent.emit_input_projection import InputProjection
 from uncork.kernels.recurrent.emit_microkernels import Microkernels
 from uncork.kernels.recurrent.emit_output import Output
-from uncork.kernels.recurrent.emit_rows import Rows
-from uncork.kernels.recurrent.emit_step import Step
+from uncork.kernels.recurrent.emit_rows import RowsByLength
+from uncork.kernels.recurrent.emit_step import StepMicrokernels
 from uncork.kernels.recurrent.spec import Recurrent
 from uncork.kernels.runtime.target import Target
 
@@ -40,9 +40,9 @@ class _Driver:
     def __init__(self, frame: Frame) -> None:
         self.f, self.k, self.spec = frame, frame.k, frame.spec
         self.microkernels = Microkernels(frame)
-        self.rows = Rows(frame)
+        self.rows = RowsByLength(frame)
         self.input_projection = InputProjection(frame, self.rows, self.microkernels)
-        self.step = Step(frame, self.microkernels, Output(frame, self.rows))
+        self.step = StepMicrokernels(frame, self.microkernels, Output(frame, self.rows))
 
     def emit(self) -> None:
         k, a, p = self.k, self.f.a, self.f.p

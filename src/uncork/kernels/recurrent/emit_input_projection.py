@@ -7,7 +7,7 @@ from uncork.kernels.codegen.thread_team import ThreadTeam
 from uncork.kernels.recurrent.emit_epilogue import GateEpilogues
 from uncork.kernels.recurrent.emit_frame import Frame
 from uncork.kernels.recurrent.emit_microkernels import Microkernels, each
-from uncork.kernels.recurrent.emit_rows import Rows
+from uncork.kernels.recurrent.emit_rows import RowsByLength
 
 
 class InputProjection:
@@ -15,7 +15,7 @@ class InputProjection:
     already.
     """
 
-    def __init__(self, frame: Frame, rows: Rows, microkernels: Microkernels) -> None:
+    def __init__(self, frame: Frame, rows: RowsByLength, microkernels: Microkernels) -> None:
         self.f, self.k, self.a, self.p, self.spec = frame, frame.k, frame.a, frame.p, frame.spec
         self.rows = rows
         extra = ("target", "target_row", "bias", *(("low",) if frame.spec.parts == 2 else ()))

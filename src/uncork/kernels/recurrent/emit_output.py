@@ -6,13 +6,13 @@ from __future__ import annotations
 
 from uncork.kernels.codegen.emit import I64, Value
 from uncork.kernels.recurrent.emit_frame import Frame
-from uncork.kernels.recurrent.emit_rows import Rows
+from uncork.kernels.recurrent.emit_rows import RowsByLength
 
 
 class Output:
     """Writes states to where the caller wants them."""
 
-    def __init__(self, frame: Frame, rows: Rows) -> None:
+    def __init__(self, frame: Frame, rows: RowsByLength) -> None:
         self.f, self.rows = frame, rows
 
     def give(

@@ -8,7 +8,7 @@ from uncork.kernels.codegen.emit import F32, I64, INDEX_TYPES, Value, Variable
 from uncork.kernels.recurrent.emit_frame import Frame
 
 
-class Rows:
+class RowsByLength:
     """The rows of the batch in the order of their lengths, longest first."""
 
     def __init__(self, frame: Frame) -> None:

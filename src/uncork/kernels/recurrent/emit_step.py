@@ -12,7 +12,7 @@ from uncork.kernels.recurrent.emit_microkernels import Microkernels, each
 from uncork.kernels.recurrent.emit_output import Output
 
 
-class Step:
+class StepMicrokernels:
     """The microkernels of a step. "gru" has two, since its new gate needs the state that the other
     gates have reset.
     """

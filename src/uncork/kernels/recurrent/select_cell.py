@@ -16,14 +16,12 @@ from uncork.types import Dimension, ElementType, PartialShape, TensorSpec
 
 
 def select_cell(layer: Layer) -> Selection:
-    operation, inputs, target, hints = layer.of(Recurrent), layer.inputs, layer.target, layer.hints
+    operation, target, hints = layer.of(Recurrent), layer.target, layer.hints
     if isinstance(operation, LSTM1):
         require_no_additions(layer)
     states = 2 if isinstance(operation, LSTM) else 1
-    x, *given = inputs[: 1 + states + 3]
-    w, r, *biases = given[states:]
-    assert x is not None and w is not None and r is not None
-    b = biases[0] if biases else None
+    x, w, r = (layer.input(position) for position in (0, 1 + states, 2 + states))
+    b = layer.optional(3 + states)
     if b is None:
         b = _zeros(operation, x.element_type)
         if w.value is None or r.value is None:

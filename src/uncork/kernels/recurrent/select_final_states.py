@@ -35,8 +35,8 @@ def select_states(layer: Layer) -> Selection:
 def select_looked_up(layer: Layer) -> Selection:
     operation = layer.of(LookedUp)
     assert isinstance(operation.gather, Gather7)
-    *own, table, _ = layer.inputs
-    assert table is not None and table.value is not None
+    own = layer.inputs[:-2]
+    table = layer.constant(len(own), "the table is")
     states_only = isinstance(operation.sequence, LastStates)
     sequence = (
         operation.sequence.sequence
@@ -44,5 +44,5 @@ def select_looked_up(layer: Layer) -> Selection:
         else operation.sequence
     )
     assert isinstance(sequence, RecurrentSequence)
-    lookup = Lookup(table.value, operation.gather.counts_from_end, operation.gather.strict)
+    lookup = Lookup(table, operation.gather.counts_from_end, operation.gather.strict)
     return sequence_of(sequence, own, layer, states_only, lookup)

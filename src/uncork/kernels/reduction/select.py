@@ -186,18 +186,15 @@ def select_softmax(layer: Layer) -> Selection:
 
 
 def select_standardising(layer: Layer) -> Selection:
-    operation, inputs, target = layer.operation, layer.inputs, layer.target
+    operation, target = layer.operation, layer.target
     data = layer.input(0)
     shape = extents(data)
     if operation.opset < 6:
         axes, outside = cast("MVN1", operation).axes(len(shape)), False
     else:
-        given = inputs[1]
-        assert given is not None
-        if given.value is None:
-            return "axes are known at the call only"
+        given = layer.constant(1, "axes are")
         axes, outside = (
-            normalised_axes(operation, given.value, len(shape)),
+            normalised_axes(operation, given, len(shape)),
             cast("MVN6", operation).eps_mode == "outside_sqrt",
         )
     folds = _folds(shape, axes)

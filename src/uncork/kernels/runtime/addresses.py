@@ -179,7 +179,7 @@ def symbol_address(name: str) -> int:
         "ndarray": lambda: id(np.ndarray),
         "None": lambda: id(None),
         "sched_yield": target.release_gil,
-        "pool": thread_pool.address,
+        "pool": thread_pool.pool_address,
     }
     return known[name]()
 

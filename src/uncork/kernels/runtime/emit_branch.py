@@ -57,7 +57,7 @@ class _Branch:
         row = self.word(self.control("buffer_table")) + number * (8 * len(TURN_BUFFER))
         return {name: self.word(row + 8 * index) for index, name in enumerate(TURN_BUFFER)}
 
-    def run(self) -> Value:
+    def enter_body(self) -> Value:
         """Run the body, whose results have the room that there is: why it ended."""
         k = self.k
         with self.rows("rooms") as (number, row, _):
@@ -78,7 +78,7 @@ def emit_branch() -> str:
     k = branch.k
     with branch.rows("pairs") as (address, value):
         k.store(value, address)
-    status = k.variable(branch.run())
+    status = k.variable(branch.enter_body())
     with k.if_(status.get().equals(NO_BUFFER), likely=False):  # now it knows what it gives
         with branch.rows("rooms") as (number, row, _):
             result = branch.result(number)
@@ -86,7 +86,7 @@ def emit_branch() -> str:
             with k.loop(0, result["rank"]) as axis:
                 needed.set(needed.get() * branch.word(branch.word(result["sizes"] + axis * 8)))
             Room(k, row).reserve(needed.get(), branch.head["realloc"])
-        status.set(branch.run())
+        status.set(branch.enter_body())
     with branch.rows("alike") as (kept, size):
         unlike = branch.word(kept).equals(size).equals(0) & status.get().equals(REACHED)
         status.set(k.select(unlike, k.integer(UNFIT), status.get()))

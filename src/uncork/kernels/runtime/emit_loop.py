@@ -42,7 +42,7 @@ _ROWS = {
 _INT = 0xFFFFFFFF
 
 
-class _Loop:
+class _LoopWords:
     """The words of a loop, read inside the function."""
 
     def __init__(self) -> None:
@@ -87,7 +87,7 @@ def emit_loop() -> str:
     """The LLVM text of `i64 loop(i64 words)`: 0, or 1 where it was not run to its end; the table of
     the body then says why.
     """
-    loop = _Loop()
+    loop = _LoopWords()
     k = loop.k
     _begin(loop)
     _make_turns(loop)
@@ -103,7 +103,7 @@ def emit_loop() -> str:
     return k.text()
 
 
-def _begin(loop: _Loop) -> None:
+def _begin(loop: _LoopWords) -> None:
     """Set the table of the body, and find how many turns there are at most."""
     k, count = loop.k, loop.count
     with loop.rows("pairs") as (address, value):
@@ -132,7 +132,7 @@ def _begin(loop: _Loop) -> None:
     k.store(k.integer(0), loop.control("turn"))
 
 
-def _make_turns(loop: _Loop) -> None:
+def _make_turns(loop: _LoopWords) -> None:
     k, made, failed, count = loop.k, loop.made, loop.failed, loop.count
     limit = k.minimum(loop.limit.get(), count.get())
     singly = (loop.head("inward") + loop.head("outward") + loop.head("grown")) > 0
@@ -172,7 +172,7 @@ def _make_turns(loop: _Loop) -> None:
 
 
 def _copy(
-    loop: _Loop,
+    loop: _LoopWords,
     source: Value,
     source_step: Value,
     target: Value,
@@ -184,7 +184,7 @@ def _copy(
         copy_open(loop.k, source + i * source_step, target + i * target_step, size)
 
 
-def _look_at_cost(loop: _Loop, limit: Value, chunk: Variable, thread: Variable) -> None:
+def _look_at_cost(loop: _LoopWords, limit: Value, chunk: Variable, thread: Variable) -> None:
     """After the first turn: how long turns take is known, and whether other threads shall run."""
     k = loop.k
     tables = Tables(k, loop.word(loop.control("block")))
@@ -197,7 +197,7 @@ def _look_at_cost(loop: _Loop, limit: Value, chunk: Variable, thread: Variable) 
             thread.set(loop.python("save"))
 
 
-def _look_at_signals(loop: _Loop, limit: Value) -> None:
+def _look_at_signals(loop: _LoopWords, limit: Value) -> None:
     """Let handlers of signals run. One may raise: the entry of the call finds the exception."""
     k, failed = loop.k, loop.failed
     with k.if_(failed.get().equals(OK) & (loop.made.get() < limit), likely=False):
@@ -207,7 +207,7 @@ def _look_at_signals(loop: _Loop, limit: Value) -> None:
         failed.set(k.select(raised, k.integer(INTERRUPTED), failed.get()))
 
 
-def _end(loop: _Loop) -> None:
+def _end(loop: _LoopWords) -> None:
     """Copy to the outputs what the last turn gave, which must have the sizes that the plan
     knows.
     """
@@ -231,7 +231,7 @@ def _end(loop: _Loop) -> None:
             copy_open(k, source.get(), output, size)
 
 
-def _tell_sizes(loop: _Loop) -> None:
+def _tell_sizes(loop: _LoopWords) -> None:
     """Say how large the outputs are that have a part of each turn, and where their parts lie."""
     k = loop.k
     with loop.rows("grown") as (_, _, room, elements, slot, version, found):

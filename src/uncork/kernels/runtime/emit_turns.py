@@ -29,7 +29,7 @@ from uncork.kernels.runtime.turns_layout import (
 )
 
 
-class _Loop:
+class _TurnTables:
     """The tables of a loop, read inside the function. `segment` is the one that runs."""
 
     def __init__(self) -> None:
@@ -63,7 +63,7 @@ def emit_turns() -> str:
     """The LLVM text of `i64 turns(i64 control)`: why it returned. The head has the next turn
     then.
     """
-    loop = _Loop()
+    loop = _TurnTables()
     k = loop.k
     #: Nobody has looked at the sizes of Parameters, nor at the tables of results.
     first = k.variable(k.integer(1))
@@ -82,7 +82,7 @@ def emit_turns() -> str:
     return k.text()
 
 
-def _run(loop: _Loop) -> None:
+def _run(loop: _TurnTables) -> None:
     """Run the steps of a segment on the addresses of this turn."""
     k = loop.k
     with k.loop(0, loop.segment.head("addresses")) as i:
@@ -94,7 +94,7 @@ def _run(loop: _Loop) -> None:
         k.return_(done - 1)
 
 
-def _count(loop: _Loop) -> None:
+def _count(loop: _TurnTables) -> None:
     """Give the body the number of the turn."""
     k, counter, turn = loop.k, loop.head("counter"), loop.head("turn")
     width = loop.head("counter_width")
@@ -104,7 +104,7 @@ def _count(loop: _Loop) -> None:
         k.store(turn.to(I32), counter)
 
 
-def _bind(loop: _Loop) -> None:
+def _bind(loop: _TurnTables) -> None:
     """Bind sizes and addresses of a turn, as the entry of a segment does for arrays."""
     k, segment = loop.k, loop.segment
     changed = k.variable(k.integer(0))
@@ -122,7 +122,7 @@ def _bind(loop: _Loop) -> None:
         k.store(loop.word(version) + 1, version)
 
 
-def _resize(loop: _Loop, new: Variable) -> None:
+def _resize(loop: _TurnTables, new: Variable) -> None:
     """Have a segment compute what depends on sizes, where one is `new` to it."""
     k, segment = loop.k, loop.segment
     with k.if_(loop.word(segment.context("version")).equals(segment.head("stamp")).equals(0)):
@@ -132,7 +132,7 @@ def _resize(loop: _Loop, new: Variable) -> None:
         new.set(k.integer(1))
 
 
-def _check_buffers(loop: _Loop, new: Variable, results: tuple[Value, Value]) -> None:
+def _check_buffers(loop: _TurnTables, new: Variable, results: tuple[Value, Value]) -> None:
     """Check that Parameters have the sizes that are numbers, and that there is room for the results
     of a segment, by their rows.
     """
@@ -160,7 +160,7 @@ def _check_buffers(loop: _Loop, new: Variable, results: tuple[Value, Value]) -> 
                     k.return_(k.integer(NO_BUFFER))
 
 
-def _carry(loop: _Loop) -> None:
+def _carry(loop: _TurnTables) -> None:
     """Carry what the turn gave to the next one; return STOPPED when it says that there is none."""
     k = loop.k
     with (

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from uncork.errors import warn_once
+from uncork.kernels.runtime.addresses import Wanted
 from uncork.kernels.runtime.cpython_entry import (
     DATA,
     DTYPE,
@@ -24,7 +25,7 @@ from uncork.kernels.runtime.cpython_entry import (
     WRITEABLE,
     functions,
 )
-from uncork.kernels.runtime.kernel_cache import STORE, CannotCompile, Wanted
+from uncork.kernels.runtime.kernel_cache import STORE, CannotCompile
 from uncork.kernels.runtime.target import Target
 from uncork.types import Array
 

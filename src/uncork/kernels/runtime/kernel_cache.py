@@ -1,4 +1,5 @@
-"""Compiled kernels: made once, kept on disk, mapped in a fraction of a millisecond.
+"""Compiled kernels: those that come with the package (`bundle.py`), and others that are made once,
+kept on disk and mapped in a fraction of a millisecond.
 
 A file is named by a hash of everything that its kernel depends on: its own description, the source
 of the kernels, the versions of the tools and the target. It holds linked code (see `elf_link`), or
@@ -22,9 +23,16 @@ from uncork.concurrency import WorkLock, comes_between, is_begun, renews_locks, 
 from uncork.errors import UncorkError, shortened
 from uncork.kernels.kernel_spec import KernelSpec, llvm_text
 from uncork.kernels.runtime.addresses import Wanted, recording
+from uncork.kernels.runtime.bundle import bundle_of
 from uncork.kernels.runtime.disk_cache import Entry, Folder, default_folder
 from uncork.kernels.runtime.exec_memory import mapped
-from uncork.kernels.runtime.target import Target, host_target, versions
+from uncork.kernels.runtime.target import (
+    Target,
+    host_target,
+    level_of,
+    no_compiler,
+    versions,
+)
 from uncork.types import Array
 
 if TYPE_CHECKING:
@@ -76,6 +84,17 @@ def _cannot_compile(name: str, error: Exception) -> CannotCompile:
     return CannotCompile(
         f"kernel '{name}' cannot be compiled: {shortened(str(error).strip(), 500)}"
     )
+
+
+class KernelMissing(CannotCompile):
+    """The package has no such kernel, and there is nothing that compiles it."""
+
+    def __init__(self, name: str, target: Target) -> None:
+        super().__init__(
+            f"kernel '{name}' is not among those that come with uncork for "
+            f"{level_of(target) or target.cpu}, and {no_compiler()}: pip install "
+            "'uncork[compile]', or compile the model elsewhere"
+        )
 
 
 class _Compiled(Struct, frozen=True):
@@ -139,11 +158,10 @@ class ObjectStore:
             if found in self._failed:
                 raise self._failed[found]
             if found not in self._functions:
-                key = _key(name, description, target)
-                address = self._stored(key, name)
+                address = self._there(*found)
                 try:
                     self._functions[found] = (
-                        self._made(key, name, make, target) if address is None else address
+                        self._made(*found, make) if address is None else address
                     )
                 except CannotCompile as error:
                     self._failed[found] = error
@@ -163,6 +181,11 @@ class ObjectStore:
             )
             if kind == _LINKED and entry.isdigit():
                 return code, int(entry)
+        if no_compiler():
+            raise CannotCompile(
+                f"kernel '{wanted.name}': to compile a model into a file {no_compiler()}: pip "
+                "install 'uncork[compile]'"
+            )
         try:
             with _compiler():
                 compiled = _compiled(wanted.name, wanted.make(), target)
@@ -232,18 +255,33 @@ class ObjectStore:
         with self._lock.held():
             if found in self._functions or found in self._failed:
                 return False
-            address = self._stored(_key(*found), wanted.name)
+            address = self._there(*found)
             if address is not None:
                 self._functions[found] = address
+            elif no_compiler():
+                self._failed[found] = KernelMissing(wanted.name, target)
+                return False
             return address is None
+
+    def refusal(self, spec: KernelSpec, target: Target) -> CannotCompile | None:
+        """Why a kernel cannot be had, as far as that is known."""
+        if no_compiler():
+            self.lacks(Wanted(spec.name, repr(spec), str), target)
+        return self._failed.get((spec.name, repr(spec), target)) if self._failed else None
 
     def knows(self, spec: KernelSpec, target: Target) -> bool:
         """Whether the address of a kernel was asked for before."""
         return (spec, target) in self._addresses
 
-    def _stored(self, key: str, name: str) -> int | None:
-        """The address of a kernel that a file holds; None where no file can be used."""
-        stored = self.folder.read(key)
+    def _there(self, name: str, description: str, target: Target) -> int | None:
+        """The address of a kernel that the package has, or a file of the folder; None where none
+        can be used.
+        """
+        bundle = bundle_of(target)
+        address = None if bundle is None else bundle.address(name, description)
+        if address is not None:
+            return address
+        stored = self.folder.read(_key(name, description, target))
         return None if stored is None else self._from_file(stored, name)
 
     def _from_file(self, stored: bytes, name: str) -> int | None:
@@ -259,7 +297,9 @@ class ObjectStore:
         except (ValueError, OSError, RuntimeError):
             return None
 
-    def _made(self, key: str, name: str, make: Callable[[], str], target: Target) -> int:
+    def _made(self, name: str, description: str, target: Target, make: Callable[[], str]) -> int:
+        if no_compiler():
+            raise KernelMissing(name, target)
         try:
             compiled = _compiled(name, make(), target)
         except _NOT_OF_THE_KERNEL:
@@ -268,7 +308,7 @@ class ObjectStore:
             if _has_come_between_an_import(error):
                 raise
             raise _cannot_compile(name, error) from error
-        return self._loaded(key, name, compiled)
+        return self._loaded(_key(name, description, target), name, compiled)
 
     def _loaded(self, key: str, name: str, compiled: _Compiled) -> int:
         """The address of a kernel that has just been compiled, which is kept on disk."""

@@ -6,8 +6,9 @@ import ctypes
 import functools
 from typing import Any
 
+from uncork.kernels.runtime.addresses import Wanted
 from uncork.kernels.runtime.entry_method import ENTRY
-from uncork.kernels.runtime.kernel_cache import STORE, Wanted
+from uncork.kernels.runtime.kernel_cache import STORE
 from uncork.kernels.runtime.target import Target
 
 

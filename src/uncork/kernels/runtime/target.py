@@ -14,6 +14,7 @@ import importlib.util
 import os
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from msgspec import Struct
@@ -25,6 +26,8 @@ from uncork.kernels.runtime import processor
 #: Bytes of a source file that are read at a time; nearly all have fewer.
 _PART = 1 << 16
 NATIVE = "native"
+#: The first version that has what `llvm` asks for. It stands in pyproject.toml, too.
+OLDEST_LLVMLITE = (0, 44)
 
 
 class Target(Struct, frozen=True):
@@ -131,14 +134,20 @@ def lacking(target: Target) -> str:
     return missing or ("AMX" if target.tiles and not processor.may_use_tiles() else "")
 
 
+def levels_here(tiles: bool = False) -> Iterator[Target]:
+    """The levels that this machine runs, those with more features first."""
+    for target in LEVELS.values():
+        if (tiles or not target.tiles) and not lacking(target):
+            yield target
+
+
 @functools.lru_cache(maxsize=2)
 def host_target(tiles: bool = False) -> Target:
     """The largest level that this machine runs, with AMX only where `tiles` are asked for; a target
     without features where it runs none.
     """
-    for target in LEVELS.values():
-        if (tiles or not target.tiles) and not lacking(target):
-            return target
+    for target in levels_here(tiles):
+        return target
     return Target.of(
         processor.machine(), "generic", "", system="windows" if os.name == "nt" else "posix"
     )
@@ -195,17 +204,23 @@ def release_gil() -> int:
 
 
 @functools.lru_cache(maxsize=1)
-def versions() -> str:
-    """A text that tells apart the versions of the package, of the source of the kernels, of
-    llvmlite, the system and the architecture.
+def digest_of_kernels() -> bytes:
+    """A digest of the package's version and of the source of the kernels.
 
     The version stands for the source where only compiled files are installed.
     """
     from uncork._version import __version__
 
-    digest = hashlib.sha256(__version__.encode())
-    digest.update(digest_of_sources(Path(__file__).parent.parent))
-    digest.update(_stated_version() or b"")
+    sources = digest_of_sources(Path(__file__).parent.parent)
+    return hashlib.sha256(__version__.encode() + sources).digest()
+
+
+@functools.lru_cache(maxsize=1)
+def versions() -> str:
+    """A text that tells apart the versions of the package, of the source of the kernels, of
+    llvmlite, the system and the architecture.
+    """
+    digest = hashlib.sha256(digest_of_kernels() + (_stated_version() or b""))
     return f"{digest.hexdigest()} {sys.platform} {processor.machine()}"
 
 
@@ -234,6 +249,23 @@ def _content(path: str) -> bytes:
         return b"".join(iter(lambda: os.read(handle, _PART), b""))
     finally:
         os.close(handle)
+
+
+@functools.lru_cache(maxsize=1)
+def no_compiler() -> str:
+    """Why kernels cannot be compiled here; empty where they can be, as far as is known before
+    llvmlite is imported.
+    """
+    try:
+        version = llvmlite_version()
+    except (ImportError, OSError, RuntimeError) as error:
+        return f"llvmlite cannot be imported: {error}"
+    if version is None:
+        return "llvmlite is not installed"
+    numbers = re.match(r"(\d+)\.(\d+)", version)
+    if numbers and tuple(map(int, numbers.groups())) < OLDEST_LLVMLITE:
+        return f"llvmlite {version} is too old, {'.'.join(map(str, OLDEST_LLVMLITE))} is needed"
+    return ""
 
 
 def llvmlite_version() -> str | None:

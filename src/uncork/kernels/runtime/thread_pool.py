@@ -19,7 +19,7 @@ import contextlib
 import ctypes
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, ClassVar
 
@@ -117,8 +117,10 @@ def has_threads() -> bool:
 class Pool:
     """The memory of a thread pool, which stays where it is for as long as the process lives."""
 
-    def __init__(self) -> None:
-        """Raises OSError where the system has no such threads."""
+    def __init__(self, serve: Callable[[], int]) -> None:
+        """Its threads serve by the kernel at the address that `serve` gives. Raises OSError where
+        the system has no such threads.
+        """
         found, self._initial, fill = _system()
         self._memory = np.zeros(BYTES // 8 + 8, np.int64)
         ctypes.pythonapi.Py_IncRef(
@@ -130,18 +132,9 @@ class Pool:
         for word, function in found.items():
             self._words[POOL.index(word)] = ctypes.cast(function, ctypes.c_void_p).value or 0
         self._words[POOL.index("set_mask")] = int(signal.SIG_SETMASK)
+        self._words[POOL.index("serve")] = serve()
         fill(ctypes.c_void_p(self.address + ALL_SIGNALS))
         self.renew_locks()
-
-    def serve_by(self, target: Target) -> None:
-        """Have threads to come serve by the kernel of a target; one that is there already stays."""
-        if not self._words[POOL.index("serve")]:
-            self.serve_at(STORE.address(Serve(), target))
-
-    def serve_at(self, address: int) -> None:
-        """The same by a kernel at an address."""
-        if not self._words[POOL.index("serve")]:
-            self._words[POOL.index("serve")] = address
 
     def renew_locks(self) -> None:
         """Begin without threads and without a job: at the start, and in a child process."""
@@ -158,15 +151,27 @@ class Pool:
         return int(self._words[POOL.index("threads")])
 
 
-@once
-def pool() -> Pool | None:
-    """The pool of this process; None where the system has no such threads."""
-    try:
-        made = Pool()
-    except OSError:
-        return None
-    in_child(made.renew_locks)
-    return made
+_pool: dict[None, Pool | None] = {}
+
+
+def pool(serve: Callable[[], int] | None = None) -> Pool | None:
+    """The pool of this process, whose threads serve by the kernel that was given first: `serve`, or
+    this machine's; None where the system has no such threads.
+    """
+    if not _pool:
+        try:
+            made = Pool(serve or (lambda: STORE.address(Serve())))
+        except OSError:
+            made = None
+        if _pool.setdefault(None, made) is made and made is not None:
+            in_child(made.renew_locks)
+    return _pool[None]
+
+
+def pool_address(serve: Callable[[], int] | None = None) -> int:
+    """The address of the pool; 0 where the system has no such threads."""
+    found = pool(serve)
+    return 0 if found is None else found.address
 
 
 #: What makes calls together in place of the pool, the last one that was asked for; see `made_by`.
@@ -195,16 +200,7 @@ def dispatch(
         return _makers[-1], (0, calls, table)
     target = target or host_target()
 
-    def served() -> int:
-        found = pool()
-        if found is not None:
-            found.serve_by(target)
-        return address()
+    def address() -> int:
+        return pool_address(lambda: STORE.address(Serve(), target))
 
-    return STORE.address(Dispatch(), target), (symbol("pool", served), calls, table)
-
-
-def address() -> int:
-    """The address of the pool; 0 where the system has no such threads."""
-    found = pool()
-    return 0 if found is None else found.address
+    return STORE.address(Dispatch(), target), (symbol("pool", address), calls, table)

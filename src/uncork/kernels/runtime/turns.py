@@ -15,10 +15,10 @@ import numpy as np
 from msgspec import Struct
 
 from uncork.kernels.runtime import layout
-from uncork.kernels.runtime.addresses import address_of_words, recording
+from uncork.kernels.runtime.addresses import Wanted, address_of_words, recording
 from uncork.kernels.runtime.context import Context
 from uncork.kernels.runtime.cpython_entry import functions
-from uncork.kernels.runtime.kernel_cache import STORE, Wanted
+from uncork.kernels.runtime.kernel_cache import STORE
 from uncork.kernels.runtime.loop_layout import ROOM
 from uncork.kernels.runtime.segment import Segment
 from uncork.kernels.runtime.segment_plan import (
@@ -288,14 +288,14 @@ class TurnTable:
         """The number of the next turn."""
         return self._words[0]
 
-    def run(self, turn: int, stop: int, release: bool) -> int:
+    def make_turns(self, turn: int, stop: int, release: bool) -> int:
         """Turns from `turn` to `stop`: why it ended (see `turns_layout`). With `release` other
         Python
         threads run meanwhile.
         """
         self._words[0], self._words[1] = turn, stop
         if release:
-            return int(_callable(STORE.address_of(_RELEASED, self._target))(self._released))
+            return int(_callable(STORE.address_of(RELEASED, self._target))(self._released))
         return int(_callable(STORE.address_of(TURNS, self._target))(self._address))
 
 
@@ -321,7 +321,7 @@ def _released_text() -> str:
 
 
 #: The function that makes a call without the lock of the interpreter.
-_RELEASED = Wanted("released", "released", _released_text)
+RELEASED = Wanted("released", "released", _released_text)
 
 
 def _turns_text() -> str:
@@ -337,4 +337,4 @@ TURNS = Wanted("turns", "turns", _turns_text)
 def prepare_turns(target: Target) -> None:
     """Have the functions compiled by which a table makes its turns. Raises CannotCompile."""
     STORE.address_of(TURNS, target)
-    STORE.address_of(_RELEASED, target)
+    STORE.address_of(RELEASED, target)

@@ -21,7 +21,7 @@ _LINE = 64
 _HELD = {"f16": "f32", "bf16": "f32"}
 
 
-class Reduction(Struct, frozen=True):
+class Joining(Struct, frozen=True):
     """How elements of a type are joined: where the results are held meanwhile, and the calls before
     and after the joining.
     """
@@ -131,7 +131,7 @@ def bytes_of(name: str) -> int:
     return int(ElementType.parse(name).dtype.itemsize)
 
 
-def reduction_of(op: str, uses_data: bool, data: TensorSpec, target: Target) -> Reduction | str:
+def reduction_of(op: str, uses_data: bool, data: TensorSpec, target: Target) -> Joining | str:
     """The reduction for elements of this type; or why there is none."""
     element_type = data.element_type
     name = element_type.name
@@ -147,7 +147,7 @@ def reduction_of(op: str, uses_data: bool, data: TensorSpec, target: Target) -> 
         if element_type.bits == 64:
             return "no kernel for means of 64-bit integers"
         held = "i64"
-    return Reduction(
+    return Joining(
         op,
         name,
         held,

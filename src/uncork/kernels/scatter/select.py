@@ -31,7 +31,6 @@ from uncork.kernels.movement.nd_copy import Loop, merged, strides
 from uncork.kernels.runtime.addresses import address_of
 from uncork.kernels.scatter.reduction import bytes_of, copied, reduction_of
 from uncork.kernels.scatter.spec import OPEN, Action, Elements, Tuples
-from uncork.ops._common.indices import normalised_axis
 from uncork.ops.gather_nd import GatherND8
 from uncork.ops.scatter_elements_update import ScatterElementsUpdate3, ScatterElementsUpdate12
 from uncork.ops.scatter_nd_update import ScatterNDUpdate4, ScatterNDUpdate15
@@ -83,7 +82,7 @@ class _Walk(Struct, frozen=True):
         assert isinstance(offset, int)
         return address_of(self.starts) + offset
 
-    def call(
+    def kernel_call(
         self,
         action: Action,
         item: int,
@@ -145,7 +144,9 @@ class _Walk(Struct, frozen=True):
             target = replace(places, offset=places.offset + (first * to + begin) * item)
             rows = In(2, (first * step + begin) * row_item)
             calls.append(
-                walk.call(action, item, target, self.indices(), rows, row_item, lanes, self.count)
+                walk.kernel_call(
+                    action, item, target, self.indices(), rows, row_item, lanes, self.count
+                )
             )
         return calls
 
@@ -210,14 +211,11 @@ def _move(op: str, run: SizeLike) -> Action:
 
 
 def select_slices(layer: Layer) -> Selection:
-    operation = layer.operation
-    data, indices, axis = layer.input(0), layer.input(1), layer.input(3)
+    data, indices = layer.input(0), layer.input(1)
     if data.element_type is ElementType.string:
         return _NO_STRINGS
-    if axis.value is None:
-        return "the axis is known at the call only"
     shape = extents(data)
-    along = normalised_axis(operation, int(axis.value.reshape(-1)[0]), len(shape))
+    along = layer.axis(3, len(shape))
     count, outer, inner = (
         product(extents(indices)),
         product(shape[:along]),
@@ -302,7 +300,7 @@ def select_gather_nd(layer: Layer) -> Selection:
 
     def part(first: SizeLike, some: SizeLike) -> KernelCall:
         row = Out(0, first * (walk.run * item))
-        return walk.call(action, item, In(0), walk.indices(first), row, item, 1, some)
+        return walk.kernel_call(action, item, In(0), walk.indices(first), row, item, 1, some)
 
     def split(threads: int) -> Stages:
         return Stages([[part(*share) for share in shares(walk.count, threads)]], 0)
@@ -323,14 +321,12 @@ def select_gather_nd(layer: Layer) -> Selection:
 
 def select_elements(layer: Layer) -> Selection:
     operation, target = layer.operation, layer.target
-    data, indices, axis = layer.input(0), layer.input(1), layer.input(3)
+    data, indices = layer.input(0), layer.input(1)
     assert isinstance(operation, ScatterElementsUpdate3 | ScatterElementsUpdate12)
     if data.element_type is ElementType.string:
         return _NO_STRINGS
-    if axis.value is None:
-        return "the axis is known at the call only"
     shape = extents(data)
-    along = normalised_axis(operation, int(axis.value.reshape(-1)[0]), len(shape))
+    along = layer.axis(3, len(shape))
     loops = _loops(shape, extents(indices), along)
     if len(loops[0]) + len(loops[1]) > _MOST:
         return "no kernel for so many axes"

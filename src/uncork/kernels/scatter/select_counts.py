@@ -11,8 +11,7 @@ from uncork.kernels.scatter.spec_counts import CountKeys
 
 def select_counts(layer: Layer) -> Selection:
     data, keys = layer.input(0), layer.input(1)
-    if data.element_type not in COUNTED:
-        return f"no kernel for {data.element_type}"
+    layer.require(0, *COUNTED)
     if keys.element_type.bits < 8:
         return f"no kernel for {keys.element_type}"
     places, count = extents(data)[0], product(extents(keys))

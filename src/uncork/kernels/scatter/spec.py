@@ -120,13 +120,10 @@ class Recast(KernelSpec, frozen=True):
     """The spec of a kernel that converts elements to another type: `source`, `target`, `count`."""
 
     emitter: ClassVar[str] = "uncork.kernels.scatter.emit:emit_recast"
+    prefix: ClassVar[str] = "recast"
     source: str
     target: str
     lanes: int
-
-    @property
-    def name(self) -> str:
-        return f"recast_{self.source}_{self.target}_{self.lanes}"
 
 
 class Mean(KernelSpec, frozen=True):
@@ -135,9 +132,6 @@ class Mean(KernelSpec, frozen=True):
     """
 
     emitter: ClassVar[str] = "uncork.kernels.scatter.emit:emit_mean"
+    prefix: ClassVar[str] = "mean_of"
     element: str
     result: str
-
-    @property
-    def name(self) -> str:
-        return f"mean_of_{self.element}_{self.result}"

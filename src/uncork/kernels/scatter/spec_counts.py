@@ -13,10 +13,7 @@ class CountKeys(KernelSpec, frozen=True):
     """
 
     emitter: ClassVar[str] = "uncork.kernels.scatter.emit_counts:emit_counts"
+    prefix: ClassVar[str] = "count_keys"
     arguments: ClassVar[tuple[str, ...]] = ("data", "keys", "output", "places", "count")
     data: str
     keys: str
-
-    @property
-    def name(self) -> str:
-        return f"count_keys_{self.data}_{self.keys}"

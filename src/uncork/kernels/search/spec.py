@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import ClassVar
 
 from uncork.kernels.kernel_spec import KernelSpec
-from uncork.kernels.names import flags
 
 ARGUMENTS = ("sequence", "values", "output", "rows", "length", "count")
 
@@ -16,6 +15,7 @@ class Search(KernelSpec, frozen=True):
     """
 
     emitter: ClassVar[str] = "uncork.kernels.search.emit:emit_search"
+    prefix: ClassVar[str] = "search"
     sequence: str
     values: str
     #: The type that numbers of both types are compared in.
@@ -28,8 +28,3 @@ class Search(KernelSpec, frozen=True):
     refuses_nan: bool
     unique: bool
     lanes: int
-
-    @property
-    def name(self) -> str:
-        types = "_".join((self.sequence, self.values, self.compared, self.result))
-        return f"search_{types}_{self.lanes}" + flags(self, "right", "refuses_nan", "unique")

@@ -7,12 +7,12 @@ from __future__ import annotations
 from uncork.kernels.codegen import llvm_ir as ir
 from uncork.kernels.codegen.emit import F32, INDEX_TYPES, Kernel, Type, Value
 from uncork.kernels.runtime.target import Target
-from uncork.kernels.selection.spec import Best, Elements
+from uncork.kernels.selection.spec import BestOfRows, GatheredElements
 
 _ITEMS = {1: INDEX_TYPES["u8"], 2: INDEX_TYPES["u16"], 4: INDEX_TYPES["u32"], 8: INDEX_TYPES["u64"]}
 
 
-def emit_elements(spec: Elements, machine: Target) -> str:
+def emit_elements(spec: GatheredElements, machine: Target) -> str:
     """The LLVM text of `output[o, j, i] = data[o, indices[o, j, i], i]`; the kernel returns 1 when
     an index is outside the axis.
     """
@@ -32,7 +32,7 @@ def emit_elements(spec: Elements, machine: Target) -> str:
     return k.text()
 
 
-def emit_best(spec: Best, machine: Target) -> str:
+def emit_best(spec: BestOfRows, machine: Target) -> str:
     """The LLVM text of the kernel that finds the `best` best of rows of `count` elements, best
     first, equal ones in their order; it returns 1 when a NaN would be among them.
 

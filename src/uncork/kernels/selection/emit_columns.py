@@ -11,10 +11,10 @@ from uncork.kernels.codegen.emit import BOOL, INDEX_TYPES, Kernel, Value
 from uncork.kernels.codegen.functions import negated, precedes
 from uncork.kernels.elementwise.emit import STORED, widened
 from uncork.kernels.runtime.target import Target
-from uncork.kernels.selection.spec import Columns
+from uncork.kernels.selection.spec import BestOfColumns
 
 
-def emit_columns(spec: Columns, machine: Target) -> str:
+def emit_columns(spec: BestOfColumns, machine: Target) -> str:
     """The LLVM text of the kernel, which returns 1 where there are fewer columns than lanes."""
     k = Kernel(spec.name, ["data", "values", "numbers", "outer", "count", "inner", "best"], machine)
     data, values, numbers, outer, count, inner, best = k.arguments

@@ -18,7 +18,7 @@ from uncork.kernels.kernel_plan import (
     shares,
 )
 from uncork.kernels.layer import Layer
-from uncork.kernels.selection.spec import Best, Columns, Elements, Ranked
+from uncork.kernels.selection.spec import BestOfColumns, BestOfRows, GatheredElements, Ranked
 from uncork.symbolic import Size, SizeLike
 from uncork.types import ElementType
 
@@ -35,7 +35,7 @@ def select_elements(layer: Layer) -> Selection:
         return "no kernel for strings"
     shape, picked = extents(data), extents(indices)
     axis: int = getattr(operation, "axis", 0) % len(shape)
-    spec = Elements(data.element_type.dtype.itemsize, indices.element_type.name)
+    spec = GatheredElements(data.element_type.dtype.itemsize, indices.element_type.name)
 
     operands: list[Operand] = [
         In(0),
@@ -65,7 +65,7 @@ def select_best(layer: Layer) -> Selection:
     rows, index = product(shape[:axis]), outputs[1].element_type
     is_few = isinstance(count, int) and 0 < count <= _MOST_BEST
     if data.element_type is ElementType.f32 and is_few and certainly(inner, 1) and not by_index:
-        best, width = Best(largest, index.name, target.lanes), index.dtype.itemsize
+        best, width = BestOfRows(largest, index.name, target.lanes), index.dtype.itemsize
 
         def some_rows(first: SizeLike, some: SizeLike) -> KernelCall:
             made = first * count
@@ -86,9 +86,11 @@ def select_best(layer: Layer) -> Selection:
         return "no kernel for f16 on this machine"
     item = data.element_type.dtype.itemsize
     lanes = max(1, target.lanes * 4 // max(4, item)) if certainly(inner, 1) else 1
-    ranked: Ranked | Columns = Ranked(data.element_type.name, index.name, largest, by_index, lanes)
+    ranked: Ranked | BestOfColumns = Ranked(
+        data.element_type.name, index.name, largest, by_index, lanes
+    )
     width = target.lanes * 4 // max(4, item)
-    columns = Columns(data.element_type.name, index.name, largest, width)
+    columns = BestOfColumns(data.element_type.name, index.name, largest, width)
     are_few = isinstance(count, int) and count <= _FEW and not by_index and width > 1
     if are_few and isinstance(inner, int) and inner >= width:
         ranked = columns

@@ -31,15 +31,8 @@ def select_decoded(layer: Layer) -> Selection:
 
 
 def select_decoded_by_lengths(layer: Layer) -> Selection:
-    operation, inputs, outputs, target = (
-        layer.of(CTCGreedyDecoderSeqLen6),
-        layer.inputs,
-        layer.outputs,
-        layer.target,
-    )
-    data, lengths = inputs[:2]
-    blank = inputs[2] if len(inputs) > 2 else None
-    assert data is not None and lengths is not None
+    operation, outputs, target = layer.of(CTCGreedyDecoderSeqLen6), layer.outputs, layer.target
+    data, lengths, blank = layer.input(0), layer.input(1), layer.optional(2)
     name = data.element_type.name
     rows, steps, classes = extents(data)
     spec = GreedyPath(

@@ -7,21 +7,18 @@ from typing import ClassVar
 from uncork.kernels.kernel_spec import KernelSpec
 
 
-class Elements(KernelSpec, frozen=True):
+class GatheredElements(KernelSpec, frozen=True):
     """What a GatherElements kernel is specialised for: bytes of an element, and the type of an
     index.
     """
 
     emitter: ClassVar[str] = "uncork.kernels.selection.emit:emit_elements"
+    prefix: ClassVar[str] = "gather_elements"
     item: int
     index: str
 
-    @property
-    def name(self) -> str:
-        return f"gather_elements_{self.item}_{self.index}"
 
-
-class Best(KernelSpec, frozen=True):
+class BestOfRows(KernelSpec, frozen=True):
     """What a kernel of the best of f32 rows is specialised for."""
 
     emitter: ClassVar[str] = "uncork.kernels.selection.emit:emit_best"
@@ -54,7 +51,7 @@ class Ranked(KernelSpec, frozen=True):
         return f"ranked_{self.element}_{self.index}_{best}_{order}_{self.lanes}"
 
 
-class Columns(KernelSpec, frozen=True):
+class BestOfColumns(KernelSpec, frozen=True):
     """What a kernel of the few best of columns is specialised for."""
 
     emitter: ClassVar[str] = "uncork.kernels.selection.emit_columns:emit_columns"

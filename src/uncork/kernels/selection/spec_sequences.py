@@ -46,11 +46,8 @@ class FollowBeams(KernelSpec, frozen=True):
     """The spec of the kernel of GatherTree: beams followed back from their last step."""
 
     emitter: ClassVar[str] = "uncork.kernels.selection.emit_sequences:emit_follow_beams"
+    prefix: ClassVar[str] = "follow_beams"
     element: str
-
-    @property
-    def name(self) -> str:
-        return f"follow_beams_{self.element}"
 
     @property
     def arguments(self) -> list[str]:

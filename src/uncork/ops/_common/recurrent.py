@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -33,6 +33,8 @@ from uncork.ops._ports import Attribute, Kind, at_least, integer, names, number,
 from uncork.types import Array, Dimension, PartialShape, TensorSpec
 
 State = tuple[Array, ...]
+#: The names of inputs that are states.
+STATES = ("initial_hidden_state", "H", "initial_cell_state")
 
 
 def relu(values: Array) -> Array:
@@ -85,7 +87,7 @@ class Recurrent(Operation):
             f"{n} * hidden_size" if n > 1 else "hidden_size"
             for n in (self.gates, self.bias_count())
         )
-        states = ("initial_hidden_state", "H", "initial_cell_state", "Ho", "Co")
+        states = (*STATES, "Ho", "Co")
         return {
             "X": f"batch_size, {self.each_step}input_size",
             **dict.fromkeys(states, f"batch_size, {each}hidden_size"),
@@ -149,6 +151,15 @@ class Recurrent(Operation):
         """The sizes named in `layout` that the attributes give."""
         return {"hidden_size": Dimension.of(self.hidden_size)}
 
+    def reference(self, *arrays: Any) -> Sequence[Array]:
+        given = {port.name: array for port, array in zip(self.inputs, arrays, strict=False)}
+        states = tuple(given[name] for name in STATES if name in given)
+        return self.outputs_of(given, states)
+
+    def outputs_of(self, given: Mapping[str, Any], states: State) -> Sequence[Array]:
+        """The outputs, of arrays by the names of the inputs, and the states before."""
+        return self.step(given["X"], states, given["W"], given["R"], given.get("B"))
+
 
 class RecurrentSequence(Recurrent):
     """The base of the recurrent operations that walk over the steps of a sequence."""
@@ -167,28 +178,27 @@ class RecurrentSequence(Recurrent):
         check_lengths(self, "sequence_lengths", lengths, seq_length, "seq_length")
         return shapes
 
-    def run(
-        self, x: Array, initial: State, lengths: Array, w: Array, r: Array, b: Array
-    ) -> list[Array]:
+    def outputs_of(self, given: Mapping[str, Any], states: State) -> Sequence[Array]:
         """Y, then the last states; the work done follows the sum of the lengths."""
+        x, w, r, b = (given[name] for name in "XWRB")
         batch, steps, _ = x.shape
         walks = WALKS[self.direction]
-        lengths = lengths.astype(np.int64)
-        states = [state.copy() for state in initial]
+        lengths = given["sequence_lengths"].astype(np.int64)
+        last = [state.copy() for state in states]
         y = np.zeros((batch, len(walks), steps, self.hidden_size), x.dtype)
         for d, backwards in enumerate(walks):
             for count in range(int(lengths.max(initial=0))):
                 live = np.flatnonzero(lengths > count)
                 t = lengths[live] - 1 - count if backwards else np.full(len(live), count)
                 after = self.step(
-                    x[live, t], tuple(state[live, d] for state in states), w[d], r[d], b[d]
+                    x[live, t], tuple(state[live, d] for state in last), w[d], r[d], b[d]
                 )
                 y[live, d, t] = after[0]
-                for state, new in zip(states, after, strict=True):
+                for state, new in zip(last, after, strict=True):
                     state[live, d] = new
-        for state in states:
+        for state in last:
             state[lengths == 0] = 0
-        return [y, *states]
+        return [y, *last]
 
 
 def bias_parts(b: Array | None, count: int, like: Array) -> Sequence[Array]:

@@ -64,7 +64,7 @@ def streaming(
     if keep is not None and (isinstance(keep, bool) or not isinstance(keep, int) or keep < 1):
         raise InputError(f"keep: expected a number of frames, 1 or more, got {keep!r}")
     walk = Walk(whole, axes, Dimension(low, high), initial, keep)
-    walk.run()
+    walk.follow()
     flows = walk.results()
     _check_frames(low, high, walk.multiple)
     writer, outputs = walk.writer, []

@@ -110,7 +110,7 @@ class Walk:
 
     # ---- the walk
 
-    def run(self) -> None:
+    def follow(self) -> None:
         """Write the layers; what does not stream is noted, as some results may not need it."""
         for node in self.model.nodes:
             if node.type_name == "Result":

@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 from msgspec.structs import replace
 
+from uncork.compiled_head import COMPILED
 from uncork.compiler.image import format
 from uncork.destination import begins_with
 from uncork.errors import InputError, UnsupportedError, ValidationError
@@ -30,7 +31,6 @@ from uncork.kernels.runtime import (
     wasm,
 )
 from uncork.kernels.runtime.target import LEVELS, Target
-from uncork.reading import COMPILED
 from uncork.types import ElementType, PartialShape
 
 #: Element types of arrays in the order of `model_type`, as NumPy writes them.
@@ -70,7 +70,8 @@ def check_folder(folder: str | os.PathLike[str], own: str, overwrite: bool) -> N
             raise InputError("cannot be overwritten: it is no folder of a compiled model", where)
 
 
-def _check_name(name: str) -> None:
+def check_name(name: str) -> None:
+    """Refuse what is no identifier of C."""
     if not re.fullmatch("[A-Za-z][A-Za-z0-9_]*", name):
         raise ValidationError(f"name: expected an identifier of C, got {name!r}")
 
@@ -83,7 +84,7 @@ def write_c(
     Functions, types and macros begin with `name`, which must be one for C, so that a program can
     have several models. Raises UnsupportedError for what C does not get: see docs/compiled_c.md.
     """
-    _check_name(name)
+    check_name(name)
     description, data = format.read(Path(compiled))
     check(description, str(compiled))
     for image in description.images:
