@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
+import tempfile
 import time
 from pathlib import Path
 
@@ -11,7 +13,10 @@ from uncork.cli._options import add_threads, rounding
 from uncork.cli._output import counted, emit, emit_json
 from uncork.cli._parser import Parser
 from uncork.compiled_head import COMPILED
+from uncork.compiler.image.c.wasm import write_wasm
+from uncork.compiler.image.c.write import check_folder, check_name, write_c
 from uncork.compiler.image.compile import compile_to
+from uncork.compiler.image.load import describe
 from uncork.destination import begins_with, check_destination
 from uncork.errors import InputError
 from uncork.quoting import in_terminal
@@ -30,6 +35,7 @@ examples:
   uncork compile model.xml --target x86-64-v3 --target x86-64-v4 --target aarch64 -o model.uncork
   uncork compile model.xml --shape image=1,3,224,224 --shape image=8,3,224,224 -o model.uncork
   uncork run model.uncork --random
+  uncork compile model.xml --c -o folder && cmake -S folder -B out && cmake --build out
 """
 
 
@@ -60,6 +66,19 @@ def parser() -> Parser:
         help="the sizes of an input, '?' for one that stays open",
     )
     parser.add_argument(
+        "--c",
+        action="store_true",
+        help="write a folder OUT, of which a C compiler makes a library",
+    )
+    parser.add_argument(
+        "--wasm",
+        action="store_true",
+        help="write a folder OUT with a module of WebAssembly, its constants and a loader",
+    )
+    parser.add_argument(
+        "--name", default="model", help="how names begin in C, as model_run does (model)"
+    )
+    parser.add_argument(
         "--with-source",
         action="store_true",
         help="put the model's files in, too: for calls that the plans do not take",
@@ -84,25 +103,45 @@ def _shape(text: str) -> tuple[str, list[int | None]]:
 def execute(arguments: argparse.Namespace) -> int:
     foreign = begins_with(COMPILED)
     reads = [("the model", arguments.model)]
-    check_destination(arguments.output, foreign, overwrite=arguments.overwrite, reads=reads)
+    if arguments.c and arguments.wasm:
+        raise InputError("expected --c or --wasm, got both")
+    if arguments.wasm and (arguments.target or arguments.threads not in (None, 1)):
+        raise InputError(
+            "--wasm is a target of its own, without threads: leave --target and --threads out"
+        )
+    if arguments.c:
+        check_name(arguments.name)
+        check_folder(arguments.output, f"{arguments.name}.uncork", arguments.overwrite)
+    elif arguments.wasm:
+        check_folder(arguments.output, "model.wasm", arguments.overwrite)
+    else:
+        check_destination(arguments.output, foreign, overwrite=arguments.overwrite, reads=reads)
     if arguments.weights and Path(arguments.weights) != Path(arguments.model).with_suffix(".bin"):
         raise InputError(
             "are the weights beside the model when it is compiled: rename them", arguments.weights
         )
     started = time.perf_counter()
-    compile_to(
-        arguments.model,
-        arguments.output,
-        targets=arguments.target,
-        shapes=_calls(arguments.shape),
-        with_source=arguments.with_source,
-        threads=arguments.threads,
-        **rounding(arguments),
-    )
-    seconds, size = time.perf_counter() - started, os.path.getsize(arguments.output)
-    from uncork.compiler.image.load import describe
-
-    description, _ = describe(arguments.output)
+    with contextlib.ExitStack() as stack:
+        compiled = arguments.output
+        if arguments.c or arguments.wasm:
+            beside = Path(compiled).absolute().parent
+            folder = stack.enter_context(tempfile.TemporaryDirectory(dir=beside))
+            compiled = os.path.join(folder, "model.uncork")
+        compile_to(
+            arguments.model,
+            compiled,
+            targets=("wasm32",) if arguments.wasm else arguments.target,
+            shapes=_calls(arguments.shape),
+            with_source=arguments.with_source,
+            threads=1 if arguments.wasm else arguments.threads,
+            **rounding(arguments),
+        )
+        if arguments.c:
+            write_c(compiled, arguments.output, arguments.name)
+        if arguments.wasm:
+            write_wasm(compiled, arguments.output)
+        seconds, size = time.perf_counter() - started, os.path.getsize(compiled)
+        description, _ = describe(compiled)
     levels = [image.level for image in description.images]
     if arguments.json:
         emit_json(

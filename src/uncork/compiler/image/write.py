@@ -21,6 +21,7 @@ from uncork.errors import UnsupportedError
 from uncork.ir.model import Model, Node
 from uncork.ir.ports import ModelPort
 from uncork.ir.replacement import Replacement
+from uncork.kernels.runtime import wasm
 from uncork.kernels.runtime.addresses import Wanted, recorded
 from uncork.kernels.runtime.entry_method import ENTRY
 from uncork.kernels.runtime.kernel_cache import STORE
@@ -35,7 +36,7 @@ from uncork.symbolic import Guard
 from uncork.types import TensorSpec
 
 #: Code begins at multiples of so many bytes: instructions of aarch64 count in pages.
-_ALIGNMENT = {"x86_64": 64}
+_ALIGNMENT = {"x86_64": 64, "wasm32": 1}
 _WHOLE_PAGE = 4096
 
 
@@ -132,7 +133,12 @@ def write_compiled(
                 plans.append(_image(main, Recorder(recording, constants, code)))
                 if initial is not None and not begins:
                     begins.append(_image(initial, Recorder(recording, constants, code)))
-        functions = {"segment_entry": code.add(ENTRY), "serve": code.add(wanted(Serve(), target))}
+        functions: dict[str, int] = {}
+        if target.arch != "wasm32":  # which has neither Python nor threads
+            functions = {
+                "segment_entry": code.add(ENTRY),
+                "serve": code.add(wanted(Serve(), target)),
+            }
         made.append(_Made(level, target, code, functions, plans, begins))
 
     def images(writer: format.Writer) -> tuple[format.Image, ...]:
@@ -178,6 +184,9 @@ def _pieces(path: Path) -> Any:
 
 
 def _linked(target: Target, one: Wanted) -> tuple[bytes, int]:
+    """The code of a function; an object of WebAssembly, which is linked elsewhere."""
+    if target.arch == "wasm32":
+        return wasm.compiled(one, target), 0
     return STORE.linked(one, target)
 
 

@@ -38,6 +38,7 @@ _TRIPLES = {
     ("aarch64", "posix"): "aarch64-unknown-linux-gnu",
     ("x86_64", "windows"): "x86_64-pc-windows-msvc-elf",
     ("aarch64", "windows"): "aarch64-pc-windows-msvc-elf",
+    ("wasm32", "posix"): "wasm32-unknown-unknown",
 }
 #: Code lives as long as its engine.
 _engines: list[Any] = []
@@ -231,5 +232,9 @@ def _target_machine(target: Target) -> Any:
     triple = _TRIPLES.get((target.arch, target.system))
     found = binding.Target.from_triple(triple) if triple else binding.Target.from_default_triple()
     return found.create_target_machine(
-        cpu=target.cpu, features=target.features, opt=_LEVEL, reloc="pic", codemodel="small"
+        cpu=target.cpu,
+        features=target.features,
+        opt=_LEVEL,
+        reloc="static" if target.arch == "wasm32" else "pic",
+        codemodel="small",
     )

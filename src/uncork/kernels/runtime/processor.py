@@ -6,7 +6,7 @@ import ctypes
 import functools
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from uncork.kernels.runtime.exec_memory import mapped
 
@@ -34,6 +34,8 @@ _BITS: dict[tuple[int, int, int], dict[int, tuple[str, ...]]] = {
 }  # fmt: skip
 #: Bits of what the system keeps for each thread (XCR0): the state of AVX, AVX-512 and AMX.
 _AVX, _AVX512, _AMX = 0x6, 0xE6, 0x60000
+#: How the names of features begin that need them.
+_STATES = {_AVX: ("avx", "fma", "f16c"), _AVX512: ("avx512",), _AMX: ("amx",)}
 _OSXSAVE = 27
 #: Functions of the convention of POSIX and of Windows that put what CPUID gives for eax and ecx in
 #: place of four numbers, and one that gives XCR0.
@@ -75,6 +77,31 @@ def features() -> frozenset[str]:
     return _of_arm() if machine() == "aarch64" else frozenset()
 
 
+def place_of(arch: str, feature: str) -> tuple[int, int, int, int] | None:
+    """Where an x86-64 says that it has a feature: leaf, leaf within it, register (of eax, ebx, ecx,
+    edx) and bit of CPUID; an ARM on Linux: 0, 0, 0 and the bit of AT_HWCAP. None where another
+    feature stands for it.
+    """
+    if arch == "aarch64":
+        return next(((0, 0, 0, bit) for bit, name in _ARM_BITS.items() if name == feature), None)
+    for place, names in _BITS.items():
+        for bit, words in names.items():
+            if feature in words:
+                return (*place, bit)
+    return None
+
+
+def kept_states(features: Iterable[str]) -> int:
+    """What a system must keep for each thread (bits of XCR0) that kernels with these features run
+    in.
+    """
+    kept = 0
+    for state, begins in _STATES.items():
+        if any(feature.startswith(begins) for feature in features):
+            kept |= state
+    return kept
+
+
 def _cpuid() -> Callable[[int, int], list[int]]:
     """The instruction: the four registers for a leaf and a leaf within it."""
     code = mapped(bytes.fromhex(_CPUID.format(_CPUID_BEGINS[os.name])))
@@ -104,10 +131,7 @@ def _of_x86(ask: Callable[[int, int], list[int]], states: Callable[[], int]) -> 
     kept = states() if ask(1, 0)[_ECX] >> _OSXSAVE & 1 else 0
     if sys.platform == "darwin" and kept & _AVX == _AVX:
         kept |= _AVX512  # it keeps that of AVX-512 from its first use on
-    wanted = {
-        _AVX: ("avx", "fma", "f16c"), _AVX512: ("avx512",), _AMX: ("amx",),
-    }  # fmt: skip
-    for state, begins in wanted.items():
+    for state, begins in _STATES.items():
         if kept & state != state:
             found = {name for name in found if not name.startswith(begins)}
     return frozenset(found)

@@ -111,7 +111,8 @@ def _levels() -> dict[str, Target]:
         "aarch64": Target.of("aarch64", "generic", _ARM),
     }
     windows = {f"{name}-windows": replace(t, system="windows") for name, t in posix.items()}
-    return posix | windows
+    wasm = {"wasm32": Target.of("wasm32", "generic", "+simd128,+bulk-memory")}
+    return posix | windows | wasm
 
 
 #: The levels, by their names: of one architecture and system, those with more features first.

@@ -44,7 +44,7 @@ POOL = (
 #: done), a set of all signals, another one, and the id of a thread. Structures of every system
 #: known fit into so much.
 LOCK, BEGUN, ENDED, ALL_SIGNALS, OLD_SIGNALS, THREAD = range(256, 256 * 7, 256)
-_BYTES = 256 * 7
+BYTES = 256 * 7
 _FUNCTIONS = {
     "lock": "pthread_mutex_lock",
     "unlock": "pthread_mutex_unlock",
@@ -122,12 +122,12 @@ class Pool:
         the system has no such threads.
         """
         found, self._initial, fill = _system()
-        self._memory = np.zeros(_BYTES // 8 + 8, np.int64)
+        self._memory = np.zeros(BYTES // 8 + 8, np.int64)
         ctypes.pythonapi.Py_IncRef(
             ctypes.py_object(self._memory)
         )  # threads look at it until the very end
         lines = -(-int(self._memory.ctypes.data) // 64) * 64 - int(self._memory.ctypes.data)
-        self._words: Array = self._memory[lines // 8 : lines // 8 + _BYTES // 8]
+        self._words: Array = self._memory[lines // 8 : lines // 8 + BYTES // 8]
         self.address = int(self._words.ctypes.data)
         for word, function in found.items():
             self._words[POOL.index(word)] = ctypes.cast(function, ctypes.c_void_p).value or 0
