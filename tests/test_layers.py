@@ -32,6 +32,7 @@ LAYERS: list[set[str]] = [
     {"ir"},
     {"decompositions"},
     {"onnx"},
+    {"compiled_head"},
     {"reading"},
     {"kernels"},
     {"passes"},

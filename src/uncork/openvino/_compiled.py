@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NoReturn
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -116,12 +118,20 @@ class CompiledModel:
         """The model as it was compiled; which kernels run is told by `uncork`'s plans."""
         return self._model.clone()
 
-    def export_model(self, *_: Any) -> NoReturn:
-        """Not offered: see the message."""
-        raise unsupported(
-            "a compiled model cannot be exported: save_model(model, 'model.xml') writes the model, "
-            "and kernels are kept on disk by themselves"
-        )
+    def export_model(self, model_stream: Any = None) -> Any:
+        """The compiled model as bytes, for `Core.import_model` on a machine of this level, or
+        written to an open file: what `uncork compile` writes.
+        """
+        from uncork.compiler.image.compile import compile_to  # for whoever exports
+
+        with as_runtime_errors(), tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "exported.uncork"
+            compile_to(self._model.clone().checked, path, **_config.options_of(self._config))
+            data = path.read_bytes()
+        if model_stream is None:
+            return data
+        model_stream.write(data)
+        return None
 
     def __repr__(self) -> str:
         return f"<CompiledModel:\n{ports_text(self._inputs, self._outputs)}>"

@@ -15,7 +15,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from uncork._version import __version__
+from uncork.compiled_head import is_compiled_file
 from uncork.compiler import compile as core
+from uncork.compiler.image.load import load_compiled
 from uncork.ir.graph import Node as CoreNode
 from uncork.ir.graph import Port, Source
 from uncork.ir.model import Model as CoreModel
@@ -85,6 +87,8 @@ class Core:
             device_name, config = None, device_name
         _config.check_device("AUTO" if device_name is None else device_name)
         options = {**self._config, **_config.normal(config)}
+        if isinstance(model, (str, os.PathLike)) and is_compiled_file(model):
+            return self.import_model(model, config=config)
         if not isinstance(model, Model):
             model = self.read_model(model, weights)
         with as_runtime_errors():
@@ -133,12 +137,33 @@ class Core:
         _config.check_device(device_name)
         return {node.get_friendly_name(): "CPU" for node in model.get_ordered_ops()}
 
-    def import_model(self, *_: Any, **__: Any) -> NoReturn:
-        """Not offered: see the message."""
-        raise unsupported(
-            "a compiled model cannot be imported: give compile_model the model.xml; kernels are "
-            "kept on disk by themselves"
-        )
+    def import_model(
+        self,
+        model_stream: Any,
+        device_name: str = "CPU",
+        config: Mapping[str, Any] | None = None,
+    ) -> CompiledModel:
+        """A model from what `CompiledModel.export_model` gave, or a file that `uncork compile`
+        wrote: its path, its bytes, a Tensor or an open file. What it holds is code.
+        """
+        _config.check_device(device_name)
+        options = {**self._config, **_config.normal(config)}
+        with as_runtime_errors():
+            if isinstance(model_stream, (str, os.PathLike)):
+                compiled = load_compiled(model_stream)
+            else:
+                contents = _bytes(model_stream)
+                contents = contents.read() if hasattr(contents, "read") else contents
+                if not isinstance(contents, (bytes, bytearray, memoryview)):
+                    raise TypeError(
+                        "import_model: expected a path, bytes, a Tensor or a file that is open "
+                        f"for reading bytes, got {type(model_stream).__name__}"
+                    )
+                with tempfile.TemporaryDirectory() as folder:  # mapped, it outlives its name
+                    path = Path(folder) / "imported.uncork"
+                    path.write_bytes(contents)
+                    compiled = load_compiled(path)
+            return CompiledModel(Model.of_core(compiled.model), compiled, options)
 
     def add_extension(self, *_: Any) -> NoReturn:
         """Not offered: see the message."""

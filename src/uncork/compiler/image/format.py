@@ -239,7 +239,7 @@ class Writer:
         for array in arrays:
             for begin in range(0, array.nbytes, _PIECE):
                 piece = np.ascontiguousarray(array[begin : begin + _PIECE])
-                digest.update(memoryview(piece))
+                digest.update(piece.data)
                 self._write(piece, digested=False)
         return Section(first, self._at - first), digest.hexdigest()
 

@@ -65,7 +65,7 @@ class Constants:
         key = (
             line_offset,
             array.nbytes,
-            hashlib.blake2b(memoryview(array), digest_size=16).digest(),
+            hashlib.blake2b(array.data, digest_size=16).digest(),
         )
         if key not in self._offsets:
             first = -(-self.bytes // LINE) * LINE + line_offset

@@ -183,7 +183,7 @@ def select_store(layer: Layer) -> Selection:
 
     def part(first: SizeLike, some: SizeLike) -> KernelCall:
         new = In(2, first * (run * item))
-        return walk.call(action, item, In(0), walk.indices(first), new, item, 1, some)
+        return walk.kernel_call(action, item, In(0), walk.indices(first), new, item, 1, some)
 
     def split(threads: int) -> Stages:
         return Stages([[part(*share) for share in shares(count, threads)]], 0)
