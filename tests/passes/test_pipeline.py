@@ -22,7 +22,7 @@ TARGET = Target.of("x86_64", "x86-64-v3", "+sse2,+avx,+avx2,+fma,+f16c")
 ALL = (*pipeline.AS_READ, *pipeline.ON_LOAD, *pipeline.WITH_SIZES)
 FOLDER = Path(pipeline.__file__).parent
 #: Modules that are not rewrites of the list: what rewrites share, and variables, which only a
-#: stateful call makes inputs and outputs of.
+#: stateful call makes inputs and outputs of, and sessions rows of tables.
 OTHERS = {
     "stored_values",
     "__init__",
@@ -38,6 +38,7 @@ OTHERS |= {
     "match_moves",
     "functionalize_variables",
     "match_appends",
+    "state_rows",
 }
 
 
