@@ -21,6 +21,7 @@ from msgspec.structs import replace
 pytest.importorskip("llvmlite")
 
 import uncork
+from tests.processes._children import COMPILING
 from uncork import UncorkWarning
 from uncork.kernels.codegen.emit import F64, I64, Kernel
 from uncork.kernels.runtime import exec_memory as executable
@@ -308,7 +309,8 @@ print(os.waitstatus_to_exitcode(status))
     assert done.stdout.strip() == "4", done.stderr
 
 
-MODEL = """
+MODEL = f"""
+{COMPILING}
 import sys
 import numpy as np
 import uncork
