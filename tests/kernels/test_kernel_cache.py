@@ -406,9 +406,9 @@ def test_the_version_stands_for_sources_that_are_not_installed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(cpu, "digest_of_sources", lambda folder: b"")
-    before = cpu.versions.__wrapped__()
+    before = cpu.digest_of_kernels.__wrapped__()
     monkeypatch.setattr("uncork._version.__version__", "0.0.0")
-    assert cpu.versions.__wrapped__() != before
+    assert cpu.digest_of_kernels.__wrapped__() != before
 
 
 def wanted(number: int, make: Callable[[], str] | None = None) -> Wanted:
