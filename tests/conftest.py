@@ -37,7 +37,11 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--without-llvmlite"):
         assert "llvmlite" not in sys.modules, "too late to hide it"
         sys.modules["llvmlite"] = None  # type: ignore[assignment]  # which is how Python spells that an import fails
-    if importlib.util.find_spec("llvmlite") is None:
+    if importlib.util.find_spec("llvmlite") is not None:  # tests look at what it compiles
+        from uncork.kernels.runtime import bundle
+
+        bundle.FOLDER = Path("nowhere")
+    else:
         # Said once in a process, by whichever test comes first: a test of its own looks at it.
         for first in ("llvmlite", "kernel '"):
             config.addinivalue_line("filterwarnings", f"ignore:{first}:uncork.errors.UncorkWarning")

@@ -21,6 +21,7 @@ from msgspec.structs import replace
 pytest.importorskip("llvmlite")
 
 import uncork
+from tests.processes._children import COMPILING
 from uncork import UncorkWarning
 from uncork.kernels.codegen.emit import F64, I64, Kernel
 from uncork.kernels.runtime import exec_memory as executable
@@ -308,7 +309,8 @@ print(os.waitstatus_to_exitcode(status))
     assert done.stdout.strip() == "4", done.stderr
 
 
-MODEL = """
+MODEL = f"""
+{COMPILING}
 import sys
 import numpy as np
 import uncork
@@ -404,9 +406,9 @@ def test_the_version_stands_for_sources_that_are_not_installed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(cpu, "digest_of_sources", lambda folder: b"")
-    before = cpu.versions.__wrapped__()
+    before = cpu.digest_of_kernels.__wrapped__()
     monkeypatch.setattr("uncork._version.__version__", "0.0.0")
-    assert cpu.versions.__wrapped__() != before
+    assert cpu.digest_of_kernels.__wrapped__() != before
 
 
 def wanted(number: int, make: Callable[[], str] | None = None) -> Wanted:
