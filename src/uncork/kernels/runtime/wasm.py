@@ -26,7 +26,8 @@ def symbol_of(wanted: Wanted) -> str:
 def symbol_in(data: bytes) -> str:
     """The name of the function of an object."""
     found = _SYMBOL.search(data)
-    assert found is not None
+    if found is None:
+        raise AssertionError("the object has no function of a kernel")
     return found.group().decode()
 
 
@@ -42,7 +43,8 @@ def _text_of(wanted: Wanted) -> str:
     # There is no fused product and sum: a function of C would be called for each.
     text = wanted.make().replace('@"llvm.fma.', '@"llvm.fmuladd.')
     head = re.search(rf'define i64 @"{re.escape(wanted.name)}"\((i64\*?)([^)]*)\)', text)
-    assert head is not None and "," not in head.group(2), wanted.name
+    if head is None or "," in head.group(2):
+        raise AssertionError(f"{wanted.name} is no function of one word")
     kind = head.group(1)
     text = text.replace(head.group(), head.group().replace("define", "define internal", 1))
     given = "%p" if kind == "i64*" else "%a"
