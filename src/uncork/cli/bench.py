@@ -22,7 +22,8 @@ from uncork.cli._stream_figures import (
 )
 from uncork.cli._summary import Summary, summary_table
 from uncork.compiler.arguments import accept
-from uncork.compiler.compile import CompiledModel, load
+from uncork.compiler.compiled_model import CompiledModel
+from uncork.compiler.load import load
 from uncork.compiler.profile import Profile, microseconds
 from uncork.compiler.threads import available_threads
 from uncork.errors import InputError, Problem

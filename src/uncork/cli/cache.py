@@ -11,7 +11,7 @@ from typing import Any
 from uncork.cli._options import add_threads, rounding
 from uncork.cli._output import counted, emit, emit_json, table
 from uncork.cli._parser import Parser, one_of
-from uncork.compiler.compile import load
+from uncork.compiler.load import load
 from uncork.kernels.runtime.disk_cache import Entry, Folder, default_folder
 from uncork.kernels.runtime.kernel_cache import compilations_told, kernel_name
 from uncork.quoting import in_terminal

@@ -21,7 +21,8 @@ from uncork.cli._results import classes_of, labels_for, read_beside, results_tex
 from uncork.cli._summary import Summary, summarise, summary_table
 from uncork.cli._tables import add_tables, files_read, given_tables
 from uncork.compiler.arguments import unique_names
-from uncork.compiler.compile import CompiledModel, load
+from uncork.compiler.compiled_model import CompiledModel
+from uncork.compiler.load import load
 from uncork.compiler.profile import microseconds
 from uncork.errors import InputError
 from uncork.quoting import in_terminal

@@ -5,17 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from msgspec import Struct
 
 from uncork.collector import collector_paused
 from uncork.compiled_head import is_compiled_file
-from uncork.compiler.compiled_model import CompiledModel
+from uncork.compiler.compiled_model import CompiledModel, compile_for, compiled_by
 from uncork.compiler.device import check_device
 from uncork.compiler.execute import Executor, kernel_target
-from uncork.compiler.executors import compile_for, compiled_by
-from uncork.compiler.load import load
 from uncork.compiler.options import Activations, Backend, Decompression, Ids, Kernels, Precision
 from uncork.compiler.threads import available_threads
 from uncork.errors import CompileError, UnsupportedError, ValidationError
@@ -39,7 +38,6 @@ __all__ = [
     "Precision",
     "compile_for",
     "compile_model",
-    "load",
     "read_model",
 ]
 
@@ -62,9 +60,9 @@ def read_model(
     wrong and UnsupportedError when only operations are missing: one error that lists every problem.
     """
     if isinstance(path, (str, os.PathLike)) and is_compiled_file(path):
-        from uncork.compiler.image.load import source_of  # for such files only
+        from uncork.compiler.image.format import source_of  # for such files only
 
-        return source_of(path)
+        path, weights = source_of(Path(path))
     with collector_paused():
         model, diagnostics = read_structure(path, weights, mmap)
         model, problems = infer(model)

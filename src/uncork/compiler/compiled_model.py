@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -25,11 +26,13 @@ from uncork.types import Array
 if TYPE_CHECKING:
     from uncork.compiler.bind import BoundCall
     from uncork.compiler.native_call import NativeCall
+    from uncork.compiler.options import Ids, Precision
     from uncork.compiler.profile import Profile
     from uncork.compiler.requests import InferRequest
     from uncork.compiler.sessions import Sessions
     from uncork.compiler.tables import GivenTable
     from uncork.compiler.variables import VariableState
+    from uncork.kernels.runtime.target import Target
 
 
 class CompiledModel:
@@ -208,8 +211,7 @@ class CompiledModel:
         Inputs are given as to a call, but for keywords. Every step runs by itself, some 20 ms long;
         variables stay as they are.
         """
-        from uncork.compiler.executors import compile_layer  # for whoever asks
-        from uncork.compiler.profile import profile
+        from uncork.compiler.profile import profile  # for whoever asks
 
         return profile(self, self._executor, inputs, progress, compile_layer)
 
@@ -434,3 +436,47 @@ class CompiledModel:
     def __repr__(self) -> str:
         ins, outs = (", ".join(map(str, ports)) for ports in (self.inputs, self.outputs))
         return f"<CompiledModel '{self.model.name}': {ins} -> {outs}>"
+
+
+def compile_for(
+    model: Model,
+    target: Target | None,
+    threads: int,
+    precision: Precision = "f32",
+    ids: Ids = "64-bit",
+    memory_limit: int | None = None,
+) -> CompiledModel:
+    """A checked model for a target, which need not be this machine unless it is called."""
+    with at_most(threads):
+        return compiled_by(
+            model, partial(executor_of, target, threads, precision, ids, memory_limit)
+        )
+
+
+def compile_layer(model: Model, target: Target | None, threads: int) -> CompiledModel:
+    """The compiled model of a single layer; ids are used as they are given."""
+    return compile_for(model, target, threads, ids="as-written")
+
+
+def compiled_by(model: Model, remade: Callable[[Model], BaseExecutor]) -> CompiledModel:
+    """A checked model with an executor for it, and for whatever constants it is given later."""
+    return CompiledModel(Runs(model, remade(model), remade))
+
+
+def executor_of(
+    target: Target | None,
+    threads: int,
+    precision: Precision,
+    ids: Ids,
+    memory_limit: int | None,
+    model: Model,
+) -> BaseExecutor:
+    """The executor of a checked model for a target."""
+    from uncork.compiler.execute import Executor  # and all that plans: compiled files need none
+    from uncork.ir.constants import mapped_files
+    from uncork.passes import pipeline
+
+    options = pipeline.Options(target, precision, ids)
+    # Before anything runs: references too are then given the rows that they need.
+    runs = pipeline.apply_passes(pipeline.AS_READ, model, options)
+    return Executor(runs, target, threads, mapped_files(model), memory_limit=memory_limit)

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from uncork.compiler.arguments import Results
-from uncork.compiler.compile import load
+from uncork.compiler.load import load
 from uncork.concurrency import in_child, renews_locks
 from uncork.errors import InputError, UncorkError, UncorkWarning
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, BinaryIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from uncork.compiled_head import is_compiled_file
 from uncork.compiler.options import Activations, Backend, Decompression, Ids, Kernels, Precision
 from uncork.errors import UncorkError, ValidationError
 
 if TYPE_CHECKING:
+    from uncork.compiler.base_executor import BaseExecutor
     from uncork.compiler.compiled_model import CompiledModel
     from uncork.compiler.tables import GivenTable
 
@@ -23,6 +25,13 @@ def refuse_settled(**is_default: bool) -> None:
             f"{', '.join(given)}: settled when it was compiled: give that to uncork.compile_to "
             "(uncork compile), or load the .xml"
         )
+
+
+def _compile_source(path: Path, settings: dict[str, Any]) -> BaseExecutor:
+    """The executor of the model that a compiled file has inside."""
+    from uncork.compiler.compile import compile_model  # for calls that plans do not take
+
+    return compile_model(path, **settings).executor
 
 
 def load(
@@ -88,7 +97,7 @@ def load(
                 exact_convolutions=not exact_convolutions,
                 exact_fake_quantize=not exact_fake_quantize,
             )
-            return load_compiled(path, memory_limit, target)
+            return load_compiled(path, memory_limit, target, _compile_source)
         from uncork.compiler.compile import compile_model, read_model  # for all others
 
         compiled = compile_model(

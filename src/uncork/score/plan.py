@@ -13,7 +13,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from uncork.compiler.compile import CompiledModel, load
+from uncork.compiler.compiled_model import CompiledModel
+from uncork.compiler.load import load
 from uncork.destination import Read, path_of_table
 from uncork.errors import InputError
 from uncork.score.mapping import bind, list_item, read_toml

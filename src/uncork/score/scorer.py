@@ -12,7 +12,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from uncork.compiler.compile import CompiledModel, load
+from uncork.compiler.compiled_model import CompiledModel
+from uncork.compiler.load import load
 from uncork.concurrency import WorkLock, in_child
 from uncork.errors import InputError
 from uncork.score.batch import BatchScorer

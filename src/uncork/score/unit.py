@@ -17,7 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from uncork.compiler.compile import load
+from uncork.compiler.load import load
 from uncork.errors import UncorkError
 from uncork.score.batch import BatchScorer, Scored
 from uncork.score.columns import RowError, take_rows

@@ -10,8 +10,8 @@ from typing import Any
 
 from uncork.blas import at_most
 from uncork.compiler.compile import Settled, read_model, settled
+from uncork.compiler.compiled_model import executor_of
 from uncork.compiler.execute import Executor
-from uncork.compiler.executors import executor_of
 from uncork.compiler.image.write import write_compiled
 from uncork.compiler.options import Activations, Decompression, Ids, Precision
 from uncork.compiler.tables import GivenTable

@@ -12,11 +12,11 @@ from uncork.compiler.base_executor import BaseExecutor
 from uncork.compiler.image import format
 from uncork.compiler.image.plans import ImagePlans
 from uncork.errors import UnsupportedError
+from uncork.internal_ops.compiled_layers import CompiledLayers
 from uncork.ir.graph import COMPILED_LAYERS
 from uncork.ir.model import Model, Node, Port, Source
 from uncork.kernels.runtime.target import Target
 from uncork.ops import Operation
-from uncork.ops._ports import ANY, Input, Output
 from uncork.ops.parameter import Parameter, Result
 from uncork.ops.state import Assign3, ReadValue3
 from uncork.types import Array, ElementType, PartialShape, TensorSpec
@@ -24,17 +24,6 @@ from uncork.types import Array, ElementType, PartialShape, TensorSpec
 if TYPE_CHECKING:
     from uncork.compiler.growing_state import GrowingStateExecutor
     from uncork.compiler.state import StateExecutor
-
-
-class CompiledLayers(Operation):
-    """All layers of a compiled model, of which a file has the plan and nothing else."""
-
-    type_name, opset = "CompiledLayers", 0
-    tensors = Input(ANY, variadic=True)
-    output = Output()
-
-    def infer(self, *tensors: TensorSpec) -> NoReturn:
-        raise UnsupportedError("are compiled, they are not in the file: take the .xml")
 
 
 class _Nodes:

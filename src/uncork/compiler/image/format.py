@@ -338,6 +338,24 @@ def digest_of(view: memoryview, description: Description | None = None) -> bytes
     return digest.digest()
 
 
+def source_of(path: Path) -> tuple[bytes, bytes | None]:
+    """The model that a compiled file was made of, and its weights. Raises ReadError where they are
+    not inside.
+    """
+    description, data = read(path)
+    if not description.source:
+        raise ReadError(
+            "is a compiled model, which has no layers: give the .xml that it was made of, or "
+            "compile it with its source (--with-source)",
+            str(path),
+        )
+    parts = [
+        bytes(memoryview(data)[section.offset : section.offset + section.bytes])
+        for section in description.source.values()
+    ]
+    return parts[0], parts[1] if len(parts) > 1 else None
+
+
 def constants_digest(view: memoryview, description: Description) -> str:
     """The digest of the constants as they are."""
     section = description.constants

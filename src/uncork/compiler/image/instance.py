@@ -12,13 +12,13 @@ import numpy as np
 from uncork.compiler.image import format
 from uncork.concurrency import lazy
 from uncork.kernels.runtime import layout, thread_pool
-from uncork.kernels.runtime.addresses import symbol_address
 from uncork.kernels.runtime.entry_method import MethodDefinition, bound_to, lays_out_as_expected
 from uncork.kernels.runtime.exec_memory import mapped
 from uncork.kernels.runtime.layout import ALIGNMENT, CONTEXT, HEAD, OK
 from uncork.kernels.runtime.loop_layout import ROOM
 from uncork.kernels.runtime.resize import prototype
 from uncork.kernels.runtime.segment import NativeBlock, keep_block
+from uncork.kernels.runtime.symbols import symbol_address
 from uncork.kernels.runtime.turns_layout import MISFITS, TURNS_HEAD
 from uncork.memory import available
 from uncork.types import Array

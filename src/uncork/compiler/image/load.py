@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,15 +25,23 @@ from uncork.ir.model import Model
 from uncork.kernels.runtime.target import LEVELS, Target, lacking
 from uncork.types import Array
 
+#: Makes the executor of the model that a compiled file, at this path, has inside, with the options
+#: that it was compiled with.
+CompileSource = Callable[[Path, dict[str, Any]], BaseExecutor]
 #: The code of files that were loaded, by its digest: it stays, since threads may be in it.
 _loaded_code: dict[bytes, LoadedCode] = {}
 
 
 def load_compiled(
-    path: str | os.PathLike[str], memory_limit: int | None = None, target: str | None = None
+    path: str | os.PathLike[str],
+    memory_limit: int | None = None,
+    target: str | None = None,
+    compile_source: CompileSource | None = None,
 ) -> CompiledModel:
     """The model of a compiled file, for the largest of its targets that this machine runs, or the
     one of this name.
+
+    `compile_source` makes an executor of the source in it, for calls that its plans do not take.
 
     Its constants are mapped, and shared with other processes that load it. Raises ReadError for a
     file that is damaged or that others can write to, UnsupportedError where this machine runs none
@@ -50,7 +58,11 @@ def load_compiled(
     runs_on = Target.of(image.arch, "", ",".join(image.features))
     name = f"model '{description.name}'"
 
-    source = _Source(description, view, str(path)) if description.source else None
+    source = (
+        _Source(compile_source, path, description.settings)
+        if description.source and compile_source is not None
+        else None
+    )
 
     def executor(of: Model, plans: tuple[format.Plan, ...]) -> ImageExecutor:
         try:
@@ -76,24 +88,12 @@ def load_compiled(
 class _Source:
     """The model that a file was made of, for calls that its plans do not take."""
 
-    def __init__(self, description: format.Description, view: memoryview, where: str) -> None:
-        self._description, self._view, self._where = description, view, where
-
-    def model(self) -> Model:
-        """The model as it was read."""
-        from uncork.compiler.compile import read_model  # for whoever needs it
-
-        (first, *others) = [
-            self._view[section.offset : section.offset + section.bytes]
-            for section in self._description.source.values()
-        ]
-        return read_model(bytes(first), bytes(others[0]) if others else None)
+    def __init__(self, compile_source: CompileSource, path: Path, settings: dict[str, Any]) -> None:
+        self._compile, self._path, self._settings = compile_source, path, settings
 
     @lazy
     def _executor(self) -> BaseExecutor:
-        from uncork.compiler.compile import compile_model
-
-        return compile_model(self.model(), **self._description.settings).executor
+        return self._compile(self._path, self._settings)
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
         """The results of a call."""
@@ -102,18 +102,6 @@ class _Source:
     def run_with_state(self, inputs: Sequence[Array], state: Any) -> list[Array]:
         """The results of a call of a model with variables."""
         return self._executor.run_with_state(inputs, state)
-
-
-def source_of(path: str | os.PathLike[str]) -> Model:
-    """The model that a compiled file was made of. Raises ReadError where it is not inside."""
-    description, data = format.read(Path(path))
-    if not description.source:
-        raise ReadError(
-            "is a compiled model, which has no layers: give the .xml that it was made of, or "
-            "compile it with its source (--with-source)",
-            str(path),
-        )
-    return _Source(description, memoryview(data), str(path)).model()
 
 
 def describe(path: str | os.PathLike[str]) -> tuple[format.Description, Model]:

@@ -165,25 +165,6 @@ def symbol(name: str, address: Callable[[], int]) -> int:
     return address() if space is None else space.symbol(name)
 
 
-def symbol_address(name: str) -> int:
-    """The address in this process of what a recorded symbol stands for. Raises KeyError for a name
-    that this version does not know.
-    """
-    from uncork.kernels.runtime import cpython_entry, target, thread_pool
-
-    if name.startswith("dtype:"):
-        return id(np.dtype(np.dtype(name[6:]).char))
-    if name.startswith("Py"):
-        return cpython_entry.python_function(name)
-    known: dict[str, Callable[[], int]] = {
-        "ndarray": lambda: id(np.ndarray),
-        "None": lambda: id(None),
-        "sched_yield": target.release_gil,
-        "pool": thread_pool.pool_address,
-    }
-    return known[name]()
-
-
 def object_address(what: Any) -> int:
     """The address of a Python object that native code compares with or makes arrays with: an
     element type, the type of arrays, None.

@@ -369,7 +369,7 @@ def _compiled(name: str, text: str, target: Target) -> _Compiled:
 def _loaded(code: bytes, name: str) -> int:
     from uncork.kernels.runtime.llvm import loaded
 
-    return loaded(code, name)
+    return loaded(code, name, host_target())
 
 
 def kernel_name(entry: Entry) -> str | None:

@@ -10,14 +10,16 @@ import contextlib
 import ctypes
 import threading
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from llvmlite import binding
 from llvmlite.binding import ffi
 
 from uncork.concurrency import ShortLock, held_at_forks, in_child
 from uncork.kernels.runtime import processor
-from uncork.kernels.runtime.target import Target, host_target
+
+if TYPE_CHECKING:
+    from uncork.kernels.runtime.target import Target
 
 #: Passes over each function. Kernels are unrolled, put into vectors, and freed of what does not
 #: change in a loop and of what is the same in a block by whoever writes them: what is left to do is
@@ -212,11 +214,11 @@ def _unlocked(name: str, arguments: int) -> Any:
     return function if function is not None and len(function.argtypes or ()) == arguments else None
 
 
-def loaded(code: bytes, function: str) -> int:
-    """The address of a function of an object file, by LLVM's own loader. Raises RuntimeError when
+def loaded(code: bytes, function: str, host: Target) -> int:
+    """The address of a function of an object file for this machine, by LLVM's own loader. Raises RuntimeError when
     there is none.
     """
-    machine = _target_machine(host_target())
+    machine = _target_machine(host)
     engine = binding.create_mcjit_compiler(binding.parse_assembly(""), machine)
     engine.add_object_file(binding.ObjectFileRef.from_data(code))
     engine.finalize_object()
