@@ -215,8 +215,9 @@ def _unlocked(name: str, arguments: int) -> Any:
 
 
 def loaded(code: bytes, function: str, host: Target) -> int:
-    """The address of a function of an object file for this machine, by LLVM's own loader. Raises RuntimeError when
-    there is none.
+    """The address of a function of an object file for this machine, by LLVM's own loader.
+
+    Raises RuntimeError when there is none.
     """
     machine = _target_machine(host)
     engine = binding.create_mcjit_compiler(binding.parse_assembly(""), machine)

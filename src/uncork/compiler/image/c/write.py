@@ -115,8 +115,8 @@ def write_c(
                 out.write(_renamed(text, name).encode())
         target = folder / f"{name}.uncork"
         if not target.exists() or not os.path.samefile(compiled, target):
-            with files.open(target) as out, open(compiled, "rb") as whole:
-                shutil.copyfileobj(whole, out)
+            with files.open(target) as out, open(compiled, "rb") as source:
+                shutil.copyfileobj(source, out)
 
 
 def sources(description: format.Description, data: memoryview) -> dict[str, str]:
