@@ -19,6 +19,7 @@ from uncork.compiler.sharing import Runs, Turn, Users
 from uncork.compiler.variable_values import Values
 from uncork.concurrency import renews_locks
 from uncork.errors import InputError
+from uncork.ir.model import Model
 from uncork.ir.ports import PORT_HEADING, ModelPort, port_of, port_rows
 from uncork.progress import progress_line
 from uncork.types import Array

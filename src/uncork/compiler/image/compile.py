@@ -79,7 +79,9 @@ def compile_to(
     }
 
     def executor(one: Settled) -> Executor:
-        return executor_of(one.target, one.threads, one.precision, ids, None, one.model)
+        made = executor_of(one.target, one.threads, one.precision, ids, None, one.model)
+        assert isinstance(made, Executor)
+        return made
 
     sources = {} if source is None else _files_of(Path(source))
     try:
