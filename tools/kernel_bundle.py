@@ -63,11 +63,15 @@ class Unreadable(Exception):
     """A line of the list that is no spec of a kernel, or of one that has changed."""
 
 
+#: How files begin that have records of which specs are made.
+_WITH_RECORDS = ("spec", "select", "epilogue", "language", "read_size")
+
+
 @functools.lru_cache(maxsize=1)
 def _classes() -> Mapping[str, Sequence[Any]]:
     """All records of the package's kernels, by name: what specs are made of. Few share one."""
     for module in pkgutil.walk_packages(uncork.kernels.__path__, "uncork.kernels."):
-        if module.name.rpartition(".")[2].startswith(("spec", "select", "epilogue", "language")):
+        if module.name.rpartition(".")[2].startswith(_WITH_RECORDS):
             importlib.import_module(module.name)
     found: dict[str, list[Any]] = {}
     waiting: list[type] = [Struct]
