@@ -2,7 +2,8 @@
 fresh process.
 
 A warm run finds compiled kernels (OpenVINO: a compiled model) of an earlier run in its cache, a
-cold one finds an empty home. Files are in the system's page cache in both.
+cold one finds an empty home. Files are in the system's page cache in both. A compiled file was made
+before (`uncork compile`), and its process finds an empty home.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+import uncork
 from benchmarks.goals import STARTUP_COLD, STARTUP_WARM
 from benchmarks.models import EXAMPLES, Recorded, example_call, recorded_calls
 from benchmarks.options import Options
@@ -44,6 +46,8 @@ class _Way:
     cache: str = ""  # a folder that OpenVINO keeps compiled models in
     cold: bool = False
     fixed: bool = False
+    #: A compiled file in place of the model.
+    compiled: str = ""
 
     def command(self, options: Options) -> list[str]:
         return command(self.system, _PROGRAM, options.threads, self.cache, self.fixed)
@@ -113,6 +117,12 @@ def _measure(
         _Way("uncork, warm", "uncork"),
         _Way("uncork, cold", "uncork", cold=True),
     ]
+    compiled = folder / "model.uncork"
+    try:
+        uncork.compile_to(path, compiled, threads=options.threads)
+        ways.append(_Way("uncork, compiled file", "uncork", cold=True, compiled=str(compiled)))
+    except uncork.UncorkError as error:
+        notes.append(f"{name}, compiled file: {error}")
     if options.peers.get("openvino"):
         for fixed in (False, True):
             called = "openvino, fixed shapes" if fixed else "openvino"
@@ -130,7 +140,7 @@ def _measure(
         try:  # the first run fills the caches, and tells whether the result is right
             made = folder / "outputs.npz"
             timed(
-                [*way.command(options), str(path), str(given), str(made)],
+                [*way.command(options), way.compiled or str(path), str(given), str(made)],
                 _home(way, folder, options),
                 folder,
             )
@@ -147,7 +157,7 @@ def _measure(
             way = ways[(turn + number) % len(ways)]
             runs[way].append(
                 timed(
-                    [*way.command(options), str(path), str(given)],
+                    [*way.command(options), way.compiled or str(path), str(given)],
                     _home(way, folder, options),
                     folder,
                 )
@@ -194,6 +204,9 @@ def _verdicts(results: list[_Result]) -> str:
             others = [seconds for way, seconds in found.items() if way.startswith("openvino")]
             if others:
                 line += f"; OpenVINO's best / ours, warm: {min(others) / found['uncork, warm']:.2f}"
+                if "uncork, compiled file" in found:
+                    share = found["uncork, compiled file"] / min(others)
+                    line += f", compiled file / OpenVINO's best: {share:.2f}"
             lines.append(line)
     return "\n\n".join(lines)
 
