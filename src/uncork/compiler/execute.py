@@ -49,6 +49,8 @@ def kernel_target(precision: str = "f32", name: str | None = None) -> Target | N
     None where there are no kernels.
     """
     tiles = precision != "f32"
+    if not kernels_available():
+        return None
     if name is None:
         return usable_target(tiles)
     target = target_here(name, tiles)

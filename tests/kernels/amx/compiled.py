@@ -8,6 +8,7 @@ from tests.kernels.amx.case import FULL, bits_of, case, emulators, integers, pai
 from uncork.kernels.runtime.elf_link import link
 from uncork.kernels.runtime.exec_memory import mapped
 from uncork.kernels.runtime.llvm import compiled, host
+from uncork.kernels.runtime.target import Target
 
 #: f32 `c` (16 x 16) += bf16 `a` (16 x 64) times `b` (64 x 16 in pairs: 32 rows of 16 pairs).
 LLVM = """
@@ -46,7 +47,8 @@ end:
 def what_llvm_writes() -> None:
     """A matrix of 16 x 64 by one of 64 x 16, two products of tiles."""
     name, features = host()
-    object_file = compiled(LLVM, name, features + ",+avx512f,+amx-tile,+amx-bf16")
+    target = Target.of("x86_64", name, features + ",+avx512f,+amx-tile,+amx-bf16")
+    object_file = compiled(LLVM, target)
     machine, entry = link(object_file, "product")
     memory = mapped(machine)
     function = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4)(memory.ctypes.data + entry)

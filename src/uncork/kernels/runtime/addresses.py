@@ -171,4 +171,7 @@ def object_address(what: Any) -> int:
     """
     if isinstance(what, np.dtype):
         return symbol(f"dtype:{what.str}", lambda: id(what))
-    return symbol("None" if what is None else what.__name__, lambda: id(what))
+    if what is None or what is np.ndarray:
+        return symbol("None" if what is None else "ndarray", lambda: id(what))
+    assert _recording.get() is None, "a plan that is recorded names an object of this process"
+    return id(what)
