@@ -168,7 +168,6 @@ def test_what_preprocessing_refuses() -> None:
         (lambda i: i.preprocess().resize(ResizeAlgorithm.RESIZE_LINEAR), "a layout with H"),
         (lambda i: i.preprocess().reverse_channels(), "a layout with C"),
         (lambda i: i.preprocess().convert_color(ColorFormat.RGB), "UNDEFINED cannot become RGB"),
-        (lambda i: i.tensor().set_color_format(ColorFormat.NV12_TWO_PLANES), "for every plane"),
         (lambda i: i.tensor().set_memory_type("GPU"), "models on the CPU"),
         (lambda i: i.preprocess().pad([1], [1, 1], 0.0), "expected 1 begins and ends"),
         (lambda i: i.tensor().set_layout("N") and i.model().set_layout("C"), "other axes"),

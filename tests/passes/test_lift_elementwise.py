@@ -11,7 +11,9 @@ pytest.importorskip("llvmlite")
 
 import uncork
 from uncork.compiler.compile import compile_model
+from uncork.compiler.compiled_model import compile_for
 from uncork.ir.model import Source
+from uncork.kernels.runtime.target import LEVELS
 
 GENERATOR = np.random.default_rng(4)
 
@@ -48,7 +50,10 @@ def test_an_activation_ends_the_convolution_whose_result_is_moved(size: int | No
     (y,) = b.add("Gelu", 7, moved(b, y, [0, 2, 3, 1], [-1, 30, 16]), approximation_mode="ERF")
     (y,) = b.add("Multiply", 1, b.constant(np.float32([[0.5]])), y)
     b.result(b.add("MatMul", 1, y, b.constant(numbers(16, 8)))[0], "y")
-    found = kernels(b, numbers(4, 16, 6, 5))
+    kernels(b, numbers(4, 16, 6, 5))
+    # With vectors of 16 lanes: shorter ones leave a convolution of 16 channels in planes.
+    wide = compile_for(b.model(), LEVELS["x86-64-v4"], 1).plan
+    found = [step.kernel for step in wide.steps]
     assert "gelu_multiply" in found[0]
     assert not any("gelu" in kernel for kernel in found[1:])
 

@@ -174,8 +174,8 @@ def check(
 ) -> None:
     """As without the pass and as the references; and every step of the program is native.
 
-    `exactly`: to the bit, where rows end eight by eight. How many rows run together decides in
-    which order a product is summed up.
+    `exactly`: to the bit, where rows end by whole tiles, of eight or of six. How many rows run
+    together decides in which order a product is summed up.
     """
     compiled = compile_model(model, threads=1)
     got = list(compiled(*arrays))
@@ -203,7 +203,7 @@ def test_every_position(take: Taking, cell: str, monkeypatch: pytest.MonkeyPatch
     model = model_of(take, cell)
     check(
         model,
-        inputs(np.random.default_rng(0), [step for step in steps for _ in range(8)]),
+        inputs(np.random.default_rng(0), [step for step in steps for _ in range(24)]),
         monkeypatch,
         exactly=True,
     )

@@ -27,7 +27,7 @@ sys.exit(main())
 STOP = "raise KeyboardInterrupt"
 
 
-@pytest.mark.parametrize("module", ["uncork.cli", "numpy", "uncork.compiler.compile"])
+@pytest.mark.parametrize("module", ["uncork.cli", "numpy", "uncork.compiler.arguments"])
 def test_interrupted_while_it_is_imported(module: str) -> None:
     done = subprocess.run(
         [sys.executable, "-c", COMMAND.format(module=module)],

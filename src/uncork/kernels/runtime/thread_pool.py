@@ -117,9 +117,9 @@ def has_threads() -> bool:
 class Pool:
     """The memory of a thread pool, which stays where it is for as long as the process lives."""
 
-    def __init__(self, serve: Callable[[], int]) -> None:
-        """Its threads serve by the kernel at the address that `serve` gives. Raises OSError where
-        the system has no such threads.
+    def __init__(self, serve: Callable[[], int] | None = None) -> None:
+        """Its threads serve by the kernel at the address that `serve` gives, or by this machine's.
+        Raises OSError where the system has no such threads.
         """
         found, self._initial, fill = _system()
         self._memory = np.zeros(BYTES // 8 + 8, np.int64)
@@ -132,7 +132,7 @@ class Pool:
         for word, function in found.items():
             self._words[POOL.index(word)] = ctypes.cast(function, ctypes.c_void_p).value or 0
         self._words[POOL.index("set_mask")] = int(signal.SIG_SETMASK)
-        self._words[POOL.index("serve")] = serve()
+        self._words[POOL.index("serve")] = STORE.address(Serve()) if serve is None else serve()
         fill(ctypes.c_void_p(self.address + ALL_SIGNALS))
         self.renew_locks()
 
@@ -160,7 +160,7 @@ def pool(serve: Callable[[], int] | None = None) -> Pool | None:
     """
     if not _pool:
         try:
-            made = Pool(serve or (lambda: STORE.address(Serve())))
+            made = Pool(serve)
         except OSError:
             made = None
         if _pool.setdefault(None, made) is made and made is not None:
