@@ -91,7 +91,10 @@ def test_readme_code_runs() -> None:
 
 
 #: Pages whose samples run as they stand; get_a_model is run step by step above.
-RUN = ("troubleshooting", "threads_and_state", "scoring", "shrink", "language_models", "streams")
+RUN = (
+    *("troubleshooting", "threads_and_state", "scoring", "shrink", "language_models", "streams"),
+    "compiled_files",
+)
 PARTS = {
     (name, needs): steps
     for name in RUN

@@ -23,13 +23,13 @@ def run_child(
     hangs.
 
     `home`: a folder in place of the user's, where kernels are kept. Where there is an llvmlite it
-    compiles them all.
+    compiles them all, unless `compiles=False` says that the code comes first.
     """
     path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
     environment = {**os.environ, "PYTHONPATH": path}
     if "home" in more:
         environment["HOME"] = str(more.pop("home"))
-    if importlib.util.find_spec("llvmlite") is not None:
+    if more.pop("compiles", True) and importlib.util.find_spec("llvmlite") is not None:
         code = COMPILING + code
     return subprocess.run(
         [sys.executable, "-W", "ignore", "-c", code, *map(str, arguments)],

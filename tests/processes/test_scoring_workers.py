@@ -53,6 +53,7 @@ def test_nothing_is_imported_from_the_current_folder(bags: Path, tmp_path: Path)
         "1",
         *options,
         cwd=downloads,
+        compiles=False,
     )
     assert not (tmp_path / "was_run").exists(), (tmp_path / "was_run").read_text()
     assert done.returncode == 0, done.stderr
