@@ -51,6 +51,8 @@ def pooled(operation: Operation, wrapped: Operation, block: int, x: np.ndarray) 
         results = run_fenced(chosen, specs, outputs, first, threads)
         assert results is not None
         np.testing.assert_allclose(results[0], to_blocks(expected, block), rtol=1e-6, atol=1e-6)
+    if not host_target().has("avx512bf16"):
+        return  # data are held in halves only where these are multiplied
     held, codes = blocked.replace(half=True), encode(to_blocks(x, block), HALF)
     specs = [spec_of(codes, HALF)]
     (exact,) = blocked.evaluate([spec_of(decode(codes, HALF), ElementType.f32)])
