@@ -211,7 +211,7 @@ class PlanSet:
         Raises Refused.
         """
         best = self._every or self._scoped(Scope.EVERY_SIZE, shapes)
-        if best is None:
+        if best is None or not all(map(self._may_have, self._model.parameters, shapes)):
             raise CallDeclined
         fewest = best.lacking(hints)
         for scope in NARROWER if fewest else ():
@@ -232,6 +232,11 @@ class PlanSet:
             if not fewest:
                 break
         return best
+
+    def _may_have(self, parameter: int, shape: Sequence[int]) -> bool:
+        """Whether an input may be of so many dimensions: a body may be given others."""
+        rank = self._model.by_id[parameter].outputs[0].spec.rank
+        return rank is None or rank == len(shape)
 
     def _inner_inputs(
         self, shapes: Sequence[tuple[int, ...]], hints: HintsOf
