@@ -29,6 +29,7 @@ def test_every_stream_streams_at_once(stream: streams.Stream) -> None:
 
 
 def test_a_run_is_written_with_what_was_found(options: Options) -> None:
+    pytest.importorskip("llvmlite")
     assert streams.main(replace(options, only=re.compile("gate|best"))) == 0
     found = json.loads((options.out / "streams-quick.json").read_text())["cases"]
     assert [case["contender"] for case in found] == [
