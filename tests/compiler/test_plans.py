@@ -14,6 +14,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+pytest.importorskip("llvmlite")
+
 import uncork
 from uncork.compiler.compile import compile_for
 from uncork.compiler.execute import kernels_available

@@ -112,6 +112,7 @@ def test_each_session_has_its_own_sum(backend: Any) -> None:
 
 @pytest.mark.parametrize("batch", [None, 1])
 def test_sessions_give_what_a_request_for_each_gives(batch: int | None) -> None:
+    pytest.importorskip("llvmlite")
     whole = uncork.surgery.reshape(gru(), {"x": [batch, None, 6]})
     compiled = uncork.compile_model(streaming(whole, "x", 1, frames=2), threads=1)
     sessions = compiled.sessions(100)
@@ -148,6 +149,7 @@ def test_answers_are_bit_for_bit_the_same_whoever_else_is_in_the_batch(
     whole: Callable[[], uncork.Model], threads: int
 ) -> None:
     """The first session goes through three steps alone, and among others that change."""
+    pytest.importorskip("llvmlite")
     compiled = uncork.compile_model(streaming(whole(), "x", 1, frames=1), threads=threads)
     random = np.random.default_rng(1)
     own = random.standard_normal((3, 1, 1, 6)).astype(np.float32)
@@ -285,6 +287,7 @@ def test_a_variable_that_begins_with_two_values_is_refused() -> None:
 
 def test_a_session_alone_is_a_batch_of_one_row() -> None:
     """Products add up every row alike, so nothing fills the batch up."""
+    pytest.importorskip("llvmlite")
     sessions = uncork.compile_model(streaming(gru(), "x", 1, frames=1), threads=1).sessions(4)
     sessions.open("a")
     sessions.step(["a"], np.ones((1, 1, 6), np.float32))
@@ -605,6 +608,8 @@ def test_a_step_within_a_step_of_the_same_session_is_refused(
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers here")
 @pytest.mark.parametrize("count", [40, 100], ids=["spare rows", "rows copied"])
 def test_interrupts_at_any_moment_tear_no_step_and_leave_no_session_busy(count: int) -> None:
+    pytest.importorskip("llvmlite")
+
     class Interrupt(Exception):
         pass
 

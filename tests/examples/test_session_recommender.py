@@ -151,6 +151,7 @@ def test_the_model_recommends_as_well_as_was_measured(model):
 
 
 def test_event_by_event_is_what_the_whole_session_gives(model, capsys):
+    pytest.importorskip("llvmlite")
     longest = max(len(moment.items) for moment in MOMENTS)
     items = np.zeros((len(MOMENTS), longest), np.int64)
     for row, moment in enumerate(MOMENTS):
