@@ -492,6 +492,7 @@ def test_a_session_in_a_long_step_does_not_time_out(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_session_goes_on_where_it_was_saved(tmp_path: Path) -> None:
+    pytest.importorskip("llvmlite")
     uncork.write_model(streaming(gru(), "x", 1, frames=1), tmp_path / "s.xml")
     sessions = uncork.load(tmp_path / "s.xml").sessions(4)
     x = np.random.default_rng(0).standard_normal((3, 1, 6)).astype(np.float32)

