@@ -31,9 +31,7 @@ from uncork.kernels.select import select_kernel
 from uncork.ops import find
 from uncork.types import ElementType
 
-AVX_VNNI = Target.of(
-    "x86_64", "x86-64-v3", "+sse2,+sse4.2,+avx,+avx2,+fma,+f16c,+avxvnni", yields=False
-)
+AVX_VNNI = Target.of("x86_64", "x86-64-v3", "+sse2,+sse4.2,+avx,+avx2,+fma,+f16c,+avxvnni")
 AVX2 = replace(AVX_VNNI, features=AVX_VNNI.features.replace(",+avxvnni", ""))
 AVX512 = Target.of(
     "x86_64",
