@@ -224,7 +224,7 @@ def test_circles_are_found() -> None:
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_needs_only_numpy_and_msgspec(path: Path) -> None:
     """They are the only hard dependencies (the kernels need llvmlite too), and no option is read
-    from the environment.
+    from the environment. What only a type checker sees is none.
 
     Scoring is an extra of its own; what it takes is imported when it is used."""
     extras = {
@@ -235,7 +235,7 @@ def test_needs_only_numpy_and_msgspec(path: Path) -> None:
         "score": {"pyarrow", "ray", "rich", "tomllib", "tomli"},
     }
     allowed = {"msgspec", "numpy", "uncork"} | extras.get(part(path), set())
-    for module in imported(path):
+    for module in imported(path, run_only=True):
         top = module.split(".")[0]
         assert top in sys.stdlib_module_names or top in allowed, f"{path} imports {module}"
     assert "environ" not in path.read_text(encoding="utf-8"), (

@@ -111,7 +111,7 @@ def execute(arguments: argparse.Namespace) -> int:
     arguments.random = True
     threads = arguments.threads or available_threads()
     compiled = load(
-        arguments.model, weights=arguments.weights, threads=threads, **rounding(arguments)
+        arguments.model, weights=arguments.weights, threads=arguments.threads, **rounding(arguments)
     )
     if arguments.stream is not None:
         arguments.shape = with_frames(compiled.model, arguments.shape)

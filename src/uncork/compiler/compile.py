@@ -15,9 +15,17 @@ from uncork.compiled_head import is_compiled_file
 from uncork.compiler.compiled_model import CompiledModel, compile_for, compiled_by
 from uncork.compiler.device import check_device
 from uncork.compiler.execute import Executor, kernel_target
-from uncork.compiler.options import Activations, Backend, Decompression, Ids, Kernels, Precision
+from uncork.compiler.options import (
+    Backend,
+    CompileOptions,
+    Ids,
+    Options,
+    Precision,
+    asked,
+    taking,
+)
 from uncork.compiler.threads import available_threads
-from uncork.errors import CompileError, UnsupportedError, ValidationError
+from uncork.errors import CompileError, UnsupportedError
 from uncork.ir.bodies import configure
 from uncork.ir.constants import mapped_files
 from uncork.ir.dropped import warn_if_dropped
@@ -30,7 +38,7 @@ from uncork.passes import pipeline
 from uncork.reading import read_structure
 
 if TYPE_CHECKING:
-    from uncork.compiler.tables import GivenTable
+    from typing_extensions import Unpack
 
 __all__ = [
     "Backend",
@@ -71,26 +79,12 @@ def read_model(
     return model
 
 
+@taking(CompileOptions)
 def compile_model(
     model: Model | str | os.PathLike[str] | bytes | BinaryIO,
     device_name: str = "CPU",
     config: Mapping[str, Any] | None = None,
-    *,
-    backend: Backend = "cpu",
-    strict: bool = False,
-    threads: int | None = None,
-    precision: Precision = "f32",
-    decompression: Decompression = "as-written",
-    activations: Activations = "f32",
-    loop_limit: int | None = None,
-    tables: Mapping[str, GivenTable] | None = None,
-    ids: Ids = "64-bit",
-    mmap: bool = True,
-    exact_convolutions: bool = False,
-    exact_fake_quantize: bool = False,
-    memory_limit: int | None = None,
-    target: str | None = None,
-    kernels: Kernels = "if-available",
+    **options: Unpack[CompileOptions],
 ) -> CompiledModel:
     """Prepare a model for running.
 
@@ -152,35 +146,21 @@ def compile_model(
     are options here. Raises ValidationError for unknown options, UnsupportedError for a precision
     that this machine lacks, InputError for wrong tables.
     """
+    wanted = asked(compile_model, options)
     if device_name != "CPU" or config:
         check_device(device_name, config or {})
     if not isinstance(model, Model):
-        model = read_model(model, mmap=mmap)
+        model = read_model(model, mmap=wanted.mmap)
     else:
         warn_if_dropped(model, stacklevel=2)
-    made = settled(
-        model,
-        backend=backend,
-        strict=strict,
-        threads=threads,
-        precision=precision,
-        decompression=decompression,
-        activations=activations,
-        loop_limit=loop_limit,
-        tables=tables,
-        mmap=mmap,
-        exact_convolutions=exact_convolutions,
-        exact_fake_quantize=exact_fake_quantize,
-        memory_limit=memory_limit,
-        ids=ids,
-        target=target,
-        kernels=kernels,
-    )
-    if backend == "reference":
-        remade = partial(_reference, made.threads, made.precision, ids)
+    made = settled(model, wanted)
+    if wanted.backend == "reference":
+        remade = partial(_reference, made.threads, made.precision, wanted.ids)
         return compiled_by(made.model, remade)
-    compiled = compile_for(made.model, made.target, made.threads, made.precision, ids, memory_limit)
-    if kernels == "required":
+    compiled = compile_for(
+        made.model, made.target, made.threads, made.precision, wanted.ids, wanted.memory_limit
+    )
+    if wanted.kernels == "required":
         compiled.prepare()
     return compiled
 
@@ -194,52 +174,23 @@ class Settled(Struct, frozen=True):
     precision: Precision
 
 
-def settled(
-    model: Model,
-    *,
-    backend: Backend = "cpu",
-    strict: bool = False,
-    threads: int | None = None,
-    precision: Precision = "f32",
-    decompression: Decompression = "as-written",
-    activations: Activations = "f32",
-    loop_limit: int | None = None,
-    tables: Mapping[str, GivenTable] | None = None,
-    ids: Ids = "64-bit",
-    mmap: bool = True,
-    exact_convolutions: bool = False,
-    exact_fake_quantize: bool = False,
-    memory_limit: int | None = None,
-    target: str | None = None,
-    kernels: Kernels = "if-available",
-    elsewhere: bool = False,
-) -> Settled:
-    """The options of `compile_model`, checked, and what they make of a model. With `elsewhere` the
-    target need not be this machine.
+def settled(model: Model, options: Options, elsewhere: bool = False) -> Settled:
+    """What options make of a model. With `elsewhere` the target need not be this machine.
+
+    Raises what `compile_model` raises for options that cannot be had.
     """
-    if backend not in ("cpu", "reference"):
-        raise ValidationError(f"backend: expected 'cpu' or 'reference', got {backend!r}")
-    if precision not in ("f32", "bf16", "bf16x3", "fast"):
-        raise ValidationError(
-            f"precision: expected 'f32', 'bf16', 'bf16x3' or 'fast', got {precision!r}"
-        )
-    if decompression not in ("as-written", "f32"):
-        raise ValidationError(
-            f"decompression: expected 'as-written' or 'f32', got {decompression!r}"
-        )
-    if activations not in ("f32", "i16", "i8"):
-        raise ValidationError(f"activations: expected 'f32', 'i16' or 'i8', got {activations!r}")
+    backend, precision = options.backend, options.precision
+    decompression, activations = options.decompression, options.activations
     fast = precision == "fast"
     if fast and backend == "cpu":
-        precision = _fast_precision(target, elsewhere)
+        precision = _fast_precision(options.target, elsewhere)
     elif fast:
         precision = "f32"
-    runs_on = _target(precision, target, elsewhere) if backend == "cpu" else None
+    runs_on = _target(precision, options.target, elsewhere) if backend == "cpu" else None
     if fast and runs_on is not None:
         decompression, activations = "f32", "i8" if activations == "f32" else activations
-    if kernels not in ("if-available", "required"):
-        raise ValidationError(f"kernels: expected 'if-available' or 'required', got {kernels!r}")
-    if kernels == "required" and runs_on is None:
+    required = options.kernels == "required"
+    if required and runs_on is None:
         missing = unavailable() or _missing_for("f32", backend, None)
         raise CompileError(f"kernels are required, and {missing}: pip install 'uncork[compile]'")
     if backend == "cpu" and runs_on is None:
@@ -250,28 +201,21 @@ def settled(
         missing = _missing_for("f32", backend, None)
         option = "activations" if activations != "f32" else "decompression"
         raise UnsupportedError(f"{option} other than the default need {missing}: leave it out")
-    pipeline.check_ids(ids)
-    if threads is not None and not _is_number(threads, 1):
-        raise ValidationError(f"threads: expected a number of at least 1, got {threads!r}")
-    if memory_limit is not None and not _is_number(memory_limit, 0):
-        raise ValidationError(f"memory_limit: expected a number of bytes, got {memory_limit!r}")
-    if loop_limit is not None and not _is_number(loop_limit, 0):
-        raise ValidationError(f"loop_limit: expected a number of at least 0, got {loop_limit!r}")
-    if tables:
+    if options.tables:
         from uncork.compiler.tables import (
             with_tables,  # few models need it: the others do not pay for it
         )
 
-        model = with_tables(model, tables, mmap)
+        model = with_tables(model, options.tables, options.mmap)
     hints = Hints(
-        direct_sums=exact_convolutions,
-        in_f32=exact_fake_quantize,
+        direct_sums=options.exact_convolutions,
+        in_f32=options.exact_fake_quantize,
         decompression=decompression,
         activations=activations,
-        kernels_required=kernels == "required",
+        kernels_required=required,
     )
-    model = configure(model, strict, loop_limit, hints)
-    threads = available_threads() if threads is None else threads
+    model = configure(model, options.strict, options.loop_limit, hints)
+    threads = available_threads() if options.threads is None else options.threads
     return Settled(model, runs_on, threads, precision)
 
 
@@ -304,8 +248,3 @@ def _missing_for(precision: Precision, backend: Backend, target: Target | None) 
     from uncork.kernels.recurrent.select import supports  # imports what only recurrent layers need
 
     return "" if supports(precision, target) else "a CPU with AVX512-BF16"
-
-
-def _is_number(value: object, least: int) -> bool:
-    """Whether an option is a whole number of at least so much."""
-    return isinstance(value, int) and not isinstance(value, bool) and value >= least

@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from uncork.collector import collector_paused
 from uncork.compiled_head import is_compiled_file
-from uncork.compiler.options import Activations, Backend, Decompression, Ids, Kernels, Precision
+from uncork.compiler.options import CompileOptions, asked, taking
 from uncork.errors import UncorkError, ValidationError
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
     from uncork.compiler.base_executor import BaseExecutor
     from uncork.compiler.compiled_model import CompiledModel
-    from uncork.compiler.tables import GivenTable
 
-
-def refuse_settled(**is_default: bool) -> None:
-    """Raise ValidationError for options that were settled when a file was compiled."""
-    given = [name for name, default in is_default.items() if not default]
-    if given:
-        raise ValidationError(
-            f"{', '.join(given)}: settled when it was compiled: give that to uncork.compile_to "
-            "(uncork compile), or load the .xml"
-        )
+#: The options that a compiled file takes.
+_TAKEN = ("memory_limit", "target", "kernels")
 
 
 def _compile_source(path: str, settings: dict[str, Any]) -> BaseExecutor:
@@ -34,26 +28,13 @@ def _compile_source(path: str, settings: dict[str, Any]) -> BaseExecutor:
     return compile_model(path, **settings).executor
 
 
+@taking(CompileOptions)
 def load(
     path: str | os.PathLike[str] | bytes | BinaryIO,
     *,
     weights: str | os.PathLike[str] | bytes | BinaryIO | None = None,
-    mmap: bool = True,
-    backend: Backend = "cpu",
-    strict: bool = False,
-    threads: int | None = None,
-    precision: Precision = "f32",
-    decompression: Decompression = "as-written",
-    activations: Activations = "f32",
-    loop_limit: int | None = None,
-    tables: Mapping[str, GivenTable] | None = None,
-    ids: Ids = "64-bit",
-    exact_convolutions: bool = False,
-    exact_fake_quantize: bool = False,
-    memory_limit: int | None = None,
-    target: str | None = None,
-    kernels: Kernels = "if-available",
     prepare: bool = False,
+    **options: Unpack[CompileOptions],
 ) -> CompiledModel:
     """A model from its file, checked and ready to be called: `compile_model(read_model(path))`.
 
@@ -75,52 +56,33 @@ def load(
     `CompiledModel.prepare`.
 
     A file that `uncork.compile_to` wrote is mapped; of the options only `memory_limit` and `target`
-    are for it, all others were settled then.
+    are for it (and `kernels`: it has all); all others were settled then.
 
     Raises what `read_model` and `compile_model` raise, with the path. Both say more of each option.
     """
     try:
+        wanted = asked(load, options)
         if isinstance(path, (str, os.PathLike)) and is_compiled_file(path):
             with collector_paused():  # what is imported stays
                 from uncork.compiler.image.load import load_compiled  # for such files only
 
-            refuse_settled(
-                weights=weights is None,
-                mmap=mmap,
-                backend=backend == "cpu",
-                strict=not strict,
-                precision=precision == "f32",
-                decompression=decompression == "as-written",
-                activations=activations == "f32",
-                loop_limit=loop_limit is None,
-                tables=not tables,
-                ids=ids == "64-bit",
-                exact_convolutions=not exact_convolutions,
-                exact_fake_quantize=not exact_fake_quantize,
-            )
-            return load_compiled(path, memory_limit, target, _compile_source)
+            _refuse_settled([*wanted.given(), *(["weights"] if weights is not None else [])])
+            return load_compiled(path, wanted.memory_limit, wanted.target, _compile_source)
         from uncork.compiler.compile import compile_model, read_model  # for all others
 
-        compiled = compile_model(
-            read_model(path, weights, mmap=mmap),
-            backend=backend,
-            strict=strict,
-            threads=threads,
-            precision=precision,
-            decompression=decompression,
-            activations=activations,
-            loop_limit=loop_limit,
-            tables=tables,
-            ids=ids,
-            mmap=mmap,
-            exact_convolutions=exact_convolutions,
-            exact_fake_quantize=exact_fake_quantize,
-            memory_limit=memory_limit,
-            target=target,
-            kernels=kernels,
-        )
+        compiled = compile_model(read_model(path, weights, mmap=wanted.mmap), **options)
         if prepare:
             compiled.prepare()
         return compiled
     except UncorkError as error:
         raise error.at(str(path) if isinstance(path, (str, os.PathLike)) else "<bytes>") from None
+
+
+def _refuse_settled(given: Sequence[str]) -> None:
+    """Raise ValidationError for options that were settled when a file was compiled."""
+    settled = [name for name in given if name not in _TAKEN]
+    if settled:
+        raise ValidationError(
+            f"{', '.join(settled)}: settled when it was compiled: give that to uncork.compile_to "
+            "(uncork compile), or load the .xml"
+        )

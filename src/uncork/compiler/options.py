@@ -1,8 +1,20 @@
-"""The options of `compile_model` that take one of a few words."""
+"""The options of a compilation: names, types and defaults, once for all functions that take them.
+
+`compile_model` says what each means.
+"""
 
 from __future__ import annotations
 
-from typing import Literal
+import inspect
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, get_args
+
+from msgspec import Struct
+
+from uncork.errors import ValidationError, did_you_mean
+
+if TYPE_CHECKING:
+    from uncork.compiler.tables import GivenTable
 
 Backend = Literal["cpu", "reference"]
 Precision = Literal["f32", "bf16", "bf16x3", "fast"]
@@ -10,3 +22,125 @@ Decompression = Literal["as-written", "f32"]
 Activations = Literal["f32", "i16", "i8"]
 Kernels = Literal["if-available", "required"]
 Ids = Literal["64-bit", "as-written"]
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+#: Options of a few words, and those that are whole numbers, with the least and what it counts.
+_WORDS = {
+    "backend": Backend,
+    "precision": Precision,
+    "decompression": Decompression,
+    "activations": Activations,
+    "kernels": Kernels,
+    "ids": Ids,
+}
+_NUMBERS = {
+    "threads": (1, "a number of at least 1"),
+    "memory_limit": (0, "a number of bytes"),
+    "loop_limit": (0, "a number of at least 0"),
+}
+
+
+class Options(Struct, frozen=True, kw_only=True):
+    """The options of a compilation, with their defaults."""
+
+    backend: Backend = "cpu"
+    strict: bool = False
+    threads: int | None = None
+    precision: Precision = "f32"
+    decompression: Decompression = "as-written"
+    activations: Activations = "f32"
+    loop_limit: int | None = None
+    tables: Mapping[str, GivenTable] | None = None
+    ids: Ids = "64-bit"
+    mmap: bool = True
+    exact_convolutions: bool = False
+    exact_fake_quantize: bool = False
+    memory_limit: int | None = None
+    target: str | None = None
+    kernels: Kernels = "if-available"
+
+    def check(self) -> None:
+        """Raise ValidationError for a value that an option does not take."""
+        for name, words in _WORDS.items():
+            *most, last = map(repr, get_args(words))
+            if getattr(self, name) not in get_args(words):
+                expected = f"{', '.join(most)} or {last}"
+                raise ValidationError(f"{name}: expected {expected}, got {getattr(self, name)!r}")
+        for name, (least, expected) in _NUMBERS.items():
+            value = getattr(self, name)
+            is_number = isinstance(value, int) and not isinstance(value, bool) and value >= least
+            if value is not None and not is_number:
+                raise ValidationError(f"{name}: expected {expected}, got {value!r}")
+
+    def given(self) -> dict[str, Any]:
+        """The options that are not their defaults."""
+        values = {name: getattr(self, name) for name in self.__struct_fields__}
+        return {name: v for name, v in values.items() if v != DEFAULTS[name] and v != {}}
+
+
+DEFAULTS: dict[str, Any] = dict(
+    zip(Options.__struct_fields__, Options.__struct_defaults__, strict=True)
+)
+
+
+class PlanOptions(TypedDict, total=False):
+    """The options that a plan has in it, wherever it runs."""
+
+    strict: bool
+    threads: int | None
+    precision: Precision
+    decompression: Decompression
+    activations: Activations
+    loop_limit: int | None
+    tables: Mapping[str, GivenTable] | None
+    ids: Ids
+    exact_convolutions: bool
+    exact_fake_quantize: bool
+
+
+class CompileOptions(PlanOptions, total=False):
+    """All options of a compilation."""
+
+    backend: Backend
+    mmap: bool
+    memory_limit: int | None
+    target: str | None
+    kernels: Kernels
+
+
+def taking(options: type[Any]) -> Callable[[Function], Function]:
+    """A decorator that shows, in place of `**options`, these options in a function's signature."""
+
+    def shown(function: Function) -> Function:
+        own = inspect.signature(function)
+        parameters = [p for p in own.parameters.values() if p.kind is not p.VAR_KEYWORD]
+        parameters += [
+            inspect.Parameter(
+                name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=DEFAULTS[name],
+                annotation=Options.__annotations__[name],
+            )
+            for name in DEFAULTS
+            if name in options.__annotations__
+        ]
+        function.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
+        return function
+
+    return shown
+
+
+def asked(function: Callable[..., Any], options: Mapping[str, Any]) -> Options:
+    """The options that a function was given, checked. Raises TypeError for a name that it does not
+    have.
+    """
+    known = [*inspect.signature(function).parameters]
+    for name in options:
+        if name not in known:
+            raise TypeError(
+                f"{function.__name__}() got an unexpected keyword argument '{name}'"
+                f"{did_you_mean(name, known)}"
+            )
+    made = Options(**options)
+    made.check()
+    return made

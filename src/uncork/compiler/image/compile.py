@@ -6,21 +6,26 @@ import os
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from uncork.blas import at_most
 from uncork.compiler.compile import Settled, read_model, settled
 from uncork.compiler.compiled_model import executor_of
 from uncork.compiler.execute import Executor
 from uncork.compiler.image.write import write_compiled
-from uncork.compiler.options import Activations, Decompression, Ids, Precision
-from uncork.compiler.tables import GivenTable
+from uncork.compiler.options import PlanOptions, asked, taking
 from uncork.errors import CompileError, UncorkError, UnsupportedError
 from uncork.ir.model import Model
 from uncork.kernels.runtime.kernel_cache import CannotCompile
 from uncork.kernels.runtime.target import host_target, level_of, target_named
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
+
+@taking(PlanOptions)
 def compile_to(
     model: Model | str | os.PathLike[str],
     path: str | os.PathLike[str],
@@ -28,16 +33,7 @@ def compile_to(
     targets: Sequence[str] = (),
     shapes: Sequence[Mapping[str, Sequence[int | None]]] = (),
     with_source: bool = False,
-    strict: bool = False,
-    threads: int | None = None,
-    precision: Precision = "f32",
-    decompression: Decompression = "as-written",
-    activations: Activations = "f32",
-    loop_limit: int | None = None,
-    tables: Mapping[str, GivenTable] | None = None,
-    ids: Ids = "64-bit",
-    exact_convolutions: bool = False,
-    exact_fake_quantize: bool = False,
+    **options: Unpack[PlanOptions],
 ) -> None:
     """Compile a model into one file, which runs where neither a compiler nor the model is.
 
@@ -56,30 +52,18 @@ def compile_to(
     references or Python between its kernels, in an error that names the layer; ValidationError,
     CompileError and InputError as `compile_model` does.
     """
+    wanted = asked(compile_to, options)
     source = None if isinstance(model, Model) else os.fspath(model)
     read = model if isinstance(model, Model) else read_model(model, mmap=False)
     levels = tuple(targets) or (_own_level(),)
-    options: dict[str, Any] = {
-        "strict": strict,
-        "threads": threads,
-        "precision": precision,
-        "decompression": decompression,
-        "activations": activations,
-        "loop_limit": loop_limit,
-        "ids": ids,
-        "exact_convolutions": exact_convolutions,
-        "exact_fake_quantize": exact_fake_quantize,
-    }
     reshaped = [read.reshape(dict(given)) for given in shapes] or [read]
     made = {
-        level: [
-            settled(one, **options, tables=tables, target=level, elsewhere=True) for one in reshaped
-        ]
+        level: [settled(one, replace(wanted, target=level), elsewhere=True) for one in reshaped]
         for level in dict.fromkeys(levels)
     }
 
     def executor(one: Settled) -> Executor:
-        made = executor_of(one.target, one.threads, one.precision, ids, None, one.model)
+        made = executor_of(one.target, one.threads, one.precision, wanted.ids, None, one.model)
         assert isinstance(made, Executor)
         return made
 
@@ -90,10 +74,10 @@ def compile_to(
                 Path(path),
                 read,
                 {level: [partial(executor, one) for one in ones] for level, ones in made.items()},
-                {level: target_named(level, precision != "f32") for level in made},
+                {level: target_named(level, wanted.precision != "f32") for level in made},
                 sources,
                 with_source,
-                {name: value for name, value in options.items() if value is not None},
+                {name: value for name, value in wanted.given().items() if name != "tables"},
             )
     except CannotCompile as error:
         raise CompileError(str(error), read.source) from None
