@@ -106,6 +106,14 @@ def test_sizes_that_are_found_as_it_runs(tmp_path: Path) -> None:
         results = compiled(x)
         np.testing.assert_array_equal(results["doubled"], 2 * x[x > 0])
         np.testing.assert_array_equal(results["places"], np.array(np.nonzero(x > 0)))
+    # Later calls go the short way, too, and take no more there than other calls do.
+    assert compiled.executor.last is not None
+    np.testing.assert_array_equal(compiled(np.array([5.0, -1.0], np.float32))["doubled"], [10])
+    with pytest.raises(uncork.InputError, match="expected f32"):
+        compiled(np.array(["a"]))
+    with pytest.raises(uncork.InputError):
+        compiled(np.ones((2, 2), np.float32))
+    assert compiled([4.0])["doubled"].tolist() == [8]
 
 
 def test_variables_keep_their_values(tmp_path: Path) -> None:
