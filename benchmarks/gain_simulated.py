@@ -36,8 +36,8 @@ from uncork.compiler import profile
 from uncork.compiler.compile import compile_model
 from uncork.compiler.profile import ProfiledStep
 from uncork.kernels.codegen.emit import Kernel
+from uncork.kernels.runtime.dispatch import dispatch, made_by, own_pool
 from uncork.kernels.runtime.kernel_cache import STORE
-from uncork.kernels.runtime.thread_pool import dispatch, made_by, pool
 from uncork.types import Array
 
 #: Runs of a step at least: others may want the processor, and disturb some of them.
@@ -141,7 +141,7 @@ def handing() -> Handing:
     for count in (2, 64):
         table = np.array([[nothing, word.ctypes.data]] * count, np.int64)
         function, (address, _, _) = dispatch(count, 0)
-        assert pool() is None or address
+        assert own_pool() is None or address
         words = np.array([address, count, table.ctypes.data], np.int64)
         for name, call in (("pool", _FUNCTION(function)), ("recorder", recorder._made)):
             found[name][count] = min(_times(call, words.ctypes.data, 2000))

@@ -33,12 +33,12 @@ from uncork.compiler.rooms import JOINING
 from uncork.errors import UncorkError
 from uncork.kernels.kernel_spec import KernelSpec, llvm_text
 from uncork.kernels.runtime import bundle, llvm
+from uncork.kernels.runtime.dispatch import POOL_KERNELS
 from uncork.kernels.runtime.elf_link import link
+from uncork.kernels.runtime.entries import entry_functions
 from uncork.kernels.runtime.kernel_cache import Wanted
-from uncork.kernels.runtime.resize import entry_functions
 from uncork.kernels.runtime.side_by_side import SideBySide
 from uncork.kernels.runtime.target import LEVELS, Target, level_of, levels_here
-from uncork.kernels.runtime.thread_pool import POOL_KERNELS
 from uncork.kernels.runtime.turns import RELEASED, TURNS
 from uncork.kernels.runtime.whole_file import WholeFile
 from uncork.types import ElementType

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 #: The file that holds a group's limit, by the type of the file system that shows groups.
@@ -23,6 +23,32 @@ def available() -> tuple[int, str]:
     if group is not None and group < machine:
         return group, "the memory that this container may use"
     return machine, "this machine's memory"
+
+
+def allowed(needed: int, limit: int | None, largest: Callable[[], str] | None = None) -> int:
+    """The most bytes of working memory that a call may take, which needs so many, where the user's
+    limit is this.
+
+    Raises MemoryError when it needs more; the message has the `largest` part of it.
+    """
+    most, whose = available()
+    if limit is not None and limit < most:
+        most, whose = limit, "memory_limit"
+    if needed > most:
+        part = "" if largest is None else largest()
+        raise MemoryError(
+            f"it needs {needed:,} bytes of working memory, more than {whose} ({most:,} bytes)"
+            + (f"; {part}" if part else "")
+        )
+    return most
+
+
+def needs_most(bytes_of: Mapping[str, int]) -> str:
+    """The layer that needs the most working memory, in words for the message; empty without any."""
+    if not bytes_of:
+        return ""
+    layer = max(bytes_of, key=lambda name: bytes_of[name])
+    return f"{layer} needs most of it: {bytes_of[layer]:,} bytes"
 
 
 def _physical() -> int:

@@ -15,7 +15,7 @@ from tests.processes._children import ROOT, run_child
 from uncork.kernels.codegen.emit import F32, Kernel
 from uncork.kernels.runtime import entry_method
 from uncork.kernels.runtime.context import Context
-from uncork.kernels.runtime.entry_method import native_entry
+from uncork.kernels.runtime.entries import native_entry
 from uncork.kernels.runtime.kernel_cache import STORE
 from uncork.kernels.runtime.layout import (
     BUSY,
@@ -74,7 +74,7 @@ def test_steps_run_in_order(release: bool, native: bool) -> None:
     made = segment(
         *steps, binds=[Bind(Slot(0), 1)], slots=1, release_cost=-1 if release else 1 << 62
     )
-    run = made.run if native else made.run_by_ctypes
+    run = made.run if native else made._block.run_by_ctypes
     source, target = np.array([9, 1, 2, 3], np.float32), np.zeros(3, np.float32)
     assert run(source, target) == -1
     np.testing.assert_array_equal(target, [4, 8, 12])
@@ -98,7 +98,7 @@ def test_a_segment_may_be_empty() -> None:
 @pytest.mark.parametrize("native", [False, True])
 def test_one_call_at_a_time(native: bool) -> None:
     made = segment(Step(doubling(), (at(0), at(0), 1)))
-    run = made.run if native else made.run_by_ctypes
+    run = made.run if native else made._block.run_by_ctypes
     x = np.ones(1, np.float32)
     made._block[HEAD.index("busy")] = 1  # as while another thread is in it
     assert run(x) == BUSY
@@ -121,7 +121,7 @@ def test_arrays_that_are_not_as_told_are_not_touched(native: bool) -> None:
         ArrayGuard(f32, (3,), written=True),
     ]
     made = segment(Step(doubling(), (at(0), at(2), 3)), array_guards=array_guards)
-    run = made.run if native else made.run_by_ctypes
+    run = made.run if native else made._block.run_by_ctypes
     x, y, out = np.ones((2, 2), np.float32), np.ones(2, np.float32), np.zeros(3, np.float32)
     assert run(x, y, out) == OK
     np.testing.assert_array_equal(out, [2, 2, 2])
@@ -185,7 +185,7 @@ def test_results_are_made_and_given(native: bool) -> None:
         array_guards=array_guards,
         results=[MadeResult(np.dtype("f"), (3,))],
     )
-    run = made.run if native else made.run_by_ctypes
+    run = made.run if native else made._block.run_by_ctypes
     given = np.array([1, 2, 3], np.float32)
     first, second = run(None, given, "a word"), run(None, given, "a word")
     assert first[0] is not second[0] and first[0].flags.owndata and first[0].flags.writeable
@@ -242,7 +242,7 @@ def found_rows() -> tuple[Segment, Context]:
 @pytest.mark.parametrize("native", [False, True])
 def test_one_call_goes_on_with_sizes_that_it_finds(native: bool) -> None:
     made, context = found_rows()
-    run = made.run if native else made.run_by_ctypes
+    run = made.run if native else made._block.run_by_ctypes
     x = np.array([1, 2, 3, 4], np.float32)
     assert run(x, np.array([3, 1])) == NO_MEMORY
     context.grow(context.get("needed"), 1 << 20)
@@ -269,7 +269,7 @@ def test_memory_is_taken_from_a_segment_that_nobody_is_in(native: bool) -> None:
         buffers=(BufferLifetime(0, Slot(0), 0, 1),),
     )
     made = Segment(plan, context, 1)
-    run = made.run if native else made.run_by_ctypes
+    run = made.run if native else made._block.run_by_ctypes
     x, y = np.array([1, 2], np.float32), np.zeros(2, np.float32)
     assert run(x, y) == NO_MEMORY
     context.grow(64, 1 << 20)

@@ -20,8 +20,9 @@ pytest.importorskip("llvmlite")
 if os.name != "posix":
     pytest.skip("the pool's threads are those of POSIX", allow_module_level=True)
 
+from uncork.kernels.runtime.dispatch import Dispatch, own_pool, serve
 from uncork.kernels.runtime.kernel_cache import STORE
-from uncork.kernels.runtime.thread_pool import POOL, Dispatch, Pool, pool
+from uncork.kernels.runtime.thread_pool import POOL, Pool
 
 KERNEL = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)
 
@@ -37,14 +38,14 @@ def dispatched(address: int, works: Sequence[Callable[[int], int]]) -> int:
 
 
 def test_calls_run_at_the_same_time() -> None:
-    made, meeting = Pool(), threading.Barrier(4)
+    made, meeting = Pool(serve), threading.Barrier(4)
     for _ in range(3):
         assert dispatched(made.address, [lambda _: meeting.wait(30) * 0] * 4) == 0
     assert made.threads == 3, "no more than one dispatch has had calls for"
 
 
 def test_every_call_is_made_once() -> None:
-    made = Pool()
+    made = Pool(serve)
     for count in (1, 2, 9, 3):
         seen: list[int] = []
 
@@ -65,7 +66,7 @@ def test_the_status_of_a_call_that_declines(address: bool) -> None:
     def works(*found: int) -> list[Callable[[int], int]]:
         return [lambda n, status=status: done.append(n) or status for status in found]  # type: ignore[misc,func-returns-value]
 
-    at = Pool().address if address else 0
+    at = Pool(serve).address if address else 0
     assert dispatched(at, works(0, 0, 5, 0)) == 5
     assert dispatched(at, works(7, 0)) == 7
     assert dispatched(at, works(0, 0, 0)) == 0
@@ -73,7 +74,7 @@ def test_the_status_of_a_call_that_declines(address: bool) -> None:
 
 
 def test_who_finds_the_pool_at_work_makes_its_calls_itself() -> None:
-    made = Pool()
+    made = Pool(serve)
     makers: list[set[int]] = []
 
     def outer(_: int) -> int:
@@ -86,7 +87,7 @@ def test_who_finds_the_pool_at_work_makes_its_calls_itself() -> None:
 
 
 def test_where_no_thread_can_be_started_the_caller_makes_all_calls() -> None:
-    made = Pool()
+    made = Pool(serve)
     refuse = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 4)(lambda *_: 11)
     made._words[POOL.index("start")] = ctypes.cast(refuse, ctypes.c_void_p).value or 0
     makers: set[int] = set()
@@ -96,7 +97,7 @@ def test_where_no_thread_can_be_started_the_caller_makes_all_calls() -> None:
 
 
 def test_threads_of_the_pool_take_no_signals() -> None:
-    made, meeting = Pool(), threading.Barrier(2)
+    made, meeting = Pool(serve), threading.Barrier(2)
     blocked: dict[int, bool] = {}
 
     def work(_: int) -> int:
@@ -113,13 +114,13 @@ def test_threads_of_the_pool_take_no_signals() -> None:
 
 
 def test_there_is_one_pool() -> None:
-    assert pool() is pool() is not None
+    assert own_pool() is own_pool() is not None
 
 
 PRODUCTS = """
 import os, signal, sys, threading, traceback
 import numpy as np, uncork
-from uncork.kernels.runtime.thread_pool import pool
+from uncork.kernels.runtime.dispatch import own_pool
 
 rng = np.random.default_rng(0)
 b = uncork.Builder("m")
@@ -143,7 +144,7 @@ def right(model, rows=700):
 """
 
 FORKS = """
-model = made(); assert right(model) and pool().threads == 3
+model = made(); assert right(model) and own_pool().threads == 3
 stop = threading.Event(); wrong = []
 def calls():
     while not stop.is_set():
@@ -156,9 +157,9 @@ for i in range(25):
         signal.alarm(60)
         status = 1
         try:
-            assert pool().threads == 0
+            assert own_pool().threads == 0
             for rows in (700, 650, 5, 700): assert right(model, rows)
-            assert pool().threads == 3
+            assert own_pool().threads == 3
             status = 0
         except BaseException:
             traceback.print_exc()

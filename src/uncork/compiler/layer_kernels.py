@@ -12,11 +12,11 @@ from uncork.ir.model import Model, Node, Source
 from uncork.kernels import kernel_plan, select
 from uncork.kernels.kernel_spec import KernelSpec
 from uncork.kernels.layer import most_table_bytes
+from uncork.kernels.runtime.dispatch import POOL_KERNELS, dispatch
+from uncork.kernels.runtime.entries import entry_functions
 from uncork.kernels.runtime.kernel_cache import STORE, CannotCompile, Preparation
-from uncork.kernels.runtime.resize import entry_functions
 from uncork.kernels.runtime.segment_plan import CallTable, Step
 from uncork.kernels.runtime.target import Target
-from uncork.kernels.runtime.thread_pool import POOL_KERNELS, dispatch
 from uncork.kernels.runtime.whole_file import WholeFile
 from uncork.types import TensorSpec
 

@@ -13,12 +13,13 @@ from msgspec import Struct
 
 from uncork.compiler.call_plan import CallPlan
 from uncork.compiler.policy import RELEASE_COST
-from uncork.compiler.working_memory import allow, grow
+from uncork.compiler.working_memory import grow
 from uncork.kernels.runtime.context import Context
 from uncork.kernels.runtime.layout import NO_MEMORY
 from uncork.kernels.runtime.segment_plan import MadeResult
 from uncork.kernels.runtime.turns import TurnPlan, TurnTable
 from uncork.kernels.runtime.turns_layout import NEVER, NO_BUFFER, REACHED, STOPPED
+from uncork.memory import allowed
 from uncork.ops._body import BodyMap, Slicing
 from uncork.ops._turns import Turns
 from uncork.types import Array
@@ -272,7 +273,11 @@ class _Run:
         others = sum(2 * pair[0].nbytes for n, pair in self._pairs.items() if n != number)
         needed = others + 2 * size
         self.turns.look_at_memory(needed)
-        limit = allow(self.call.plan, needed, lambda: "turns of a loop give most of it to the next")
+        limit = allowed(
+            needed,
+            self.call.plan.memory_limit,
+            lambda: "turns of a loop give most of it to the next",
+        )
         if number in self._pairs:
             self._before[number] = self._last(number)
             if others + 4 * size <= limit:

@@ -37,8 +37,8 @@ from uncork.ir.model import Model
 from uncork.ir.symbols import infer_symbolic
 from uncork.ir.taken_branches import TakenBranches
 from uncork.kernels import select
+from uncork.kernels.runtime.entries import resize_function
 from uncork.kernels.runtime.kernel_cache import CannotCompile
-from uncork.kernels.runtime.resize import resize_function
 from uncork.kernels.runtime.target import Target
 from uncork.symbolic import Origin
 from uncork.types import Array, TensorSpec

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 
 from uncork.compiler.call_plan import CallPlan, NativeStep
 from uncork.kernels.runtime.context import Context
-from uncork.memory import available
+from uncork.memory import allowed, available, needs_most
 
 
 def grow(plan: CallPlan, context: Context, into: Context | None = None) -> None:
@@ -17,14 +16,16 @@ def grow(plan: CallPlan, context: Context, into: Context | None = None) -> None:
     Raises MemoryError when that is more than the plan allows, or more than there is.
     """
     needed = context.get("needed")
-    (into or context).grow(needed, allow(plan, needed, partial(_largest, plan, context)))
+    (into or context).grow(
+        needed, allowed(needed, plan.memory_limit, partial(_largest, plan, context))
+    )
 
 
 def take(plan: CallPlan, context: Context, needed: int) -> None:
     """Take so many bytes for a context to which no sizes are bound yet. Raises MemoryError like
     `grow`.
     """
-    context.grow(needed, allow(plan, needed))
+    context.grow(needed, allowed(needed, plan.memory_limit))
 
 
 def room_bytes(plan: CallPlan) -> int:
@@ -35,21 +36,6 @@ def room_bytes(plan: CallPlan) -> int:
     return limit if plan.memory_limit is None else min(limit, plan.memory_limit)
 
 
-def allow(plan: CallPlan, needed: int, largest: Callable[[], str] | None = None) -> int:
-    """The most bytes that a call of the plan may take. Raises MemoryError when it needs more; the
-    message has the `largest` part of it.
-    """
-    limit, what = available()
-    if plan.memory_limit is not None and plan.memory_limit < limit:
-        limit, what = plan.memory_limit, "memory_limit"
-    if needed > limit:
-        raise MemoryError(
-            f"it needs {needed:,} bytes of working memory, more than {what} ({limit:,} bytes)"
-            + ("" if largest is None else f"; {largest()}")
-        )
-    return limit
-
-
 def _largest(plan: CallPlan, context: Context) -> str:
     """The layer that needs the most working memory, in words for the message."""
     bytes_of: dict[str, int] = {}
@@ -57,5 +43,4 @@ def _largest(plan: CallPlan, context: Context) -> str:
         for buffer in part.segment.buffers if isinstance(part, NativeStep) else ():
             layer = plan.buffer_layers[buffer.buffer]
             bytes_of[layer] = bytes_of.get(layer, 0) + context.value(buffer.bytes)
-    layer = max(bytes_of, key=lambda name: bytes_of[name])
-    return f"{layer} needs most of it: {bytes_of[layer]:,} bytes"
+    return needs_most(bytes_of)

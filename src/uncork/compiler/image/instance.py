@@ -11,27 +11,19 @@ import numpy as np
 
 from uncork.compiler.image import format
 from uncork.concurrency import lazy
-from uncork.kernels.runtime import layout, thread_pool
+from uncork.kernels.runtime import thread_pool
 from uncork.kernels.runtime.entry_method import MethodDefinition, bound_to, lays_out_as_expected
 from uncork.kernels.runtime.exec_memory import mapped
-from uncork.kernels.runtime.layout import ALIGNMENT, CONTEXT, HEAD, OK
+from uncork.kernels.runtime.layout import ALIGNMENT, CONTEXT, HEAD
 from uncork.kernels.runtime.loop_layout import ROOM
-from uncork.kernels.runtime.resize import prototype
-from uncork.kernels.runtime.segment import NativeBlock, keep_block
+from uncork.kernels.runtime.native_block import NativeBlock, keep_block
 from uncork.kernels.runtime.symbols import symbol_address
 from uncork.kernels.runtime.turns_layout import MISFITS, TURNS_HEAD
-from uncork.memory import available
+from uncork.memory import allowed, available, needs_most
 from uncork.types import Array
 
 _MEMORY, _CAPACITY, _NEEDED, _VERSION, _FAILED = range(len(CONTEXT))
-_STAMP, _BUSY, _NEXT = HEAD.index("stamp"), HEAD.index("busy"), HEAD.index("next")
-#: Where the tables of a segment are, by what counts their rows.
-_TABLES = {
-    "binds": "bind_table",
-    "results": "result_table",
-    "addresses": "address_table",
-    "steps": "step_table",
-}
+_BUSY = HEAD.index("busy")
 _STATUS = TURNS_HEAD.index("status")
 
 
@@ -90,17 +82,16 @@ class Instance:
         """It takes at most `memory_limit` bytes of working memory."""
         self._loaded, self._memory_limit = loaded, memory_limit
         self.words = loaded.words()
-        self._base = int(self.words.ctypes.data)
         self._memories: dict[int, Array] = {}
         rooms = loaded.plan.rooms
         for room in rooms:
             room_bytes = min(available()[0] // 2, memory_limit or 1 << 62) // len(rooms)
             self.words[room + ROOM.index("most")] = room_bytes
-        block = self.words.view(NativeBlock)
+        self._block = block = self.words.view(NativeBlock)
         block.keep = (loaded, self._memories, _Rooms(self.words, loaded.plan.rooms))
         keep_block(block)
         entry = loaded.code.entry
-        self.run: Any = self.run_by_ctypes if entry is None else bound_to(entry, block)
+        self.run: Any = block.run_by_ctypes if entry is None else bound_to(entry, block)
 
     # ---- memory
 
@@ -109,11 +100,6 @@ class Instance:
         """The working memory that is kept now."""
         rooms = sum(int(self.words[r + ROOM.index("bytes")]) for r in self._loaded.plan.rooms)
         return sum(memory.nbytes for memory in self._memories.values()) + rooms
-
-    @property
-    def needed(self) -> int:
-        """The bytes of working memory that the sizes need which were bound last."""
-        return int(self.words[self._loaded.plan.contexts[0] + _NEEDED])
 
     @property
     def lacks_memory(self) -> bool:
@@ -136,7 +122,8 @@ class Instance:
 
         Raises MemoryError where there is not so much, or `memory_limit` forbids it.
         """
-        limit = self._allowed(sum(int(self.words[c + _NEEDED]) for c in self._lacking()))
+        needed = sum(int(self.words[c + _NEEDED]) for c in self._lacking())
+        limit = allowed(needed, self._memory_limit, self._largest)
         for context in self._lacking():
             needed = int(self.words[context + _NEEDED])
             self.words[context + _CAPACITY] = 0
@@ -147,21 +134,11 @@ class Instance:
             self.words[context + _CAPACITY] = memory.nbytes - ALIGNMENT
             self.words[context + _VERSION] += 1
 
-    def _allowed(self, needed: int) -> int:
-        limit, whose = available()
-        if self._memory_limit is not None and self._memory_limit < limit:
-            limit, whose = self._memory_limit, "memory_limit"
-        if needed > limit:
-            layer, most = max(
-                ((name, self.slot(slot)) for slot, name in self._loaded.plan.buffers),
-                key=lambda pair: pair[1],
-                default=("", 0),
-            )
-            raise MemoryError(
-                f"it needs {needed:,} bytes of working memory, more than {whose} ({limit:,} bytes)"
-                + (f"; {layer} needs most of it: {most:,} bytes" if layer else "")
-            )
-        return limit
+    def _largest(self) -> str:
+        bytes_of: dict[str, int] = {}
+        for slot, layer in self._loaded.plan.buffers:
+            bytes_of[layer] = bytes_of.get(layer, 0) + self.slot(slot)
+        return needs_most(bytes_of)
 
     def copy_needs(self, other: Instance) -> None:
         """Need as much memory as another instance does."""
@@ -172,8 +149,7 @@ class Instance:
         """Have calls to come ask for working memory. Whether no call is in the instance."""
         for context in self._lacking():
             self.words[context + _CAPACITY] = 0
-        for block in self._blocks():
-            self.words[block + _STAMP] = 0
+        self._block.forget_sizes()
         return not self.words[_BUSY]
 
     def misfits(self) -> bool:
@@ -191,94 +167,9 @@ class Instance:
         """The number of the condition that did not hold."""
         return int(self.words[self._loaded.plan.contexts[0] + _FAILED])
 
-    def _blocks(self) -> list[int]:
-        """Where the blocks of the segments begin that one call runs, one after the other."""
-        found = [0]
-        while following := int(self.words[found[-1] + _NEXT]):
-            found.append((following - self._base) // 8)
-        return found
-
-    def _table(self, block: int, table: str, width: int) -> list[list[int]]:
-        """The rows of a table of a segment, by the word that counts them and the one that says
-        where they are.
-        """
-        count = int(self.words[block + HEAD.index(table)])
-        first = (int(self.words[block + HEAD.index(_TABLES[table])]) - self._base) // 8
-        rows: list[list[int]] = (
-            self.words[first : first + count * width].reshape(-1, width).tolist()
-        )
-        return rows
-
-    def bind(self, arguments: Sequence[Any], block: int = 0) -> int:
-        """Bind the sizes of a call for one segment, which does not run: OK or why not."""
-        words, context = self.words, self._loaded.plan.contexts[0]
-        for kind, argument, detail, slot in self._table(block, "binds", len(layout.BIND)):
-            array, at = arguments[argument], (slot - self._base) // 8
-            if kind == layout.BIND_SHAPE:
-                size = array.shape[detail]
-            else:
-                size = int(array.reshape(-1)[detail // array.itemsize])
-            if words[at] != size:
-                words[at] = size
-                words[context + _VERSION] += 1
-        if words[context + _VERSION] == words[block + _STAMP]:
-            return OK
-        return int(prototype()(int(words[block + HEAD.index("resize")]))(self._base + 8 * block))
-
-    # ---- calls without the native entry
-
-    def run_by_ctypes(self, *arguments: Any) -> Any:
-        """`run` for interpreters whose objects the native entry does not know."""
-        plan, words = self._loaded.plan, self.words
-        if len(arguments) != len(plan.arguments) + plan.nothing or not all(
-            _fits(argument, array)
-            for argument, array in zip(plan.arguments, arguments, strict=False)
-        ):
-            return layout.OTHER_ARGUMENTS
-        if words[_BUSY]:
-            return layout.BUSY
-        words[_BUSY] = 1
-        try:
-            made: list[Array] = []
-            for block in self._blocks():
-                if (status := self._run_block(block, arguments, made)) != OK:
-                    return status
-            return made or OK
-        finally:
-            words[_BUSY] = 0
-
-    def _run_block(self, block: int, arguments: Sequence[Any], made: list[Array]) -> int:
-        if (status := self.bind(arguments, block)) < OK:
-            return status
-        words = self.words
-        for dtype, rank, sizes, _ in self._table(block, "results", len(layout.RESULT)):
-            first = (sizes - self._base) // 8
-            of = ctypes.cast(dtype, ctypes.py_object).value
-            made.append(np.empty(words[first : first + rank].tolist(), of))
-        arrays = (*arguments, *made)
-        for argument, offset, more, target in self._table(block, "addresses", len(layout.ADDRESS)):
-            word = int(words[(more - self._base) // 8])
-            words[(target - self._base) // 8] = arrays[argument].ctypes.data + offset + word
-        for index, (function, words_at, condition) in enumerate(
-            self._table(block, "steps", len(layout.STEP))
-        ):
-            if words[(condition - self._base) // 8] and prototype()(function)(words_at):
-                return index
-        return OK
-
-
-def _fits(argument: format.Argument, array: Any) -> bool:
-    """Whether an array is as the plan takes it."""
-    return (
-        type(array) is np.ndarray
-        and array.dtype.str == argument.dtype
-        and array.ndim == len(argument.shape)
-        and bool(array.flags.c_contiguous)
-        and all(
-            want is None or want == got
-            for want, got in zip(argument.shape, array.shape, strict=True)
-        )
-    )
+    def bind(self, arguments: Sequence[Any]) -> int:
+        """Bind the sizes of a call, which is not made: OK or why not."""
+        return self._block.bind(arguments)
 
 
 class _Rooms:

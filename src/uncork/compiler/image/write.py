@@ -23,11 +23,11 @@ from uncork.ir.ports import ModelPort
 from uncork.ir.replacement import Replacement
 from uncork.kernels.runtime import wasm
 from uncork.kernels.runtime.addresses import Wanted, recorded
-from uncork.kernels.runtime.entry_method import ENTRY
+from uncork.kernels.runtime.dispatch import Serve, wanted
+from uncork.kernels.runtime.entries import ENTRY
 from uncork.kernels.runtime.kernel_cache import STORE
 from uncork.kernels.runtime.segment_plan import SizeOperand
 from uncork.kernels.runtime.target import Target
-from uncork.kernels.runtime.thread_pool import Serve, wanted
 from uncork.ops.gather import Gather1, Gather7, Gather8
 from uncork.ops.state import Assign3, ReadValue3
 from uncork.passes.functionalize_variables import initial_values

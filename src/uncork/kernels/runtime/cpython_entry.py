@@ -1,7 +1,7 @@
 """The layout of CPython's and NumPy's objects, and addresses of their functions: what the native
 entry knows.
 
-All of that is tried on real objects before it is used (`entry_method.native_entry`).
+All of that is tried on real objects before it is used (`entries.native_entry`).
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from uncork.kernels.codegen.emit import I64, Kernel, Value, Variable
+from uncork.kernels.runtime.dispatch import Dispatch, Serve
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.runtime.thread_pool import (
     ALL_SIGNALS,
@@ -16,8 +17,6 @@ from uncork.kernels.runtime.thread_pool import (
     OLD_SIGNALS,
     POOL,
     THREAD,
-    Dispatch,
-    Serve,
 )
 
 #: Looks at what others do before a thread sleeps: some 300 us, longer than most steps that are not

@@ -12,8 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from uncork.errors import warn_once
-from uncork.kernels.runtime.addresses import Wanted
 from uncork.kernels.runtime.cpython_entry import (
     DATA,
     DTYPE,
@@ -25,8 +23,6 @@ from uncork.kernels.runtime.cpython_entry import (
     WRITEABLE,
     functions,
 )
-from uncork.kernels.runtime.kernel_cache import STORE, CannotCompile
-from uncork.kernels.runtime.target import Target
 from uncork.types import Array
 
 
@@ -66,22 +62,6 @@ def lays_out_as_expected() -> bool:
         return False
 
 
-@functools.lru_cache(maxsize=8)
-def native_entry(target: Target) -> bool:
-    """Whether the native entry of a target works here, which is compiled."""
-    if not lays_out_as_expected():
-        return False
-    try:
-        _definition(target)
-        return True
-    except CannotCompile as error:
-        warn_once(
-            "compile",
-            f"{error}; calls go through ctypes, which takes microseconds longer: please report it",
-        )
-        return False
-
-
 class MethodDefinition(ctypes.Structure):
     """The method table of segments that are entered by one function. Their functions keep its
     address, and Python never copies it.
@@ -103,35 +83,10 @@ class MethodDefinition(ctypes.Structure):
 _METH_FASTCALL = 0x80
 
 
-def _entry_text() -> str:
-    from uncork.kernels.runtime.emit_entry import emit_entry
-
-    return emit_entry()
-
-
-#: What calls of segments go through.
-ENTRY = Wanted("segment_entry", "segment_entry", _entry_text)
-
-
-#: The method tables of segments. Their functions keep the address, and Python never copies it.
-_definitions: dict[Target, MethodDefinition] = {}
-
-
-def _definition(target: Target) -> MethodDefinition:
-    """The method table of all segments of a target; threads that ask at once get the same."""
-    if target not in _definitions:
-        address = STORE.address_of(ENTRY, target)
-        _definitions.setdefault(target, MethodDefinition.of(address))
-    return _definitions[target]
-
-
-def bound(block: Array, target: Target) -> Callable[..., Any]:
-    """A built-in function whose `self` is a segment's block: a call costs as much as one of C."""
-    return bound_to(_definition(target), block)
-
-
 def bound_to(definition: MethodDefinition, block: Array) -> Callable[..., Any]:
-    """The same by the entry of a table, which must live as long as the process."""
+    """A built-in function whose `self` is a segment's block, by the entry of a table, which must
+    live as long as the process.
+    """
     create = ctypes.pythonapi.PyCFunction_NewEx
     create.restype = ctypes.py_object
     create.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]

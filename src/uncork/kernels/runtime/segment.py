@@ -7,22 +7,19 @@ places of buffers in the working memory.
 
 from __future__ import annotations
 
-import ctypes
-import weakref
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from uncork.concurrency import in_child
 from uncork.kernels.runtime import layout
 from uncork.kernels.runtime.addresses import address_of_words, object_address, recording
 from uncork.kernels.runtime.context import Context
 from uncork.kernels.runtime.cpython_entry import IN_ORDER, WRITEABLE, functions
-from uncork.kernels.runtime.entry_method import bound, native_entry
-from uncork.kernels.runtime.layout import BUSY, HEAD, OK, OTHER_ARGUMENTS
-from uncork.kernels.runtime.resize import prototype, resize_function
+from uncork.kernels.runtime.entries import bound, native_entry, resize_function
+from uncork.kernels.runtime.layout import HEAD
+from uncork.kernels.runtime.native_block import NativeBlock, keep_block
 from uncork.kernels.runtime.segment_plan import (
     ArgumentAddress,
     ArrayGuard,
@@ -44,38 +41,6 @@ from uncork.kernels.runtime.segment_plan import (
     TensorAddress,
     VersionAddress,
 )
-from uncork.types import Array
-
-
-class NativeBlock(np.ndarray):
-    """The words of a segment, and what must live as long as they do: `run` keeps its block alive,
-    and nothing else.
-    """
-
-    keep: object
-
-    def renew_locks(self) -> None:
-        """Free the segment in a child process, where the thread that was in it is not. Sizes that
-        it has begun to bind are bound again.
-        """
-        self[HEAD.index("busy")] = self[HEAD.index("stamp")] = 0
-
-
-#: All segments, by the addresses of their blocks: arrays have no hash.
-_blocks: weakref.WeakValueDictionary[int, NativeBlock] = weakref.WeakValueDictionary()
-
-
-def keep_block(block: NativeBlock) -> None:
-    """Have a segment be free in child processes, too, for as long as it lives."""
-    _blocks[int(block.ctypes.data)] = block
-
-
-def _let_in() -> None:
-    for block in list(_blocks.values()):
-        block.renew_locks()
-
-
-in_child(_let_in)
 
 
 class Segment:
@@ -104,14 +69,8 @@ class Segment:
     ) -> None:
         """`first_result` is how many results segments make that run before it in the same call."""
         self.live = 0
-        #: The segments that the call goes on with.
-        self._following: tuple[Segment, ...] = ()
-        self._guarded, self._results, self._context, self._plan = (
-            tuple(array_guards),
-            tuple(results),
-            context,
-            plan,
-        )
+        self._guarded, self._results = tuple(array_guards), tuple(results)
+        self._context = context
         words: list[int] = []
         tables: dict[str, list[int]] = {}
         self._layout_array_guards(tables, words)
@@ -163,14 +122,6 @@ class Segment:
         def address(word: int) -> int:
             return base + 8 * (words_at + word)
 
-        self._patches = [
-            (address(target) if inside else target, width, constant, a, b, c)
-            for inside, target, width, constant, a, b, c in patches
-        ]
-        self._addresses = [
-            (argument, offset, more, address(target))
-            for argument, offset, more, target in addresses
-        ]
         slot = context.slot
         rows: dict[str, list[int]] = {
             "array_guard_table": [
@@ -195,8 +146,12 @@ class Segment:
                 for b in plan.buffers
                 for w in (slot(b.bytes.index), b.first, b.last, context.offset(b.buffer))
             ],
-            "patch_table": [w for row in self._patches for w in row],
-            "address_table": [w for row in self._addresses for w in row],
+            "patch_table": [
+                w
+                for inside, target, *row in patches
+                for w in (address(target) if inside else target, *row)
+            ],
+            "address_table": [w for *row, target in addresses for w in (*row, address(target))],
             "result_table": [
                 w
                 for index, (dtype, rank, first) in enumerate(result_rows, first_result)
@@ -233,7 +188,7 @@ class Segment:
         everything += words
         block[:] = everything
         self._base = base
-        self.run: Callable[..., Any] = self.run_by_ctypes
+        self.run: Callable[..., Any] = block.run_by_ctypes
         if recording() is None:
             keep_block(block)
             if native_entry(plan.target):
@@ -243,11 +198,10 @@ class Segment:
         """Have one call run these segments, too, one after the other: each reads sizes that those
         before it have found.
         """
-        self._following = tuple(following)
         for segment, after in pairwise((self, *following)):
             segment._block[HEAD.index("next")] = after.address
             self._block[HEAD.index("made")] += len(after._results)
-        self._block.keep = (self._block.keep, self._following)
+        self._block.keep = (self._block.keep, tuple(following))
 
     def _layout_array_guards(self, tables: dict[str, list[int]], words: list[int]) -> None:
         rows: list[int] = []
@@ -415,56 +369,8 @@ class Segment:
 
     def resize(self) -> int:
         """Bind the sizes that the context holds, without a call: OK or why not."""
-        return int(prototype()(resize_function(self._plan.target))(int(self._block.ctypes.data)))
+        return self._block.bind_held()
 
     def bind(self, arguments: Sequence[Any]) -> int:
         """Bind the sizes of a call, which is not made: OK or why not."""
-        for bind in self._plan.binds:
-            self._context.set_symbol(bind.slot, bind.value_of(arguments[bind.argument]))
-        return OK if self.is_bound else self.resize()
-
-    def run_by_ctypes(self, *arguments: Any) -> Any:
-        """`run` without the native entry, for interpreters whose objects it does not know."""
-        if self._guarded and (
-            len(arguments) != len(self._guarded)
-            or not all(
-                array_guard.fits(a) for array_guard, a in zip(self._guarded, arguments, strict=True)
-            )
-        ):
-            return OTHER_ARGUMENTS
-        block = self._block
-        if block[HEAD.index("busy")]:
-            return BUSY
-        block[HEAD.index("busy")] = 1
-        try:
-            return self._run_by_ctypes(arguments)
-        finally:
-            block[HEAD.index("busy")] = 0
-
-    def _run_by_ctypes(self, arguments: Sequence[Any]) -> Any:
-        results: list[Array] = []
-        for segment in (self, *self._following):
-            if (status := segment._run_own_steps(arguments, results)) != OK:
-                return status
-        return results or OK
-
-    def _run_own_steps(self, arguments: Sequence[Any], results: list[Array]) -> int:
-        """Run the steps of this segment, which adds its results to those of the call."""
-        context, block = self._context, self._block
-        if (status := self.bind(arguments)) < OK:
-            return status
-        results += [
-            np.empty([context.value(size) for size in r.sizes], r.dtype) for r in self._results
-        ]
-        arrays = (*arguments, *results)
-        word = ctypes.c_int64.from_address
-        for argument, offset, more, target in self._addresses:
-            word(target).value = arrays[argument].ctypes.data + offset + word(more).value
-        steps_at = (int(block[HEAD.index("step_table")]) - int(block.ctypes.data)) // 8
-        for index in range(len(self._plan.steps)):
-            function, words, condition = (
-                int(w) for w in block[steps_at + 3 * index : steps_at + 3 * index + 3]
-            )
-            if word(condition).value and prototype()(function)(words):
-                return index
-        return OK
+        return self._block.bind(arguments)

@@ -62,7 +62,7 @@ class KnownAddress(Struct, frozen=True):
 
 
 class CallTable(Struct, frozen=True):
-    """The address of a table of calls (kernel, arguments), which `thread_pool.dispatch` makes
+    """The address of a table of calls (kernel, arguments), which `dispatch.dispatch` makes
     together.
     """
 
@@ -190,28 +190,11 @@ class ArrayGuard(Struct, frozen=True):
     shape: tuple[int | None, ...]
     written: bool = False
 
-    def fits(self, array: Any) -> bool:
-        """Whether the array is as it must be; the native entry looks in the same way."""
-        if (
-            type(array) is not np.ndarray
-            or array.dtype is not self.dtype
-            or array.ndim != len(self.shape)
-        ):
-            return False
-        if not array.flags.c_contiguous or (self.written and not array.flags.writeable):
-            return False
-        return all(
-            want is None or want == got for want, got in zip(self.shape, array.shape, strict=True)
-        )
-
 
 class IdentityGuard(Struct, frozen=True):
     """A guard of an argument that is no array: it must be this very object."""
 
     what: object
-
-    def fits(self, argument: Any) -> bool:
-        return argument is self.what
 
 
 class Bind(Struct, frozen=True):

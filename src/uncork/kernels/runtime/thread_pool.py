@@ -15,21 +15,15 @@ address.
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import os
 import signal
-from collections.abc import Callable, Iterator
-from functools import partial
-from typing import Any, ClassVar
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from uncork.concurrency import in_child, once
-from uncork.kernels.kernel_spec import KernelSpec, llvm_text
-from uncork.kernels.runtime.addresses import Wanted, symbol
-from uncork.kernels.runtime.kernel_cache import STORE
-from uncork.kernels.runtime.target import Target, host_target
 from uncork.types import Array
 
 #: The words of a pool. The job: its table, the number of its calls, the next one that nobody has
@@ -55,37 +49,6 @@ _FUNCTIONS = {
     "start": "pthread_create",
     "mask": "pthread_sigmask",
 }
-
-
-class Dispatch(KernelSpec, frozen=True):
-    """The kernel that makes calls together: see the module."""
-
-    emitter: ClassVar[str] = "uncork.kernels.runtime.emit_thread_pool:emit_dispatch"
-
-    @property
-    def name(self) -> str:
-        return "dispatch"
-
-
-class Serve(KernelSpec, frozen=True):
-    """What a thread of the pool does: it is called with the address of the pool and never
-    returns.
-    """
-
-    emitter: ClassVar[str] = "uncork.kernels.runtime.emit_thread_pool:emit_serve"
-
-    @property
-    def name(self) -> str:
-        return "serve"
-
-
-def wanted(spec: KernelSpec, target: Target) -> Wanted:
-    """A kernel as a function that is wanted for a target."""
-    return Wanted(spec.name, repr(spec), partial(llvm_text, spec, target))
-
-
-#: The kernels of a pool, for whoever has them compiled with those of a model.
-POOL_KERNELS = (Dispatch(), Serve())
 
 
 def _system() -> tuple[dict[str, Any], tuple[Any, Any], Any]:
@@ -117,8 +80,8 @@ def has_threads() -> bool:
 class Pool:
     """The memory of a thread pool, which stays where it is for as long as the process lives."""
 
-    def __init__(self, serve: Callable[[], int] | None = None) -> None:
-        """Its threads serve by the kernel at the address that `serve` gives, or by this machine's.
+    def __init__(self, serve: Callable[[], int]) -> None:
+        """Its threads serve by the kernel at the address that `serve` gives (`dispatch.serve`).
         Raises OSError where the system has no such threads.
         """
         found, self._initial, fill = _system()
@@ -132,7 +95,7 @@ class Pool:
         for word, function in found.items():
             self._words[POOL.index(word)] = ctypes.cast(function, ctypes.c_void_p).value or 0
         self._words[POOL.index("set_mask")] = int(signal.SIG_SETMASK)
-        self._words[POOL.index("serve")] = STORE.address(Serve()) if serve is None else serve()
+        self._words[POOL.index("serve")] = serve()
         fill(ctypes.c_void_p(self.address + ALL_SIGNALS))
         self.renew_locks()
 
@@ -154,9 +117,9 @@ class Pool:
 _pool: dict[None, Pool | None] = {}
 
 
-def pool(serve: Callable[[], int] | None = None) -> Pool | None:
-    """The pool of this process, whose threads serve by the kernel that was given first: `serve`, or
-    this machine's; None where the system has no such threads.
+def pool(serve: Callable[[], int]) -> Pool | None:
+    """The pool of this process, whose threads serve by the kernel that was given first; None where
+    the system has no such threads.
     """
     if not _pool:
         try:
@@ -168,39 +131,7 @@ def pool(serve: Callable[[], int] | None = None) -> Pool | None:
     return _pool[None]
 
 
-def pool_address(serve: Callable[[], int] | None = None) -> int:
-    """The address of the pool; 0 where the system has no such threads."""
-    found = pool(serve)
+def pool_address() -> int:
+    """The address of the pool that there is; 0 where the system has no such threads."""
+    found = _pool[None]
     return 0 if found is None else found.address
-
-
-#: What makes calls together in place of the pool, the last one that was asked for; see `made_by`.
-_makers: list[int] = []
-
-
-@contextlib.contextmanager
-def made_by(function: int) -> Iterator[None]:
-    """A context for measuring parts one by one: in plans that are made inside, a native function at
-    this address makes the calls of shared steps, as the kernel does.
-    """
-    _makers.append(function)
-    try:
-        yield
-    finally:
-        _makers.remove(function)
-
-
-def dispatch(
-    calls: int, table: Any, target: Target | None = None
-) -> tuple[int, tuple[int, int, Any]]:
-    """The kernel, and the words of a step that makes so many calls together, whose table is the
-    last word.
-    """
-    if _makers:
-        return _makers[-1], (0, calls, table)
-    target = target or host_target()
-
-    def address() -> int:
-        return pool_address(lambda: STORE.address(Serve(), target))
-
-    return STORE.address(Dispatch(), target), (symbol("pool", address), calls, table)
