@@ -16,15 +16,13 @@ import numpy as np
 from msgspec import Struct
 
 from uncork.compiler.call_plan import CallPlan, NativeStep, ReferenceStep
+from uncork.compiler.image.format import LINE
 from uncork.compiler.native_call import NativeCall
 from uncork.compiler.parted_call import PartedCall
 from uncork.errors import UnsupportedError
 from uncork.kernels.runtime.addresses import Recording, Wanted, is_recorded
 from uncork.kernels.runtime.segment import Segment
 from uncork.types import Array
-
-#: Where arrays of constants and memories of words begin: at multiples of so many bytes.
-LINE = 64
 
 
 class RecordedPlan(Struct):
