@@ -327,17 +327,28 @@ def test_two_models_in_one_program(folder: Made, tmp_path: Path) -> None:
     assert done.stdout == "2 2 7\n"
 
 
-@pytest.mark.parametrize("compiler", ["cc", "musl-gcc"])
-def test_the_program_runs(folder: Made, compiler: str) -> None:
-    if shutil.which(compiler) is None:
-        pytest.skip(f"there is no {compiler}")
-    where = folder(product())
+@pytest.mark.parametrize(
+    ("compiler", "emulator", "targets"),
+    [
+        ("cc", (), ()),
+        ("musl-gcc", (), ()),
+        ("aarch64-linux-gnu-gcc", ("qemu-aarch64",), ("aarch64", "aarch64-dotprod")),
+    ],
+)
+def test_the_program_runs(
+    folder: Made, compiler: str, emulator: tuple[str, ...], targets: tuple[str, ...]
+) -> None:
+    """Here, with another C library, and for another processor, which an emulator stands for."""
+    for program in (compiler, *emulator):
+        if shutil.which(program) is None:
+            pytest.skip(f"there is no {program}")
+    where = folder(product(), targets=targets, threads=2)
     A.tofile(where / "a.bin")
     B.tofile(where / "b.bin")
     build(where, "-static", "-o", "main", "main.c", *parts(where), "-lpthread", compiler=compiler)
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [where / "main", *arguments]
+        command = [*emulator, where / "main", *arguments]
         return subprocess.run(command, cwd=where, capture_output=True, text=True, check=False)
 
     done = run("-n", "3", "-o", "out", "2,3:a.bin", "3,2:b.bin")
