@@ -80,17 +80,41 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.skipif(not PROGRAMS, reason="UNCORK_ELSEWHERE names no folder of interpreters")
-@pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: path.name)
-def test_other_interpreters_give_what_the_references_give(program: Path, compiled: Path) -> None:
-    home = {"HOME": str(compiled / "nowhere"), "PYTHONPATH": str(ROOT / "src")}
+needs_programs = pytest.mark.skipif(
+    not PROGRAMS, reason="UNCORK_ELSEWHERE names no folder of interpreters"
+)
+
+
+def run(program: Path | str, home: Path, *arguments: str) -> str:
+    """What an interpreter prints that has nothing but this package, and no home."""
     done = subprocess.run(
-        [program, "-W", "error", "-c", _PROGRAM, compiled],
-        env={"PATH": os.environ["PATH"], **home},
+        [program, *arguments],
+        env={"PATH": os.environ["PATH"], "HOME": str(home), "PYTHONPATH": str(ROOT / "src")},
+        cwd=ROOT,
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("well")
-    assert not (compiled / "nowhere").exists()
+    assert not home.exists()
+    return done.stdout
+
+
+@needs_programs
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: path.name)
+def test_other_interpreters_give_what_the_references_give(program: Path, compiled: Path) -> None:
+    said = run(program, compiled / "nowhere", "-W", "error", "-c", _PROGRAM, str(compiled))
+    assert said.startswith("well")
+
+
+@needs_programs
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: path.name)
+def test_the_example_of_the_readme(program: Path, tmp_path: Path) -> None:
+    """By the kernels of the package where it has them for that processor, else by references."""
+    words = Path("examples/word_language")
+    command = ["-m", "uncork", "run", str(words / "model.xml")]
+    command += ["--input", str(words / "words.npz"), "--beside", str(words / "words.txt")]
+    said = run(program, tmp_path / "nowhere", *command)
+    assert said.splitlines()[1].split() == [
+        *("butterfly", "English", "English", "100.0%", "Dutch", "0.0%", "Polish", "0.0%")
+    ]
