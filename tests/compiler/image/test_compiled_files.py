@@ -19,7 +19,9 @@ from tests.compiler.test_growing_state import Net
 from tests.compiler.test_state import BAD, GOOD, X, running_sum
 from uncork import cli
 from uncork.compiler.image import format, instance
+from uncork.ir.bodies import GraphBody
 from uncork.kernels.runtime.target import LEVELS, host_target, level_of
+from uncork.ops._body import BodyInput, BodyMap, BodyOutput
 
 Array = np.ndarray[Any, Any]
 
@@ -237,6 +239,23 @@ def test_a_layer_without_a_kernel_is_named_when_it_is_compiled(tmp_path: Path) -
     with pytest.raises(uncork.UnsupportedError, match=r"layer '.*Inverse.*has no kernel"):
         saved(model, tmp_path)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_branch_whose_layers_python_runs_is_named(tmp_path: Path) -> None:
+    bodies = {}
+    for body, kind, opset, more in (
+        ("then_body", "Inverse", 14, {"adjoint": False}),
+        ("else_body", "Negative", 1, {}),
+    ):
+        inner = uncork.Builder(body)
+        x = inner.parameter("x", "f32", [2, 2])
+        inner.result(inner.add(kind, opset, x, **more)[0], "y")
+        bodies[body] = BodyMap(GraphBody(inner.model()), (BodyInput(1, 0),), (BodyOutput(0, 0),))
+    builder = uncork.Builder("either")
+    condition, x = builder.parameter("c", "boolean", []), builder.parameter("x", "f32", [2, 2])
+    builder.result(builder.add_with_bodies("If", 8, condition, x, bodies=bodies)[0], "y")
+    with pytest.raises(uncork.UnsupportedError, match=r"If.*runs its bodies between native"):
+        saved(builder.model(), tmp_path)
 
 
 def test_sizes_that_the_plan_does_not_take_are_named(tmp_path: Path) -> None:

@@ -106,6 +106,12 @@ def first_segment(plan: CallPlan) -> Segment:
     """
     for part in plan.parts:
         if isinstance(part, ReferenceStep):
+            if part.body is not None:
+                raise UnsupportedError(
+                    "runs its bodies between native calls, which takes Python: a layer in them has "
+                    "no kernel, needs another plan for other sizes, or finds a size",
+                    part.node.label,
+                )
             reason = next((s.reason for s in plan.steps if s.node is part.node), "")
             raise UnsupportedError(
                 "has no kernel, so it cannot run without uncork's references"
