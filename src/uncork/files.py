@@ -16,7 +16,6 @@ import mmap
 import os
 import stat
 import weakref
-from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
@@ -86,12 +85,12 @@ def read_whole(path: str | os.PathLike[str], most: int) -> bytes:
 class MappedFile(mmap.mmap):
     """An ordinary file that is mapped for reading: processes that map it share its memory."""
 
-    path: Path
+    path: str | os.PathLike[str]
     #: An open file descriptor of the file.
     handle: int
 
     @classmethod
-    def of(cls, path: Path, file: BinaryIO) -> MappedFile:
+    def of(cls, path: str | os.PathLike[str], file: BinaryIO) -> MappedFile:
         """An open file that is not empty, mapped as a whole."""
         mapped = cls(file.fileno(), 0, access=mmap.ACCESS_READ)
         mapped.path, mapped.handle = path, os.dup(file.fileno())
@@ -111,7 +110,7 @@ class MappedFile(mmap.mmap):
             )
 
 
-def data_of(path: Path, mapped: bool = True) -> memoryview:
+def data_of(path: str | os.PathLike[str], mapped: bool = True) -> memoryview:
     """The bytes of an ordinary file: mapped when it is not small, or else copied. Raises
     OSError.
     """

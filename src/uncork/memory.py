@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 
 #: The file that holds a group's limit, by the type of the file system that shows groups.
 _LIMITS = {"cgroup2": "memory.max", "cgroup": "memory.limit_in_bytes"}
@@ -62,18 +61,18 @@ def _physical() -> int:
         return 2**47
 
 
-def group_limit(process: Path = Path("/proc/self")) -> int | None:
+def group_limit(process: str | os.PathLike[str] = "/proc/self") -> int | None:
     """The lowest limit of the control groups that a process is in; None without one."""
     try:
-        groups = (process / "cgroup").read_text(encoding="utf-8", errors="replace").splitlines()
-        mounts = (process / "mountinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+        groups, mounts = (_text(os.path.join(process, name)) for name in ("cgroup", "mountinfo"))
     except OSError:  # no Linux
         return None
-    limits = [limit for folder in _folders(groups, mounts) if (limit := _read(folder)) is not None]
+    files = _files(groups.splitlines(), mounts.splitlines())
+    limits = [limit for file in files if (limit := _read(file)) is not None]
     return min(limits, default=None)
 
 
-def _folders(groups: list[str], mounts: list[str]) -> Iterator[Path]:
+def _files(groups: list[str], mounts: list[str]) -> Iterator[str]:
     """The file of the limit of each group that the process is in, from its own up to the outermost
     one that is visible.
     """
@@ -94,16 +93,22 @@ def _folders(groups: list[str], mounts: list[str]) -> Iterator[Path]:
         inside = os.path.relpath(paths[kind], root)
         # A container may see a group by a path of the system around it: then only its outermost one
         # is there.
-        group = Path(mount) if inside.startswith("..") else Path(mount, inside)
-        for folder in (group, *group.parents):
-            if not folder.is_relative_to(mount):
+        group = mount if inside.startswith("..") else os.path.normpath(os.path.join(mount, inside))
+        while os.path.commonpath((group, mount)) == mount:
+            yield os.path.join(group, _LIMITS[kind])
+            if group == os.path.dirname(group):
                 break
-            yield folder / _LIMITS[kind]
+            group = os.path.dirname(group)
 
 
-def _read(file: Path) -> int | None:
+def _text(path: str) -> str:
+    with open(path, encoding="utf-8", errors="replace") as file:
+        return file.read()
+
+
+def _read(file: str) -> int | None:
     try:
-        text = file.read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError):
+        text = _text(file).strip()
+    except OSError:
         return None
     return int(text) if text.isdigit() else None  # "max" is no limit

@@ -83,16 +83,27 @@ def test_empty_calls_say_nothing_of_what_kernels_need() -> None:
     agree(compiled, numbers(10, 24), empty, np.array([0, 0]))
 
 
-def test_plans_for_certain_sizes_are_few() -> None:
-    """The first ones stay; calls of further sizes run by the plan for every size."""
+def test_plans_for_certain_sizes_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that were used longest ago go for sizes that come again; what comes once runs by the
+    plan for every size.
+    """
+    monkeypatch.setattr(plan_set, "MOST_SCOPES", 3)
     compiled = bags()
-    for columns in range(1, policy.MOST_SCOPES + 5):
+
+    def call(columns: int) -> str:
+        compiled(numbers(9, columns), np.arange(5), np.array([0, 2]))
+        return kernels(compiled.plan)[0]
+
+    assert all(call(columns) != "reference" for columns in (1, 2, 3, 1))
+    assert compiled.plan.made == 4
+    assert call(4) == "reference" and "planned for every size" in compiled.plan.remarks
+    assert call(5) == "reference"
+    assert call(4) != "reference", "it has come again, in the place of two columns"
+    assert compiled.plan.made == 4
+    assert call(1) != "reference" and call(3) != "reference"
+    assert call(2) == "reference", "it went"
+    for columns in (1, 2, 3, 4, 5):
         agree(compiled, numbers(9, columns), np.arange(5), np.array([0, 2]))
-    assert compiled.plan.made == policy.MOST_SCOPES + 1
-    assert "planned for every size" in compiled.plan.remarks
-    assert kernels(compiled.plan)[0] == "reference"
-    agree(compiled, numbers(9, 1), np.arange(5), np.array([0, 2]))
-    assert "reference" not in kernels(compiled.plan)
     compiled.release_memory()
     agree(compiled, numbers(9, 99), np.arange(5), np.array([0, 2]))
     assert compiled.plan.made == 2

@@ -13,10 +13,10 @@ from uncork.cli._options import add_threads, rounding
 from uncork.cli._output import counted, emit, emit_json
 from uncork.cli._parser import Parser
 from uncork.compiled_head import COMPILED
+from uncork.compiler.image import format
 from uncork.compiler.image.c.wasm import write_wasm
 from uncork.compiler.image.c.write import check_folder, check_name, write_c
 from uncork.compiler.image.compile import compile_to
-from uncork.compiler.image.load import describe
 from uncork.destination import begins_with, check_destination
 from uncork.errors import InputError
 from uncork.quoting import in_terminal
@@ -141,7 +141,7 @@ def execute(arguments: argparse.Namespace) -> int:
         if arguments.wasm:
             write_wasm(compiled, arguments.output)
         seconds, size = time.perf_counter() - started, os.path.getsize(compiled)
-        description, _ = describe(compiled)
+        description, _ = format.read(compiled)
     levels = [image.level for image in description.images]
     if arguments.json:
         emit_json(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from uncork.collector import collector_paused
 from uncork.compiled_head import is_compiled_file
 from uncork.compiler.options import Activations, Backend, Decompression, Ids, Kernels, Precision
 from uncork.errors import UncorkError, ValidationError
@@ -27,7 +27,7 @@ def refuse_settled(**is_default: bool) -> None:
         )
 
 
-def _compile_source(path: Path, settings: dict[str, Any]) -> BaseExecutor:
+def _compile_source(path: str, settings: dict[str, Any]) -> BaseExecutor:
     """The executor of the model that a compiled file has inside."""
     from uncork.compiler.compile import compile_model  # for calls that plans do not take
 
@@ -81,7 +81,8 @@ def load(
     """
     try:
         if isinstance(path, (str, os.PathLike)) and is_compiled_file(path):
-            from uncork.compiler.image.load import load_compiled  # for such files only
+            with collector_paused():  # what is imported stays
+                from uncork.compiler.image.load import load_compiled  # for such files only
 
             refuse_settled(
                 weights=weights is None,

@@ -21,6 +21,7 @@ from uncork.compiler.native_call import NativeCall
 from uncork.compiler.planned_parts import NotPlanned
 from uncork.compiler.planner import Planner
 from uncork.compiler.policy import MOST_SCOPES
+from uncork.compiler.recent import Recent
 from uncork.compiler.scope import NARROWER, Scope, Shapes, narrowed, scoped
 from uncork.compiler.scoped_plans import (
     CallDeclined,
@@ -49,11 +50,6 @@ __all__ = ["CallDeclined", "NoPlan", "PlanSet", "PlannedCall"]
 _FEW = 64
 #: Inputs of which it is tried one by one whether kernels need their last axes.
 _MOST_INNER = 16
-
-
-_TOO_MANY = (
-    f"{MOST_SCOPES} kinds of sizes have plans of their own already; release_memory() forgets them"
-)
 
 
 class PlanSet:
@@ -92,9 +88,9 @@ class PlanSet:
         )
         #: The plans for every size; None where these are by the ranks of inputs.
         self._every = self._plans_of(Scope.EVERY_SIZE, None) if ranked else None
-        self._scopes: dict[tuple[Scope, Shapes], ScopedPlans] = {}
+        self._scopes: Recent[tuple[Scope, Shapes], ScopedPlans] = Recent(MOST_SCOPES)
         #: The plans of calls with empty inputs, by these.
-        self._with_empty: dict[frozenset[int], PlanSet] = {}
+        self._with_empty: Recent[frozenset[int], PlanSet] = Recent(MOST_SCOPES)
         #: The inputs, by number, whose last axes kernels need; None before anybody has looked.
         self._inner: frozenset[int] | None = None
         #: What made the last call.
@@ -129,12 +125,12 @@ class PlanSet:
 
     @property
     def _all(self) -> list[ScopedPlans]:
-        others = list(self._with_empty.values())
-        return [*self._own, *(plans for other in others for plans in other._all)]
+        others = (plans for other in self._with_empty.values() for plans in other._all)
+        return [*self._own, *others]
 
     def _for(self, sizes: Iterable[tuple[int, int, int | None]]) -> PlanSet:
         """The plans for calls with such sizes, each with its parameter and axis: this, or where an
-        input is empty, those in which it may be, unless there are too many.
+        input is empty, those in which it may be, once there are some.
         """
         empty = frozenset(
             parameter
@@ -143,23 +139,21 @@ class PlanSet:
         )
         if not empty:
             return self
-        known = self._with_empty.get(empty)
-        if known is not None:
-            return known
-        if len(self._with_empty) >= MOST_SCOPES:
-            return self
-        made = PlanSet(
-            self._model,
-            self._rewrite,
-            self._target,
-            self._threads,
-            self._files,
-            empty.union(self._may_be_empty),
-            self._memory_limit,
-            self._compilers,
-            self._branches,
-        )
-        return self._with_empty.setdefault(empty, made)
+
+        def made() -> PlanSet:
+            return PlanSet(
+                self._model,
+                self._rewrite,
+                self._target,
+                self._threads,
+                self._files,
+                empty.union(self._may_be_empty),
+                self._memory_limit,
+                self._compilers,
+                self._branches,
+            )
+
+        return self._with_empty.of(empty, made) or self
 
     def _is_open(self, parameter: int, axis: int) -> bool:
         """Whether the model leaves the size of an input open."""
@@ -264,16 +258,11 @@ class PlanSet:
         return result
 
     def _scoped(self, scope: Scope, shapes: Sequence[tuple[int, ...]]) -> ScopedPlans | None:
-        """The plans of a scope for such shapes; None where no more are made."""
-        key = scope, scoped(scope, self._model, shapes, self._inner)
-        result = self._scopes.get(key)
-        if result is None:
-            if len(self._scopes) >= MOST_SCOPES:
-                return None
-            result = self._scopes.setdefault(
-                key, self._plans_of(scope, narrowed(self._model, key[1]))
-            )
-        return result
+        """The plans of a scope for such shapes; None where there are many, and these new."""
+        sizes = scoped(scope, self._model, shapes, self._inner)
+        return self._scopes.of(
+            (scope, sizes), lambda: self._plans_of(scope, narrowed(self._model, sizes))
+        )
 
     def inspect(
         self, shapes: Sequence[Sequence[int | None] | None], hints: Hints
@@ -297,25 +286,19 @@ class PlanSet:
         if self._every is None and not known:
             raise NotPlanned("the rank of an input is known at the call only")
         every = self._every or self._inspected(Scope.EVERY_SIZE, whole)
-        if every is None:
-            raise NotPlanned(_TOO_MANY)
         scope, best = Scope.EVERY_SIZE, every.inspect(hints)
         fewest = lacking(best, hints, self._target) or 0
         for narrower in NARROWER if known and fewest else ():
-            plans = self._inspected(narrower, whole)
-            if plans is None:
-                break
-            plan = plans.inspect(hints)
+            plan = self._inspected(narrower, whole).inspect(hints)
             if (fewer := lacking(plan, hints, self._target) or 0) < fewest:
                 scope, best, fewest = narrower, plan, fewer
         return scope, best
 
-    def _inspected(self, scope: Scope, shapes: Sequence[tuple[int, ...]]) -> ScopedPlans | None:
-        """The plans of a scope, or new ones that are not kept; None where no more are made."""
-        key = scope, scoped(scope, self._model, shapes, self._inner)
-        if key not in self._scopes and len(self._scopes) >= MOST_SCOPES:
-            return None
-        return self._scopes.get(key) or self._plans_of(scope, narrowed(self._model, key[1]))
+    def _inspected(self, scope: Scope, shapes: Sequence[tuple[int, ...]]) -> ScopedPlans:
+        """The plans of a scope, or new ones that are not kept."""
+        sizes = scoped(scope, self._model, shapes, self._inner)
+        known = self._scopes.get((scope, sizes))
+        return known or self._plans_of(scope, narrowed(self._model, sizes))
 
     def prepare(self, hints: Hints) -> None:
         """Make a plan for calls of such sizes, with all its kernels, unless there is one.
@@ -397,8 +380,8 @@ class PlanSet:
         Plans that are not for every size are forgotten.
         """
         self.last = self.fast = None
-        self._scopes = {}
-        for other in list(self._with_empty.values()):
+        self._scopes.clear()
+        for other in self._with_empty.values():
             other.release_memory()
         for plans in self._own:
             for call in plans.calls:

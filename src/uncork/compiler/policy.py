@@ -9,9 +9,9 @@ from __future__ import annotations
 #: Plans of one scope that are kept, for the ways in which guards fail: six questions may be
 #: answered in 64 ways, and models have few more. The one used longest ago goes.
 MOST_PLANS = 64
-#: Kinds of calls that have plans of their own, besides those for every size. They stay until memory
-#: is released.
-MOST_SCOPES = 16
+#: Kinds of calls that have plans of their own, besides those for every size. When there are so many
+#: a further kind has one from its second call on, and the one used longest ago goes.
+MOST_SCOPES = 64
 #: Plans that are made for one call: a guard on what its steps find shows only when they have run.
 MOST_TRIES = 8
 #: Good calls that no plan could be made for, before a scope counts as one that has none.
@@ -35,8 +35,8 @@ def described() -> tuple[str, ...]:
     return (
         f"plans: {MOST_PLANS} for sizes that break guards, {MOST_SCOPES} more kinds of calls "
         "where kernels "
-        f"need sizes as numbers, {MOST_TRIES} tries in a call, {MOST_FAILURES} good calls "
-        "without one",
+        f"need sizes as numbers, of both those used last, {MOST_TRIES} tries in a call, "
+        f"{MOST_FAILURES} good calls without one",
         f"costs: steps of {SPLIT_COST / 1e6:g} ms are shared by threads, calls of "
         f"{RELEASE_COST / 1e3:g} us "
         f"let other threads run, those of {LOOK_COST / 1e3:g} us look whether files are whole",

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import functools
 import importlib
-from pathlib import Path
+import os
 
 from uncork.concurrency import unforked
 from uncork.ops._modules import MODULES
 from uncork.ops._operation import Operation, declared
 
-_FOLDER = Path(__file__).parent
+_FOLDER = os.path.dirname(__file__)
 _PACKAGE = __package__
 
 
@@ -19,7 +19,7 @@ def _import_all() -> None:
     with unforked():
         import pkgutil  # which a start can do without
 
-        for module in pkgutil.iter_modules([str(_FOLDER)]):
+        for module in pkgutil.iter_modules([_FOLDER]):
             if not module.name.startswith("_"):
                 importlib.import_module(f"{_PACKAGE}.{module.name}")
 

@@ -16,13 +16,10 @@ A word that is an address holds what is added to its base: the words themselves 
 its objects, by name.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import struct
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, BinaryIO
 
 import msgspec
@@ -264,7 +261,7 @@ def is_compiled(head: bytes) -> bool:
     return head[: len(COMPILED)] == COMPILED
 
 
-def read(path: Path) -> tuple[Description, Any]:
+def read(path: str | os.PathLike[str]) -> tuple[Description, Any]:
     """What a file says of itself, and its bytes, which are mapped. Everything but the constants is
     held against its digest.
 
@@ -345,7 +342,7 @@ def digest_of(view: memoryview, description: Description | None = None) -> bytes
     return digest.digest()
 
 
-def source_of(path: Path) -> tuple[bytes, bytes | None]:
+def source_of(path: str | os.PathLike[str]) -> tuple[bytes, bytes | None]:
     """The model that a compiled file was made of, and its weights. Raises ReadError where they are
     not inside.
     """
@@ -403,7 +400,7 @@ def _check(view: Any, image: Image, plan: Plan, description: Description) -> Non
 def digest_of_file(path: str | os.PathLike[str]) -> str:
     """SHA-256 of a file."""
     digest = hashlib.sha256()
-    with files.opened(Path(path)) as file:
+    with files.opened(path) as file:
         for piece in iter(lambda: file.read(_PIECE), b""):
             digest.update(piece)
     return digest.hexdigest()

@@ -6,7 +6,6 @@ import hashlib
 import os
 import stat
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,7 +26,7 @@ from uncork.types import Array
 
 #: Makes the executor of the model that a compiled file, at this path, has inside, with the options
 #: that it was compiled with.
-CompileSource = Callable[[Path, dict[str, Any]], BaseExecutor]
+CompileSource = Callable[[str, dict[str, Any]], BaseExecutor]
 #: The code of files that were loaded, by its digest: it stays, since threads may be in it.
 _loaded_code: dict[bytes, LoadedCode] = {}
 
@@ -47,15 +46,14 @@ def load_compiled(
     file that is damaged or that others can write to, UnsupportedError where this machine runs none
     of its targets.
     """
-    path = Path(path)
+    path = os.fspath(path)
     _check_owner(path)
     description, data = format.read(path)
-    image = _image(description, str(path), target)
+    image, runs_on = _image(description, path, target)
     view = memoryview(data)
-    code = _code(image, view, str(path))
+    code = _code(image, view, path)
     constants = format.array(data, description.constants, np.uint8)
-    model = _model(description, str(path))
-    runs_on = Target.of(image.arch, "", ",".join(image.features))
+    model = _model(description, path)
     name = f"model '{description.name}'"
 
     source = (
@@ -69,7 +67,7 @@ def load_compiled(
             loaded = [LoadedPlan(plan, data, constants, code) for plan in plans]
         except (KeyError, AttributeError, TypeError) as error:
             raise ReadError(
-                f"refers to {error}, which this process has not: compile the model again", str(path)
+                f"refers to {error}, which this process has not: compile the model again", path
             ) from None
         threads = max((plan.threads for plan in plans), default=1)
         calls = ImagePlans(loaded, name, memory_limit, None if source is None else source.run)
@@ -82,13 +80,13 @@ def load_compiled(
         main, initial = executor(replace(model), image.plans), executor(model, image.initial)
         references = None if source is None else source.run_with_state
         runs.with_variables = stateful(model, description.variables, main, initial, references)
-    return CompiledModel(Runs(model, runs, _remade(str(path))))
+    return CompiledModel(Runs(model, runs, _remade(path)))
 
 
 class _Source:
     """The model that a file was made of, for calls that its plans do not take."""
 
-    def __init__(self, compile_source: CompileSource, path: Path, settings: dict[str, Any]) -> None:
+    def __init__(self, compile_source: CompileSource, path: str, settings: dict[str, Any]) -> None:
         self._compile, self._path, self._settings = compile_source, path, settings
 
     @lazy
@@ -102,14 +100,6 @@ class _Source:
     def run_with_state(self, inputs: Sequence[Array], state: Any) -> list[Array]:
         """The results of a call of a model with variables."""
         return self._executor.run_with_state(inputs, state)
-
-
-def describe(path: str | os.PathLike[str]) -> tuple[format.Description, Model]:
-    """What a compiled file says of itself, and a model with its inputs and outputs; nothing of it
-    is loaded.
-    """
-    description, _ = format.read(Path(path))
-    return description, _model(description, str(path))
 
 
 def _model(description: format.Description, where: str) -> Model:
@@ -129,26 +119,26 @@ def _remade(where: str) -> Any:
     return remade
 
 
-def _check_owner(path: Path) -> None:
+def _check_owner(path: str) -> None:
     """Refuse a file that others than this user and root can write to: it is code."""
     if os.name != "posix":
         return
     try:
-        status = path.stat()
+        status = os.stat(path)
     except OSError:
         return  # which reading it says in its words
     if status.st_uid not in (0, os.getuid()):
-        raise ReadError(
-            "is code and belongs to another user: copy it to a file of your own", str(path)
-        )
+        raise ReadError("is code and belongs to another user: copy it to a file of your own", path)
     if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise ReadError(
-            f"is code and others can write to it: take that away (chmod go-w {path})", str(path)
+            f"is code and others can write to it: take that away (chmod go-w {path})", path
         )
 
 
-def _image(description: format.Description, where: str, target: str | None) -> format.Image:
-    """The image for this machine: of the levels that it runs, the largest."""
+def _image(
+    description: format.Description, where: str, target: str | None
+) -> tuple[format.Image, Target]:
+    """The image for this machine, of the levels that it runs the largest, and its target."""
     by_level = {image.level: image for image in description.images}
     if target is not None and target not in by_level:
         raise UnsupportedError(
@@ -160,10 +150,10 @@ def _image(description: format.Description, where: str, target: str | None) -> f
         if level not in by_level or level in lacks:
             continue
         image = by_level[level]
-        known = LEVELS.get(level) or Target.of(image.arch, "", ",".join(image.features))
-        lacks[level] = lacking(known)
+        runs_on = LEVELS.get(level) or Target.of(image.arch, "", ",".join(image.features))
+        lacks[level] = lacking(runs_on)
         if not lacks[level]:
-            return image
+            return image, runs_on
     wanted = "; ".join(f"'{level}' needs {missing}" for level, missing in lacks.items())
     raise UnsupportedError(
         f"is compiled for other processors: {wanted}: compile the model for this one, or load its "

@@ -15,7 +15,6 @@ import os
 import re
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -211,7 +210,7 @@ def digest_of_kernels() -> bytes:
     """
     from uncork._version import __version__
 
-    sources = digest_of_sources(Path(__file__).parent.parent)
+    sources = digest_of_sources(os.path.dirname(os.path.dirname(__file__)))
     return hashlib.sha256(__version__.encode() + sources).digest()
 
 
@@ -224,10 +223,10 @@ def versions() -> str:
     return f"{digest.hexdigest()} {sys.platform} {processor.machine()}"
 
 
-def digest_of_sources(folder: Path) -> bytes:
+def digest_of_sources(folder: str | os.PathLike[str]) -> bytes:
     """A digest that changes with every Python file of a folder and of those in it."""
     found: list[str] = []
-    folders = [str(folder)]
+    folders = [os.fspath(folder)]
     for within in folders:
         with os.scandir(within) as entries:
             for entry in entries:
@@ -235,7 +234,7 @@ def digest_of_sources(folder: Path) -> bytes:
                     found.append(entry.path)
                 elif entry.is_dir() and entry.name != "__pycache__":
                     folders.append(entry.path)
-    digest, prefix = hashlib.sha256(), len(str(folder)) + 1
+    digest, prefix = hashlib.sha256(), len(folders[0]) + 1
     for path in sorted(found):  # every process does this: no objects for paths and files
         content = _content(path)
         name = path[prefix:].replace(os.sep, "/")
@@ -282,7 +281,7 @@ def _stated_version() -> bytes | None:
     if found is None:
         return None
     try:
-        return (Path(found.origin or "").parent / "_version.py").read_bytes()
+        return _content(os.path.join(os.path.dirname(found.origin or ""), "_version.py"))
     except OSError:
         import llvmlite
 
