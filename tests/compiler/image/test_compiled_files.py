@@ -400,6 +400,20 @@ for room in ("uncork.ir.read", "uncork.compiler.planner", "uncork.passes.pipelin
     subprocess.run([sys.executable, "-W", "error", "-c", program], check=True, env=environment)
 
 
+def test_names_of_classes_go_along(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The model of the README's first example says what its columns are called."""
+    example = Path(__file__).resolve().parents[3] / "examples" / "word_language"
+    words = tmp_path / "words.uncork"
+    uncork.compile_to(example / "model.xml", words)
+    given = ["--input", str(example / "words.npz"), "--beside", str(example / "words.txt")]
+    said = []
+    for model in (example / "model.xml", words):
+        assert cli.main(["run", str(model), *given]) == 0
+        said.append(capsys.readouterr().out)
+    assert "butterfly English      English 100.0%" in said[0]
+    assert said[1] == said[0]
+
+
 def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     model, path = tmp_path / "model.xml", tmp_path / "model.uncork"
     uncork.write_model(recommender(), model)

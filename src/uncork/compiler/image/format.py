@@ -29,6 +29,7 @@ from msgspec import Struct
 from uncork import files
 from uncork.compiled_head import COMPILED
 from uncork.errors import ReadError, UncorkError
+from uncork.ir.graph import XmlElement
 from uncork.types import Array
 
 #: The version of the format; another one is refused.
@@ -200,6 +201,8 @@ class Description(Struct, frozen=True):
     constants_digest: str
     images: tuple[Image, ...]
     variables: Variables | None = None
+    #: What the model says beside its layers, such as the names of classes.
+    extras: tuple[XmlElement, ...] = ()
     #: SHA-256 of the files that it was made of, by name.
     sources: dict[str, str] = {}
     #: The files themselves.

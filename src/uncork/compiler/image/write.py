@@ -167,6 +167,7 @@ def write_compiled(
             digest,
             images(writer),
             variables,
+            model.extras,
             sources={name: format.digest_of_file(source) for name, source in sources.items()},
             source={
                 name: writer.section(list(_pieces(source)))
