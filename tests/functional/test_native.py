@@ -552,3 +552,59 @@ def test_only_the_sizes_that_kernels_need_are_numbers(planned: list[bool]) -> No
         if count == 3:
             planned.clear()
     assert not planned
+
+
+SETTINGS = {
+    "axes of a sum": (lambda x, a: F.reduce_mean(x, a), [1], lambda x: x.mean(1)),
+    "an order": (lambda x, a: F.transpose(x, a), [1, 0], lambda x: x.T),
+    "axes of a norm": (
+        lambda x, a: F.normalize_l2(x, a, eps=1e-12, eps_mode="add"),
+        [1],
+        lambda x: x / np.sqrt((x * x).sum(1, keepdims=True)),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_axes_in_an_array_have_a_kernel_from_their_second_call_on(
+    planned: list[bool], monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Whatever the sizes are; other axes have another plan."""
+    call, axes, expected = SETTINGS[name]
+    referred: list[str] = []
+    run = Call.run
+
+    def told(self: Call) -> Any:
+        referred.append(self.function)
+        return run(self)
+
+    monkeypatch.setattr(Call, "run", told)
+    for columns in (4, 3, 9, 5):
+        x = floats(6, columns)
+        np.testing.assert_allclose(call(x, np.array(axes)), expected(x), rtol=1e-5, atol=1e-6)
+    assert len(referred) <= 1
+    x = floats(5, 5)
+    others = np.arange(x.ndim)[: len(axes)]  # which nobody has given
+    assert not np.array_equal(call(x, others), expected(x))
+
+
+def test_lists_as_attributes_have_a_kernel(
+    planned: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A list may be another when it comes again."""
+    monkeypatch.setattr(Call, "run", None)
+    settings: dict[str, Any] = {"pads_begin": [0, 0], "pads_end": [0, 0], "dilations": [1, 1]}
+    x, strides = floats(1, 2, 5, 7), [1, 1]
+    for stride in (1, 2, 1):
+        strides[:] = stride, 1
+        got = F.convolution(x, np.ones((1, 2, 1, 1), F32), strides=strides, **settings)
+        np.testing.assert_allclose(got[0, 0], x[0, :, ::stride].sum(0), rtol=1e-6, atol=1e-6)
+
+
+def test_values_that_differ_at_every_call_have_no_plans(planned: list[bool]) -> None:
+    """A plan for certain values is made when they come again."""
+    x, axes = floats(4, 9), np.array([0, 1])
+    for shift in range(12):
+        expected = np.roll(x, (shift, 1), (0, 1))
+        np.testing.assert_array_equal(F.roll(x, np.array([shift, 1]), axes), expected)
+    assert len(planned) <= 3, "for any values"

@@ -45,12 +45,16 @@ class Arguments:
         )
         return found if found.numbers else None
 
-    def with_listed_integers(self, names: Sequence[str], integers: Collection[str]) -> Arguments:
+    def with_listed_integers(
+        self, names: Sequence[str], integers: Collection[str], attributes: Collection[str]
+    ) -> Arguments:
         """The call with lists and tuples among its arguments that are `integers` as arrays: one
-        plan takes whatever is in them.
+        plan takes whatever is in them. Those that are `attributes` are tuples, which stay.
         """
 
         def listed(name: str, value: Any) -> Any:
+            if name in attributes:
+                return _tuple(value)
             return _listed(value) if name in integers else value
 
         args = tuple(map(listed, names, self.args))
@@ -58,14 +62,16 @@ class Arguments:
         return Arguments(args, options)
 
     def with_closed_numbers(
-        self, names: Sequence[str], integers: Collection[str]
+        self, names: Sequence[str], integers: Collection[str], shaping: Collection[str]
     ) -> Arguments | None:
         """The same call with arrays that are one integer as integers, for an input that a kernel
         needs as a number, such as an axis; those among its `integers`, whose type does not matter.
-        None where there are none.
+        Those that are `shaping` are tuples of integers. None where there are none.
         """
 
         def closed(name: str, value: Any) -> Any:
+            if name in shaping and type(value) is np.ndarray and value.ndim == 1:
+                return tuple(value.tolist())
             return _closed(value) if name in integers else value
 
         args = tuple(map(closed, names, self.args))
@@ -107,6 +113,11 @@ def _listed(value: Any) -> Any:
     except (ValueError, TypeError, RuntimeError, OverflowError):
         return value  # which the call refuses in its own words
     return array if array.dtype.kind in "iu" else value
+
+
+def _tuple(value: Any) -> Any:
+    """A list as a tuple, and so for lists in it; anything else as it is."""
+    return tuple(map(_tuple, value)) if isinstance(value, (list, tuple)) else value
 
 
 def stays(value: Any) -> bool:

@@ -40,6 +40,8 @@ class Call:
         self.given: dict[str, Any] = {}
         #: The arguments that are integers of any width, whatever type the first one has.
         self.integers: set[str] = set()
+        #: Those of them that choose no rows, places or lengths: axes, and the like.
+        self.settings: set[str] = set()
         self.attributes: dict[str, Any] = {}
         #: The arguments whose sizes belong to a plan.
         self.fixed: set[str] = set()

@@ -156,6 +156,8 @@ def _take_inputs(call: Call, operation: type[Operation], values: dict[str, Any])
             listed = _type_of_lists(port)
             if listed is ElementType.i64 and counted[port.type_variable or port.name] == 1:
                 call.integers.add(name)
+                if not port.ids:
+                    call.settings.add(name)
             call.typed(name, each, like, listed)
             if each is not None and port.type_variable:
                 typed.setdefault(port.type_variable, name)

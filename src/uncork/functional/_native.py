@@ -29,7 +29,7 @@ from uncork.ir.model import Source
 from uncork.kernels.runtime.layout import OTHER_ARGUMENTS
 from uncork.kernels.runtime.segment_plan import ArrayGuard, CannotBeKnown, IdentityGuard
 from uncork.kernels.select import warn_if_unavailable
-from uncork.types import Array, ElementType, TensorSpec
+from uncork.types import Array, ElementType, PartialShape, TensorSpec
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Parameters = ParamSpec("Parameters")
@@ -120,6 +120,12 @@ class _Calls:
         #: Arguments that are integers of any width, and so may come as numbers and lists; None
         #: before a call was described.
         self._integers: frozenset[str] | None = None
+        #: Those of them whose values a plan needs, by kind, where no plan takes all.
+        self._shaping: dict[tuple[Any, ...], frozenset[str]] = {}
+        #: Kinds of calls with such values that have come once, which is not worth a plan.
+        self._came: dict[tuple[Any, ...], None] = {}
+        #: Arguments that are no inputs.
+        self._attributes: frozenset[str] = frozenset()
         #: The last call without names as one native entry: a list of results, or a number when this
         #: call is another.
         self.last: Callable[..., Any] = _nothing
@@ -153,7 +159,11 @@ class _Calls:
         if any(isinstance(value, (list, tuple)) for value in given.all):
             if self._integers is None:
                 self._learn(self._describe(*given.args, **given.options))
-            given = given.with_listed_integers(self._names, self._integers or ())
+            given = given.with_listed_integers(self._names, self._integers or (), self._attributes)
+        return self._made(given)
+
+    def _made(self, given: Arguments) -> Sequence[Array]:
+        """The results of a call whose lists are arrays."""
         if not all(type(value) is np.ndarray or stays(value) for value in given.all):
             # nothing is remembered of what may be another when it comes again
             return self._describe(*given.args, **given.options).run()
@@ -197,16 +207,46 @@ class _Calls:
         closed = self._closed(given)
         if compiled is None:
             compiled = self._compiled(given, call, widest=closed is not None)
-        if compiled is None and closed is not None:
-            return self(closed.args, closed.options)
+        if compiled is None and closed is None:
+            closed = self._with_shaping(given, call)
+        if compiled is None and closed is not None and self._comes_again(given, closed):
+            return self._made(closed)
         return call.run() if compiled is None else compiled
 
     def _learn(self, call: Call) -> None:
-        """Learn from a call which arguments are integers."""
+        """Learn from a call which arguments are integers, and which no inputs."""
+        self._attributes = frozenset(self._names).difference(call.specs)
         self._integers = frozenset(call.integers)
 
     def _closed(self, given: Arguments) -> Arguments | None:
-        return given.with_closed_numbers(self._names, self._integers or ())
+        """The call with what a plan needs to know as numbers; None where there is nothing."""
+        shaping = self._shaping.get(given.kind, ())
+        return given.with_closed_numbers(self._names, self._integers or (), shaping)
+
+    def _comes_again(self, given: Arguments, closed: Arguments) -> bool:
+        """Whether a call whose values belong to its plan has come before, which others may not."""
+        if not self._shaping.get(given.kind) or closed.kind in self._came:
+            return True
+        if len(self._came) >= _KEPT:
+            self._came.clear()
+        self._came[closed.kind] = None
+        return False
+
+    def _with_shaping(self, given: Arguments, call: Call) -> Arguments | None:
+        """The call with its settings, and the integers that its results' shapes follow from, as
+        numbers; None where there are none, or they come so already.
+        """
+        if given.kind in self._shaping:
+            return None
+        if len(self._shaping) >= _KEPT:
+            self._shaping.clear()
+        self._shaping[given.kind] = frozenset(
+            name
+            for name in self._integers or ()
+            if type(call.given.get(name)) is np.ndarray
+            and (name in call.settings or _shapes_follow(call, name))
+        )
+        return self._closed(given)
 
     def _enter(self, native: NativeCall, entry: NativeCall, given: Arguments) -> None:
         """Make the `entry` of a native call the first that the next call tries."""
@@ -430,6 +470,27 @@ def _executor(
         return None
     results = [model.spec(model.by_id[r].inputs[0]).element_type for r in model.results]
     return Executor(model, kernel_target()) if all(result.is_native for result in results) else None
+
+
+def _shapes_follow(call: Call, name: str) -> bool:
+    """Whether more is known of the shapes of the results when an input's values are known."""
+
+    def shapes(known: str) -> list[PartialShape]:
+        builder = call.graph()
+        inputs = [
+            None
+            if spec is None
+            else builder.constant(_value(spec), spec.element_type)
+            if own == known
+            else builder.parameter(own, spec.element_type, [*spec.shape])
+            for own, spec in call.specs.items()
+        ]
+        return [builder.spec(output).shape for output in call.layers(builder, inputs)]
+
+    try:
+        return shapes(name) != shapes("")
+    except UncorkError:
+        return False
 
 
 def _as_taken(builder: Builder, source: Source, given: ElementType, taken: ElementType) -> Source:
