@@ -21,6 +21,7 @@ COMMANDS = {
     "peak": "the most memory that a process needs which loads and calls a network (--models)",
     "gain": "what --threads gain over one thread, for networks of --models (with --pin 0,1)",
     "kernels": "single layers of networks",
+    "files": "models from compiled files: sizes, times of calls (--models)",
     "startup": "from the start of a process to its first result",
     "cold": "networks whose kernels are all compiled (--models): to the first result",
     "memory": "a model with a table of 4 GB: time to load it, memory it takes, processes that "

@@ -78,10 +78,10 @@ def command(
 
 @dataclass(frozen=True)
 class Run:
-    """How one process went."""
+    """How one process went. Its memory is not known where it does not tell."""
 
     seconds: float
-    peak_bytes: int
+    peak_bytes: int | None
 
 
 #: What a program says when it has its first result: "ready" at once, then the most memory it had by
@@ -107,3 +107,18 @@ def timed(arguments: list[str], env: dict[str, str], folder: Path) -> Run:
     if line.strip() != "ready" or process.returncode:
         raise RuntimeError((errors.strip().splitlines() or ["it ended without a word"])[-1][:300])
     return Run(seconds, int(more) * 1024)
+
+
+def ended(arguments: list[str], env: dict[str, str], folder: Path) -> Run:
+    """Start a process in a folder and wait for its end. Raises RuntimeError when it fails."""
+    start = time.perf_counter()
+    with subprocess.Popen(
+        arguments, env=env, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stderr is not None
+        errors = process.stderr.read()
+        process.wait()
+        seconds = time.perf_counter() - start
+    if process.returncode:
+        raise RuntimeError((errors.strip().splitlines() or ["it ended without a word"])[-1][:300])
+    return Run(seconds, None)

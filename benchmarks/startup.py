@@ -3,13 +3,15 @@ fresh process.
 
 A warm run finds compiled kernels (OpenVINO: a compiled model) of an earlier run in its cache, a
 cold one finds an empty home. Files are in the system's page cache in both. A compiled file was made
-before (`uncork compile`), and its process finds an empty home.
+before (`uncork compile`), and its process finds an empty home; so was a program in C, where there
+is a compiler (`uncork compile --c`), whose time is until its end.
 """
 
 from __future__ import annotations
 
 import shutil
 import statistics
+import subprocess
 import tempfile
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -22,8 +24,11 @@ import uncork
 from benchmarks.goals import STARTUP_COLD, STARTUP_WARM
 from benchmarks.models import EXAMPLES, Recorded, example_call, recorded_calls
 from benchmarks.options import Options
-from benchmarks.processes import READY, Run, command, environment, timed
+from benchmarks.processes import READY, Run, command, ended, environment, timed
 from benchmarks.report import Report, markdown_table
+from benchmarks.zoo import recorded
+from uncork.compiler.image.c.write import write_c
+from uncork.types import Array
 
 _PROGRAM = f"""
 import sys
@@ -48,9 +53,17 @@ class _Way:
     fixed: bool = False
     #: A compiled file in place of the model.
     compiled: str = ""
+    #: A program with the model inside, and what it is told of the inputs.
+    program: tuple[str, ...] = ()
 
-    def command(self, options: Options) -> list[str]:
-        return command(self.system, _PROGRAM, options.threads, self.cache, self.fixed)
+    def run(self, path: Path, given: Path, folder: Path, options: Options, made: str = "") -> Run:
+        """A process that makes one call, and writes the results into a file where it has a name."""
+        home = _home(self, folder, options)
+        if self.program:
+            return ended([*self.program, *(["-o", made] if made else [])], home, folder)
+        words = command(self.system, _PROGRAM, options.threads, self.cache, self.fixed)
+        model = self.compiled or str(path)
+        return timed([*words, model, str(given), *([made] if made else [])], home, folder)
 
 
 @dataclass(frozen=True)
@@ -59,15 +72,15 @@ class _Result:
     way: str
     min_s: float
     median_s: float
-    peak_mb: float
+    peak_mb: float | None
     runs: int
 
 
 def _models(options: Options) -> Iterator[tuple[str, Path, Recorded]]:
-    for name in ("textclass_embeddingbag_sum", "gru4rec_ml100k"):
-        path = options.models / name / "model.xml"
-        if path.exists() and options.wants(name):
-            yield name, path, recorded_calls(path.parent)[0]
+    for path in sorted(options.models.glob("*/model.xml")):
+        if options.wants(path.parent.name) and (path.parent / "inputs.npz").exists():
+            ours = (path.parent / "outputs.npz").exists()
+            yield path.parent.name, path, (recorded_calls if ours else recorded)(path.parent)[0]
     for path in sorted(EXAMPLES.glob("*/model.xml")):
         if options.wants(path.parent.name) and any(
             path.parent.glob("*.npz")
@@ -89,7 +102,7 @@ def main(options: Options) -> int:
         return 2
     report = Report("startup", options)
     rows = [
-        [r.model, r.way, f"{r.min_s:.3f}", f"{r.median_s:.3f}", f"{r.peak_mb:.0f}", str(r.runs)]
+        [r.model, r.way, f"{r.min_s:.3f}", f"{r.median_s:.3f}", _megabytes(r), str(r.runs)]
         for r in results
     ]
     page = [
@@ -121,8 +134,11 @@ def _measure(
     try:
         uncork.compile_to(path, compiled, threads=options.threads)
         ways.append(_Way("uncork, compiled file", "uncork", cold=True, compiled=str(compiled)))
+        program = _program(compiled, folder / "c", recorded.inputs)
+        if program:
+            ways.append(_Way("uncork, program in C", "C", cold=True, program=program))
     except uncork.UncorkError as error:
-        notes.append(f"{name}, compiled file: {error}")
+        notes.append(f"{name}, compiled: {error}")
     if options.peers.get("openvino"):
         for fixed in (False, True):
             called = "openvino, fixed shapes" if fixed else "openvino"
@@ -138,12 +154,8 @@ def _measure(
     runs: dict[_Way, list[Run]] = {}
     for way in list(ways):
         try:  # the first run fills the caches, and tells whether the result is right
-            made = folder / "outputs.npz"
-            timed(
-                [*way.command(options), way.compiled or str(path), str(given), str(made)],
-                _home(way, folder, options),
-                folder,
-            )
+            made = folder / ("outputs" if way.program else "outputs.npz")
+            way.run(path, given, folder, options, str(made))
             problem = "" if way.system == "nothing" else _wrong(made, recorded)
         except RuntimeError as error:
             problem = str(error)
@@ -155,24 +167,43 @@ def _measure(
     for number in range(3 if options.quick else 15):
         for turn in range(len(ways)):
             way = ways[(turn + number) % len(ways)]
-            runs[way].append(
-                timed(
-                    [*way.command(options), way.compiled or str(path), str(given)],
-                    _home(way, folder, options),
-                    folder,
-                )
-            )
+            runs[way].append(way.run(path, given, folder, options))
     return [
         _Result(
             name,
             way.name,
             min(run.seconds for run in done),
             statistics.median(run.seconds for run in done),
-            statistics.median(run.peak_bytes for run in done) / 1e6,
+            _peak_mb(done),
             len(done),
         )
         for way, done in runs.items()
     ]
+
+
+def _peak_mb(runs: list[Run]) -> float | None:
+    known = [run.peak_bytes for run in runs if run.peak_bytes is not None]
+    return statistics.median(known) / 1e6 if known else None
+
+
+def _megabytes(result: _Result) -> str:
+    return "-" if result.peak_mb is None else f"{result.peak_mb:.0f}"
+
+
+def _program(compiled: Path, folder: Path, inputs: list[Array]) -> tuple[str, ...]:
+    """A program in C that makes this call; none where there is no compiler."""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        return ()
+    write_c(compiled, folder)
+    parts = [f"parts/{path.name}" for path in (folder / "parts").iterdir()]
+    words = ["-O2", "-I.", "-o", "main", "main.c", "runtime.c", "image.c", *parts, "-lpthread"]
+    subprocess.run([compiler, *words], cwd=folder, check=True)
+    given = []
+    for number, array in enumerate(inputs):
+        array.tofile(folder / f"in{number}.bin")
+        given.append(f"{','.join(map(str, array.shape))}:{folder / f'in{number}.bin'}")
+    return str(folder / "main"), *given
 
 
 def _home(way: _Way, folder: Path, options: Options) -> dict[str, str]:
@@ -185,8 +216,14 @@ def _home(way: _Way, folder: Path, options: Options) -> dict[str, str]:
 
 def _wrong(made: Path, recorded: Recorded) -> str:
     """What is wrong with the results in a file, or nothing."""
-    with np.load(made) as stored:
-        results = [stored[str(i)] for i in range(len(stored.files))]
+    if made.suffix:
+        with np.load(made) as stored:
+            results = [stored[str(i)] for i in range(len(stored.files))]
+    else:  # of a program in C
+        results = [
+            np.fromfile(f"{made}{i}.bin", output.dtype).reshape(output.shape)
+            for i, output in enumerate(recorded.outputs)
+        ]
     for got, expected in zip(results, recorded.outputs, strict=True):
         if got.shape != expected.shape or not np.allclose(got, expected, rtol=1e-3, atol=1e-4):
             return "wrong result, not measured"
@@ -204,9 +241,10 @@ def _verdicts(results: list[_Result]) -> str:
             others = [seconds for way, seconds in found.items() if way.startswith("openvino")]
             if others:
                 line += f"; OpenVINO's best / ours, warm: {min(others) / found['uncork, warm']:.2f}"
-                if "uncork, compiled file" in found:
-                    share = found["uncork, compiled file"] / min(others)
-                    line += f", compiled file / OpenVINO's best: {share:.2f}"
+                for way in ("compiled file", "program in C"):
+                    if f"uncork, {way}" in found:
+                        share = found[f"uncork, {way}"] / min(others)
+                        line += f", {way} / OpenVINO's best: {share:.2f}"
             lines.append(line)
     return "\n\n".join(lines)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -23,6 +24,7 @@ from benchmarks import (
     cases_embedding,
     cases_gather,
     cases_recurrent,
+    files,
     growth,
     limit_kernels,
     memory,
@@ -613,6 +615,47 @@ def test_command_measures_and_writes(tmp_path: Path) -> None:
     assert "gather: [1000] axis 0 by [10]" in made.stdout
     times = json.loads((tmp_path / "ops-quick.json").read_text())["cases"][0]["times"]
     assert {"uncork", "numpy"} <= {t["system"] for t in times}
+
+
+def test_files_run_from_compiled_files_and_say_which_do_not(
+    tmp_path: Path, options: Options, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A product of two numbers by hand, and a layer that has no kernel."""
+    pytest.importorskip("llvmlite")
+    for name, operation, opset, more in (
+        ("product", "MatMul", 1, {}),
+        ("inverse", "Inverse", 14, {"adjoint": False}),
+    ):
+        builder = uncork.Builder(name)
+        x = builder.parameter("x", "f32", [2, 2])
+        given = [x, builder.constant(np.eye(2, dtype=np.float32))] if name == "product" else [x]
+        builder.result(builder.add(operation, opset, *given, **more)[0], "y")
+        folder = options.models / name
+        folder.mkdir(parents=True)
+        uncork.write_model(builder.model(), folder / "model.xml")
+        np.savez(folder / "inputs.npz", **{"run0/0": np.eye(2, dtype=np.float32) * 2})
+    assert files.main(options) == 0
+    said = capsys.readouterr().out
+    assert "1 of 2 models run from the file, bit by bit as here" in said
+    assert re.search("inverse is refused: layer .*Inverse.* has no kernel", said)
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
+def test_startup_of_a_program_in_c(tmp_path: Path) -> None:
+    pytest.importorskip("llvmlite")
+    builder = uncork.Builder("twice")
+    x = builder.parameter("x", "f32", [None])
+    builder.result(builder.add("Add", 1, x, x)[0], "y")
+    uncork.compile_to(builder.model(), tmp_path / "model.uncork", threads=1)
+    given = np.array([1, 2, 3], np.float32)
+    program = startup._program(tmp_path / "model.uncork", tmp_path / "c", [given])
+    made, environment = tmp_path / "made", processes.environment(tmp_path, 1)
+    run = processes.ended([*program, "-o", str(made)], environment, tmp_path)
+    assert run.seconds > 0 and run.peak_bytes is None
+    assert startup._wrong(made, models.Recorded([given], [2 * given])) == ""
+    assert startup._wrong(made, models.Recorded([given], [given])) == "wrong result, not measured"
+    with pytest.raises(RuntimeError, match="x: f32"):
+        processes.ended([program[0]], environment, tmp_path)
 
 
 def test_command_says_when_nothing_matches(

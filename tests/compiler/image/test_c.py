@@ -327,18 +327,42 @@ def test_two_models_in_one_program(folder: Made, tmp_path: Path) -> None:
     assert done.stdout == "2 2 7\n"
 
 
-@pytest.mark.parametrize("compiler", ["cc", "musl-gcc"])
-def test_the_program_runs(folder: Made, compiler: str) -> None:
-    if shutil.which(compiler) is None:
-        pytest.skip(f"there is no {compiler}")
-    where = folder(product())
+@pytest.mark.parametrize(
+    ("compiler", "emulator", "targets"),
+    [
+        ("cc", (), ()),
+        ("musl-gcc", (), ()),
+        ("aarch64-linux-gnu-gcc", ("qemu-aarch64",), ("aarch64", "aarch64-dotprod")),
+        ("x86_64-w64-mingw32-gcc", ("wine",), ("x86-64-v3-windows",)),
+    ],
+)
+def test_the_program_runs(
+    folder: Made, compiler: str, emulator: tuple[str, ...], targets: tuple[str, ...]
+) -> None:
+    """Here, with another C library, and for another processor and system, which emulators stand
+    for.
+    """
+    for program in (compiler, *emulator):
+        if shutil.which(program) is None:
+            pytest.skip(f"there is no {program}")
+    where = folder(product(), targets=targets, threads=1 if "wine" in emulator else 2)
+    environment = {**os.environ, "WINEPREFIX": str(where / "wine"), "WINEDEBUG": "-all"}
+    if "wine" in emulator:
+        subprocess.run(["wine", "wineboot", "-i"], env=environment, capture_output=True, check=True)
     A.tofile(where / "a.bin")
     B.tofile(where / "b.bin")
     build(where, "-static", "-o", "main", "main.c", *parts(where), "-lpthread", compiler=compiler)
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [where / "main", *arguments]
-        return subprocess.run(command, cwd=where, capture_output=True, text=True, check=False)
+        program = next(path for path in (where / "main.exe", where / "main") if path.exists())
+        return subprocess.run(
+            [*emulator, program, *arguments],
+            cwd=where,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
 
     done = run("-n", "3", "-o", "out", "2,3:a.bin", "3,2:b.bin")
     assert (done.returncode, done.stderr) == (0, "")
@@ -432,6 +456,9 @@ def test_what_c_does_not_get_is_refused(folder: Made, tmp_path: Path) -> None:
     compile_to(product(), tmp_path / "amx.uncork", targets=["x86-64-v4-amx"])
     with pytest.raises(UnsupportedError, match="C does not get, 'x86-64-v4-amx'"):
         write_c(tmp_path / "amx.uncork", tmp_path / "out")
+    shared = {"targets": ["x86-64-v3-windows"], "threads": 2}
+    with pytest.raises(UnsupportedError, match=r"several threads.*'x86-64-v3-windows'.*--threads"):
+        folder(product(), **shared)
     builder = uncork.Builder("deep")
     x = builder.parameter("x", "f32", [1] * 8 + [None])
     builder.result(builder.add("Negative", 1, x)[0], "y")

@@ -19,7 +19,9 @@ from tests.compiler.test_growing_state import Net
 from tests.compiler.test_state import BAD, GOOD, X, running_sum
 from uncork import cli
 from uncork.compiler.image import format, instance
+from uncork.ir.bodies import GraphBody
 from uncork.kernels.runtime.target import LEVELS, host_target, level_of
+from uncork.ops._body import BodyInput, BodyMap, BodyOutput
 
 Array = np.ndarray[Any, Any]
 
@@ -106,6 +108,14 @@ def test_sizes_that_are_found_as_it_runs(tmp_path: Path) -> None:
         results = compiled(x)
         np.testing.assert_array_equal(results["doubled"], 2 * x[x > 0])
         np.testing.assert_array_equal(results["places"], np.array(np.nonzero(x > 0)))
+    # Later calls go the short way, too, and take no more there than other calls do.
+    assert compiled.executor.last is not None
+    np.testing.assert_array_equal(compiled(np.array([5.0, -1.0], np.float32))["doubled"], [10])
+    with pytest.raises(uncork.InputError, match="expected f32"):
+        compiled(np.array(["a"]))
+    with pytest.raises(uncork.InputError):
+        compiled(np.ones((2, 2), np.float32))
+    assert compiled([4.0])["doubled"].tolist() == [8]
 
 
 def test_variables_keep_their_values(tmp_path: Path) -> None:
@@ -229,6 +239,23 @@ def test_a_layer_without_a_kernel_is_named_when_it_is_compiled(tmp_path: Path) -
     with pytest.raises(uncork.UnsupportedError, match=r"layer '.*Inverse.*has no kernel"):
         saved(model, tmp_path)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_branch_whose_layers_python_runs_is_named(tmp_path: Path) -> None:
+    bodies = {}
+    for body, kind, opset, more in (
+        ("then_body", "Inverse", 14, {"adjoint": False}),
+        ("else_body", "Negative", 1, {}),
+    ):
+        inner = uncork.Builder(body)
+        x = inner.parameter("x", "f32", [2, 2])
+        inner.result(inner.add(kind, opset, x, **more)[0], "y")
+        bodies[body] = BodyMap(GraphBody(inner.model()), (BodyInput(1, 0),), (BodyOutput(0, 0),))
+    builder = uncork.Builder("either")
+    condition, x = builder.parameter("c", "boolean", []), builder.parameter("x", "f32", [2, 2])
+    builder.result(builder.add_with_bodies("If", 8, condition, x, bodies=bodies)[0], "y")
+    with pytest.raises(uncork.UnsupportedError, match=r"If.*runs its bodies between native"):
+        saved(builder.model(), tmp_path)
 
 
 def test_sizes_that_the_plan_does_not_take_are_named(tmp_path: Path) -> None:
@@ -371,6 +398,20 @@ for room in ("uncork.ir.read", "uncork.compiler.planner", "uncork.passes.pipelin
 """
     environment = {**os.environ, "HOME": str(tmp_path / "nowhere"), "XDG_CACHE_HOME": "/proc/none"}
     subprocess.run([sys.executable, "-W", "error", "-c", program], check=True, env=environment)
+
+
+def test_names_of_classes_go_along(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The model of the README's first example says what its columns are called."""
+    example = Path(__file__).resolve().parents[3] / "examples" / "word_language"
+    words = tmp_path / "words.uncork"
+    uncork.compile_to(example / "model.xml", words)
+    given = ["--input", str(example / "words.npz"), "--beside", str(example / "words.txt")]
+    said = []
+    for model in (example / "model.xml", words):
+        assert cli.main(["run", str(model), *given]) == 0
+        said.append(capsys.readouterr().out)
+    assert "butterfly English      English 100.0%" in said[0]
+    assert said[1] == said[0]
 
 
 def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,12 +1,15 @@
-"""`write_wasm`: a compiled model as a module of WebAssembly, run by Node."""
+"""`write_wasm`: a compiled model as a module of WebAssembly, run by Node and in a browser."""
 
 from __future__ import annotations
 
+import functools
+import http.server
 import json
 import os
 import shutil
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +51,28 @@ def linked() -> bool:
     tools = all(map(shutil.which, ("clang", "wasm-ld", "node")))
     return tools and Path("/usr/lib/wasm32-wasi").is_dir()
 
+
+#: Chromium, by the names that systems give it.
+BROWSER = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+)
+_PAGE = """<!doctype html><title>model</title><pre id="said">nothing</pre>
+<script type="module">
+import { load } from "./model.js";
+const said = document.getElementById("said");
+try {
+  const files = ["model.wasm", "model.constants"].map((name) => fetch(name));
+  const [wasm, constants] = await Promise.all(
+    files.map(async (file) => new Uint8Array(await (await file).arrayBuffer())));
+  const model = await load(wasm, constants);
+  const [sum] = model.run([
+    { data: Float32Array.of(1, 2), sizes: [2] }, { data: BigInt64Array.of(0n), sizes: [1] }]);
+  const [more] = model.run([
+    { data: Float32Array.of(1, 2), sizes: [2] }, { data: BigInt64Array.of(0n), sizes: [1] }]);
+  said.textContent = `first ${sum.data} then ${more.data}`;
+} catch (error) { said.textContent = `failed: ${error}`; }
+</script>
+"""
 
 needs_tools = pytest.mark.skipif(
     not linked(), reason="there are no clang, wasm-ld, C library of WebAssembly and Node"
@@ -112,6 +137,36 @@ def test_loops_find_how_large_results_are(tmp_path: Path) -> None:
     ):
         assert found[0]["sizes"] == [turns, 4]
         assert found[0]["values"] == [-n for n in range(1, turns + 1) for _ in range(4)]
+
+
+@needs_tools
+@pytest.mark.skipif(BROWSER is None, reason="there is no Chromium")
+def test_in_a_browser(tmp_path: Path) -> None:
+    """A page that loads the module and makes calls of a model with variables and a constant."""
+    compile_to(running_sum(), tmp_path / "model.uncork", targets=["wasm32"], threads=1)
+    write_wasm(tmp_path / "model.uncork", tmp_path)
+    (tmp_path / "page.html").write_text(_PAGE)
+    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=tmp_path)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        done = subprocess.run(
+            [
+                str(BROWSER),
+                "--headless",
+                "--no-sandbox",
+                "--disable-gpu",
+                f"--user-data-dir={tmp_path / 'profile'}",
+                "--virtual-time-budget=60000",
+                "--dump-dom",
+                f"http://127.0.0.1:{server.server_port}/page.html",
+            ],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=300,
+        )
+        server.shutdown()
+    assert ">first 1.5,2.5 then 2.5,4.5<" in done.stdout, (done.stdout, done.stderr[-2000:])
 
 
 @needs_tools

@@ -90,6 +90,7 @@ def model_of(description: format.Description, source: str) -> Model:
         tuple(results),
         tuple(sinks),
         source=source,
+        extras=description.extras,
     )
 
 

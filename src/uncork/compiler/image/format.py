@@ -5,7 +5,7 @@ A file is a head, sections, and a description of them. Numbers are little-endian
 
     head         magic, version of the format, bytes of the file, where the description begins and
                  its bytes, SHA-256 of all that is not constants (`HEAD`, then 32 bytes)
-    constants    arrays that kernels read, at a page
+    constants    arrays that kernels read, at a cache line
     images       for each target: the code of all its functions, at a page; for each plan the words
                  of a call, then the numbers of those that are addresses, then their bases
     source       model.xml and model.bin, where they were asked for
@@ -29,6 +29,7 @@ from msgspec import Struct
 from uncork import files
 from uncork.compiled_head import COMPILED
 from uncork.errors import ReadError, UncorkError
+from uncork.ir.graph import XmlElement
 from uncork.types import Array
 
 #: The version of the format; another one is refused.
@@ -36,8 +37,11 @@ VERSION = 1
 #: Magic, version, reserved, bytes of the file, offset and bytes of the description.
 HEAD = struct.Struct("<8sIIQQQ")
 _DIGEST = 32
-#: Where sections begin that are mapped: at multiples of so many bytes, on every system known.
-PAGE = 65536
+#: Where sections begin, and arrays of constants: at multiples of so many bytes.
+LINE = 64
+#: Where code begins, which may be mapped: at multiples of so many bytes, by architecture; elsewhere
+#: systems have pages of up to so many.
+_PAGES, _LARGEST_PAGE = {"x86_64": 4096}, 65536
 _PIECE = 1 << 24
 
 
@@ -197,6 +201,8 @@ class Description(Struct, frozen=True):
     constants_digest: str
     images: tuple[Image, ...]
     variables: Variables | None = None
+    #: What the model says beside its layers, such as the names of classes.
+    extras: tuple[XmlElement, ...] = ()
     #: SHA-256 of the files that it was made of, by name.
     sources: dict[str, str] = {}
     #: The files themselves.
@@ -221,7 +227,7 @@ class Writer:
         if digested:
             self._digest.update(data)
 
-    def section(self, parts: Iterator[Any] | list[Any], alignment: int = 64) -> Section:
+    def section(self, parts: Iterator[Any] | list[Any], alignment: int = LINE) -> Section:
         """A section of these bytes."""
         self._write(bytes(-self._at % alignment), digested=False)
         first = self._at
@@ -229,9 +235,13 @@ class Writer:
             self._write(part)
         return Section(first, self._at - first)
 
+    def code(self, code: bytes, arch: str) -> Section:
+        """The section of the code of an image."""
+        return self.section([code], _PAGES.get(arch, _LARGEST_PAGE))
+
     def constants(self, arrays: list[Array]) -> tuple[Section, str]:
         """The section of constants, which has a digest of its own."""
-        self._write(bytes(-self._at % PAGE), digested=False)
+        self._write(bytes(-self._at % LINE), digested=False)
         first, digest = self._at, hashlib.sha256()
         for array in arrays:
             for begin in range(0, array.nbytes, _PIECE):

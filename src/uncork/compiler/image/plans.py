@@ -26,9 +26,11 @@ class ImageCall(Instances[Instance]):
         self._nothing = (None,) * loaded.plan.nothing
         self._begin()
         #: Whether the arrays that a call makes are the results of the model, all and in order.
-        self.is_whole = not self._nothing and list(loaded.plan.results) == [
+        self.is_whole = list(loaded.plan.results) == [
             format.Result(number) for number in range(len(loaded.plan.results))
         ]
+        #: What makes calls like the one before, of any arguments.
+        self.fast = self if self.is_whole and not self._nothing else _FromInputs(self)
 
     def _made(self, like: Instance | None = None) -> Instance:
         made = Instance(self.loaded, self._limit)
@@ -79,6 +81,23 @@ class ImageCall(Instances[Instance]):
         return f"the plan does not take it (status {status})"
 
 
+class _FromInputs:
+    """The calls of a plan whose native entry is given more than the inputs of the model, or gives
+    other arrays than its results.
+    """
+
+    def __init__(self, call: ImageCall) -> None:
+        self._call = call
+
+    def run(self, *inputs: Any) -> list[Array] | int:
+        """The results, or a number where the plan does not make the call."""
+        return self._call.call(inputs)
+
+    def retry(self, found: int, inputs: Sequence[Any]) -> list[Array] | None:
+        """None: a call for which `run` gave a number has no results."""
+        return None
+
+
 def number_of(size: int, instance: Instance) -> int:
     """A size as `format.Result` writes it, in the last call of an instance."""
     return size if size >= 0 else instance.slot(-1 - size)
@@ -99,7 +118,7 @@ class ImagePlans:
         self.calls = [ImageCall(plan, memory_limit) for plan in plans]
         self._where = where
         #: What made the last call, where it gives results as they are. Safe to run with anything.
-        self.fast: ImageCall | None = None
+        self.fast: ImageCall | _FromInputs | None = None
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
         """The results. Raises InputError for a call that no plan takes."""
@@ -108,7 +127,7 @@ class ImagePlans:
             given = _as_planned(call.loaded.plan, inputs)
             found = None if given is None else call.call(given)
             if isinstance(found, list):
-                self.fast = call if call.is_whole else None
+                self.fast = call.fast
                 return found
             status = OTHER_ARGUMENTS if found is None else found
             reasons.append("it has other types or ranks" if found is None else call.why(status))

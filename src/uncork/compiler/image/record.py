@@ -16,15 +16,13 @@ import numpy as np
 from msgspec import Struct
 
 from uncork.compiler.call_plan import CallPlan, NativeStep, ReferenceStep
+from uncork.compiler.image.format import LINE
 from uncork.compiler.native_call import NativeCall
 from uncork.compiler.parted_call import PartedCall
 from uncork.errors import UnsupportedError
 from uncork.kernels.runtime.addresses import Recording, Wanted, is_recorded
 from uncork.kernels.runtime.segment import Segment
 from uncork.types import Array
-
-#: Where arrays of constants and memories of words begin: at multiples of so many bytes.
-LINE = 64
 
 
 class RecordedPlan(Struct):
@@ -108,6 +106,12 @@ def first_segment(plan: CallPlan) -> Segment:
     """
     for part in plan.parts:
         if isinstance(part, ReferenceStep):
+            if part.body is not None:
+                raise UnsupportedError(
+                    "runs its bodies between native calls, which takes Python: a layer in them has "
+                    "no kernel, needs another plan for other sizes, or finds a size",
+                    part.node.label,
+                )
             reason = next((s.reason for s in plan.steps if s.node is part.node), "")
             raise UnsupportedError(
                 "has no kernel, so it cannot run without uncork's references"

@@ -147,7 +147,7 @@ def write_compiled(
                 one.level,
                 one.target.arch,
                 tuple(one.target.features.split(",")),
-                writer.section([bytes(one.code.code)], format.PAGE),
+                writer.code(bytes(one.code.code), one.target.arch),
                 one.functions,
                 tuple(_plan(writer, plan, symbols) for plan, symbols in one.plans),
                 tuple(_plan(writer, plan, symbols) for plan, symbols in one.initial),
@@ -167,6 +167,7 @@ def write_compiled(
             digest,
             images(writer),
             variables,
+            model.extras,
             sources={name: format.digest_of_file(source) for name, source in sources.items()},
             source={
                 name: writer.section(list(_pieces(source)))

@@ -6,12 +6,7 @@
 #include <string.h>
 
 #include "image.h"
-#if defined(__wasm__)
-#define MEMORY_OF_MACHINE INT32_MAX
-#else
-#include <unistd.h>
-#define MEMORY_OF_MACHINE ((int64_t)sysconf(_SC_PHYS_PAGES) / 2 * (int64_t)sysconf(_SC_PAGESIZE))
-#endif
+#include "system.h"
 #if IMAGE_THREADS
 #include "threads.h"
 #endif
@@ -49,7 +44,7 @@ struct model_instance {
 };
 
 /* What this file says of calls, beside the statuses of layout.h. */
-enum { STATUS_NO_ROOM = -100, STATUS_EMPTY = -101 };
+enum { CALL_NO_ROOM = -100, CALL_EMPTY = -101 };
 static const char *const image_types[] = IMAGE_TYPES;
 static const int64_t widths[] = {0, 1, 1, 1, 2, 2, 4, 4, 8, 8, 2, 4, 8};
 
@@ -58,12 +53,12 @@ static const int64_t widths[] = {0, 1, 1, 1, 2, 2, 4, 4, 8, 8, 2, 4, 8};
 static void *taken(int64_t bytes) {
   if (bytes < 1) bytes = 1;
   if (bytes > INT64_MAX / 2 || (uint64_t)bytes > SIZE_MAX / 2) return 0;
-  return aligned_alloc(LINE, ((size_t)bytes + LINE - 1) / LINE * LINE);
+  return aligned(((size_t)bytes + LINE - 1) / LINE * LINE);
 }
 
 static int reserve(struct memory *memory, int64_t bytes) {
   if (memory->data && bytes <= memory->bytes) return 1;
-  free(memory->data);
+  give_back(memory->data);
   memory->data = taken(bytes);
   memory->bytes = memory->data ? bytes : 0;
   return memory->data != 0;
@@ -154,8 +149,9 @@ static void close_calls(struct call *calls, int32_t count) {
   for (int32_t i = 0; calls && i < count; i++) {
     if (!calls[i].words) continue;
     free_rooms(calls + i);
-    for (int32_t c = 0; c < calls[i].plan->contexts.count; c++) free(calls[i].working[c].data);
-    free(calls[i].working), free(calls[i].made), free(calls[i].words);
+    for (int32_t c = 0; c < calls[i].plan->contexts.count; c++)
+      give_back(calls[i].working[c].data);
+    free(calls[i].working), free(calls[i].made), give_back(calls[i].words);
   }
   free(calls);
 }
@@ -189,7 +185,7 @@ static int grow(const model_instance *instance, struct call *call) {
     if (all > instance->limit) return 0;
     context[CONTEXT_CAPACITY] = context[CONTEXT_MEMORY] = 0;
     context[CONTEXT_VERSION]++;
-    free(call->working[i].data);  /* the old one goes first */
+    give_back(call->working[i].data);  /* the old one goes first */
     call->working[i].data = 0;
     int64_t more = needed + needed / 8;
     if (!reserve(call->working + i, more <= instance->limit ? more : needed)) return 0;
@@ -237,7 +233,7 @@ static int64_t bind(const int64_t *block, const model_tensor *inputs) {
                  : row[0] == BIND_I64 ? *(const int64_t *)data : *(const int32_t *)data;
     if (at(row[3]) != size) *(int64_t *)(intptr_t)row[3] = size, context[CONTEXT_VERSION]++;
   }
-  if (context[CONTEXT_VERSION] == block[HEAD_STAMP]) return STATUS_OK;
+  if (context[CONTEXT_VERSION] == block[HEAD_STAMP]) return CALL_OK;
   return native(block[HEAD_RESIZE], (int64_t)(intptr_t)block);
 }
 
@@ -251,19 +247,19 @@ static int64_t make(model_instance *instance, struct call *call, const int64_t *
     made->type = (int32_t)row[0], made->rank = (int32_t)row[1];
     for (int64_t axis = 0; axis < row[1]; axis++) made->sizes[axis] = sizes[axis];
     made->bytes = model_bytes(made);
-    if (made->bytes < 0) return STATUS_OVERFLOW;
+    if (made->bytes < 0) return CALL_OVERFLOW;
     if (!with_memory) continue;
     int32_t number = call->plan->made.numbers[row[3]];
     struct memory *own = number < 0 ? instance->made + row[3] : instance->own + number;
     if (number >= 0 && results[number].data && results[number].data != own->data) {
-      if (results[number].bytes < made->bytes) return STATUS_NO_ROOM;
+      if (results[number].bytes < made->bytes) return CALL_NO_ROOM;
       made->data = results[number].data;
     } else {
-      if (!reserve(own, made->bytes)) return STATUS_EMPTY;
+      if (!reserve(own, made->bytes)) return CALL_EMPTY;
       made->data = own->data;
     }
   }
-  return STATUS_OK;
+  return CALL_OK;
 }
 
 static int64_t attempt(model_instance *instance, struct call *call, const model_tensor *inputs,
@@ -272,9 +268,9 @@ static int64_t attempt(model_instance *instance, struct call *call, const model_
   int64_t step = 0;
   for (const int64_t *block = call->words; block; block = table(block, HEAD_NEXT)) {
     int64_t status = bind(block, inputs);
-    if (status == STATUS_OK) status = make(instance, call, block, results, runs);
-    if (status != STATUS_OK) return status;
-    if (!runs) return STATUS_OK;  /* sizes of later segments are found by the call */
+    if (status == CALL_OK) status = make(instance, call, block, results, runs);
+    if (status != CALL_OK) return status;
+    if (!runs) return CALL_OK;  /* sizes of later segments are found by the call */
     const int64_t *row = table(block, HEAD_ADDRESS_TABLE);
     for (int64_t i = 0; i < block[HEAD_ADDRESSES]; i++, row += 4) {
       const model_tensor *tensor = row[0] < given ? inputs + row[0] : call->made + (row[0] - given);
@@ -284,7 +280,7 @@ static int64_t attempt(model_instance *instance, struct call *call, const model_
     for (int64_t i = 0; i < block[HEAD_STEPS]; i++, row += 3, step++)
       if (at(row[2]) && native(row[0], row[1])) return step;
   }
-  return STATUS_OK;
+  return CALL_OK;
 }
 
 /* Gives results that are inputs, or have other sizes than what was made, what they are. */
@@ -306,15 +302,15 @@ static int64_t finish(model_instance *instance, struct call *call, const model_t
     if (!runs) continue;
     struct memory *own = instance->own + r;
     if (!result->data || result->data == own->data) {
-      if (!reserve(own, from->bytes)) return STATUS_EMPTY;
+      if (!reserve(own, from->bytes)) return CALL_EMPTY;
       result->data = own->data, result->bytes = own->bytes;
     } else if (result->bytes < from->bytes) {
-      return STATUS_NO_ROOM;
+      return CALL_NO_ROOM;
     }
     if (from->data != result->data && from->bytes)
       memcpy(result->data, from->data, (size_t)from->bytes);
   }
-  return STATUS_OK;
+  return CALL_OK;
 }
 
 static int fail(model_instance *instance, int code, const char *format, ...) {
@@ -329,18 +325,18 @@ static int fail(model_instance *instance, int code, const char *format, ...) {
 static int why(model_instance *instance, const struct call *call, int64_t status) {
   const int64_t *context = call->words + call->plan->contexts.numbers[0];
   int64_t failed = context[CONTEXT_FAILED];
-  if (status == STATUS_NO_MEMORY)
+  if (status == CALL_NO_MEMORY)
     return fail(instance, MODEL_NO_MEMORY, "it needs %lld bytes of working memory, the limit is %lld",
                 (long long)context[CONTEXT_NEEDED], (long long)instance->limit);
-  if (status == STATUS_EMPTY) return fail(instance, MODEL_NO_MEMORY, "its results need more");
-  if (status == STATUS_NO_ROOM) return fail(instance, MODEL_NO_ROOM, "");
-  if (status == STATUS_OVERFLOW)
+  if (status == CALL_EMPTY) return fail(instance, MODEL_NO_MEMORY, "its results need more");
+  if (status == CALL_NO_ROOM) return fail(instance, MODEL_NO_ROOM, "");
+  if (status == CALL_OVERFLOW)
     return fail(instance, MODEL_WRONG_SIZES, "its sizes are more than 64 bits can count");
   if (status >= 0)
     return fail(instance, MODEL_WRONG_VALUES, "'%s' met a value that kernels do not compute with",
                 status < call->plan->step_count ? call->plan->steps[status] : "a layer");
-  if (status == STATUS_CHECK_FAILED || status == STATUS_GUARD_FAILED) {
-    int guard = status == STATUS_GUARD_FAILED;
+  if (status == CALL_CHECK_FAILED || status == CALL_GUARD_FAILED) {
+    int guard = status == CALL_GUARD_FAILED;
     if (failed < 0 || failed >= call->plan->condition_count)
       return fail(instance, MODEL_WRONG_ARGUMENTS, "a size is outside of what the plan is for");
     const struct image_condition *condition = call->plan->conditions + failed;
@@ -359,24 +355,24 @@ static int run_plans(model_instance *instance, struct call *calls, int32_t count
     struct call *call = calls + i;
     if (!prepared(instance, call))
       return fail(instance, MODEL_NO_MEMORY, "there is no memory for the plan");
-    int64_t status = STATUS_OTHER_ARGUMENTS;
+    int64_t status = CALL_OTHER_ARGUMENTS;
     if (fits(call, inputs))
       for (;;) {
         status = attempt(instance, call, inputs, results, runs);
-        if (status == STATUS_NO_MEMORY && grow(instance, call)) continue;
+        if (status == CALL_NO_MEMORY && grow(instance, call)) continue;
         if (status < 0) break;
         if (lacks_memory(call)) {
           if (renew(instance, call)) continue;
-          status = STATUS_NO_MEMORY;
+          status = CALL_NO_MEMORY;
         } else if (misfits(call)) {
-          status = STATUS_GUARD_FAILED;
+          status = CALL_GUARD_FAILED;
         }
         break;
       }
-    if (status == STATUS_OK) status = finish(instance, call, inputs, results, runs);
-    if (status == STATUS_OK) return MODEL_OK;
+    if (status == CALL_OK) status = finish(instance, call, inputs, results, runs);
+    if (status == CALL_OK) return MODEL_OK;
     code = why(instance, call, status);
-    if (status != STATUS_GUARD_FAILED && status != STATUS_OTHER_ARGUMENTS) break;
+    if (status != CALL_GUARD_FAILED && status != CALL_OTHER_ARGUMENTS) break;
   }
   return code;
 }
@@ -463,7 +459,7 @@ int model_open(model_instance **opened, int64_t memory_limit) {
   model_instance *instance = calloc(1, sizeof *instance);
   if (!instance) return MODEL_NO_MEMORY;
   instance->image = image;
-  instance->limit = memory_limit > 0 ? memory_limit : MEMORY_OF_MACHINE;
+  instance->limit = memory_limit > 0 ? memory_limit : memory_of_machine();
   instance->calls = new_calls(image->plans, image->plan_count);
   instance->initial = new_calls(image->initial, image->initial_count);
   if (!instance->calls || !instance->initial) {
@@ -478,10 +474,10 @@ void model_close(model_instance *instance) {
   if (!instance) return;
   close_calls(instance->calls, instance->image->plan_count);
   close_calls(instance->initial, instance->image->initial_count);
-  for (int i = 0; i < IMAGE_RESULTS; i++) free(instance->own[i].data);
-  for (int i = 0; i < IMAGE_MADE; i++) free(instance->made[i].data);
-  for (int i = 0; i < IMAGE_VARIABLES; i++)
-    free(instance->values[i].memories[0].data), free(instance->values[i].memories[1].data);
+  for (int i = 0; i < IMAGE_RESULTS; i++) give_back(instance->own[i].data);
+  for (int i = 0; i < IMAGE_MADE; i++) give_back(instance->made[i].data);
+  for (int i = 0; i < 2 * IMAGE_VARIABLES; i++)
+    give_back(instance->values[i / 2].memories[i % 2].data);
   free(instance);
 }
 

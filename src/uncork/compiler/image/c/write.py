@@ -38,8 +38,8 @@ _TYPES = (
     "|b1", "|i1", "|u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "<f2", "<f4", "<f8",
 )  # fmt: skip
 _FILES = (
-    "model.h", "image.h", "runtime.c", "processor.h", "threads.h", "variables.h", "main.c",
-    "CMakeLists.txt",
+    "model.h", "image.h", "runtime.c", "system.h", "processor.h", "threads.h", "variables.h",
+    "main.c", "CMakeLists.txt",
 )  # fmt: skip
 #: The macros that C compilers define for an architecture.
 _DEFINED = {"x86_64": "__x86_64__", "aarch64": "__aarch64__", "wasm32": "__wasm__"}
@@ -97,7 +97,9 @@ def write_c(
     (folder / "parts").mkdir(parents=True, exist_ok=True)
     texts = {
         **sources(description, data),
-        "parts/constants.S": _assembly([("model_constants", description.constants)]) + _NO_STACK,
+        "parts/constants.S": (
+            _SECTIONS + _assembly([("model_constants", description.constants)]) + _NO_STACK
+        ),
     }
     for number, image in enumerate(description.images):
         texts[f"parts/{image.level}.S"] = _parts(number, image)
@@ -146,6 +148,12 @@ def _plans(description: format.Description) -> Iterator[format.Plan]:
         yield from (*image.plans, *image.initial)
 
 
+def _only_for(image: format.Image) -> str:
+    """The line of C that begins what only the compilers for an image read."""
+    windows = LEVELS[image.level].system == "windows"
+    return f"#if defined({_DEFINED[image.arch]}) && {'' if windows else '!'}defined(_WIN32)"
+
+
 def _shares(plan: format.Plan) -> bool:
     """Whether threads share steps of a plan."""
     return bool({"pool", "sched_yield"} & set(plan.symbols))
@@ -155,10 +163,16 @@ def check(description: format.Description, where: str) -> None:
     """Raise UnsupportedError for what the runtime in C does not run."""
     for image in description.images:
         target = LEVELS.get(image.level)
-        if target is None or target.system != "posix" or target.tiles:
+        if target is None or target.tiles:
             raise UnsupportedError(
                 f"has a target that C does not get, '{image.level}': compile it for levels such "
-                "as x86-64-v3 and aarch64, without AMX, not for Windows",
+                "as x86-64-v3 and aarch64, without AMX",
+                where,
+            )
+        if target.system == "windows" and any(map(_shares, (*image.plans, *image.initial))):
+            raise UnsupportedError(
+                f"has steps for several threads, which C does not get for '{image.level}': compile "
+                "it for one (--threads 1)",
                 where,
             )
     for grown in () if description.variables is None else description.variables.grown:
@@ -210,7 +224,7 @@ def _layout(description: format.Description, data: memoryview) -> str:
         + _enum("HEAD", layout.HEAD)
         + _enum("CONTEXT", layout.CONTEXT)
         + f"#define CONTEXT_WORDS {len(layout.CONTEXT)}\n"
-        + "".join(f"#define STATUS_{name} ({getattr(layout, name)})\n" for name in statuses)
+        + "".join(f"#define CALL_{name} ({getattr(layout, name)})\n" for name in statuses)
         + _enum("BIND", ("SHAPE", "I64", "I32"))
         + _enum("ROOM", loop_layout.ROOM)
         + f"#define TURNS_STATUS {turns_layout.TURNS_HEAD.index('status')}\n"
@@ -261,12 +275,10 @@ def _image_source(description: format.Description, data: memoryview) -> str:
         parts.append(f"const model_port model_{direction}_ports[] = {{{rows}}};\n")
     parts += _variables(description)
     for number, image in enumerate(description.images):
-        parts.append(
-            f"\n#if defined({_DEFINED[image.arch]})\n{_image(number, image, data)}#endif\n"
-        )
+        parts.append(f"\n{_only_for(image)}\n{_image(number, image, data)}#endif\n")
     parts.append("\nstatic const struct image *const images[] = {\n")
     for number, image in enumerate(description.images):
-        parts.append(f"#if defined({_DEFINED[image.arch]})\n  &image_{number},\n#endif\n")
+        parts.append(f"{_only_for(image)}\n  &image_{number},\n#endif\n")
     return "".join((*parts, "  0\n};\n", _CHOICE))
 
 
@@ -493,15 +505,26 @@ def _parts(number: int, image: format.Image) -> str:
         )
     ]
     return (
-        f"#if defined({_DEFINED[image.arch]})\n"
+        f"{_SECTIONS}{_only_for(image)}\n"
         + _assembly(sections, [(f"model_code_{number}", image.code)])
         + "#endif\n"
         + _NO_STACK
     )
 
 
+#: What assembly calls sections and symbols: on Windows, then elsewhere.
+_SECTIONS = """#if defined(_WIN32)
+#define DATA .section .rdata,"dr"
+#define CODE .text
+#define OWN(name) .globl name
+#else
+#define DATA .section .rodata
+#define CODE .section .text.uncork,"ax",%progbits
+#define OWN(name) .globl name; .hidden name; .type name, %object
+#endif
+"""
 #: No stack that may be executed: linkers suppose it of assembly that does not say so.
-_NO_STACK = '.section .note.GNU-stack,"",%progbits\n'
+_NO_STACK = '#if !defined(_WIN32)\n.section .note.GNU-stack,"",%progbits\n#endif\n'
 
 
 def _assembly(
@@ -510,16 +533,14 @@ def _assembly(
     """Sections of the compiled file as data that is only read, and as code."""
     lines: list[str] = []
     for kind, alignment, sections in (
-        (".section .rodata", layout.ALIGNMENT, data),
-        ('.section .text.uncork,"ax",%progbits', _CODE_PAGE, code),
+        ("DATA", layout.ALIGNMENT, data),
+        ("CODE", _CODE_PAGE, code),
     ):
         for name, section in sections:
             lines += (
                 kind,
                 f".balign {alignment}",
-                f".globl {name}",
-                f".hidden {name}",
-                f".type {name}, %object",
+                f"OWN({name})",
                 f"{name}:",
                 f'.incbin "model.uncork", {section.offset}, {section.bytes}'
                 if section.bytes
