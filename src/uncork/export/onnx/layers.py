@@ -18,14 +18,10 @@ from uncork.types import Array, ElementType
 
 
 def tell_layers(graph: Graph, kept: Set[int]) -> None:
-    """Put into the last of a layer's nodes which layer they are, with its inputs and outputs; where
-    it is one node of the same name, that says it.
-    """
+    """Put into the last of a layer's nodes which layer they are, with its inputs and outputs."""
     for node, inputs, outputs, made in graph.layers:
         nodes = [n for n in made if id(n) in kept]
-        if not nodes or (len(nodes) == 1 and nodes[0].op_type == node.type_name):
-            continue
-        layer = _layer(graph, node, inputs, outputs, nodes)
+        layer = _layer(graph, node, inputs, outputs, nodes) if nodes else None
         if layer is not None:
             text = json.dumps(structs.asdict(layer), separators=(",", ":"))
             nodes[-1].metadata_props.add(key=KEY, value=text)

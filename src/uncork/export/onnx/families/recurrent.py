@@ -11,15 +11,13 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from uncork.export.onnx.families.recurrent_steps import Steps, sequence_by_steps
 from uncork.export.onnx.graph import I64, Graph, Tensor
 from uncork.export.onnx.registry import lowers
 from uncork.ops._common.recurrent import WALKS, Recurrent, RecurrentSequence
 from uncork.ops.gru_cell import GRU
 from uncork.ops.lstm_cell import LSTM1
-from uncork.types import Array, ElementType
+from uncork.types import ElementType
 
 _NAMES = {"sigmoid": "Sigmoid", "tanh": "Tanh", "relu": "Relu"}
 _NODES = {1: "RNN", 3: "GRU", 4: "LSTM"}
