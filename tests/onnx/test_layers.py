@@ -183,9 +183,8 @@ def test_layers_of_bodies_come_back() -> None:
 def test_variables_stay_inputs_and_outputs() -> None:
     b = uncork.Builder("sum")
     x = b.parameter("x", "f32", [2])
-    old = b.add(
-        "ReadValue", 6, x, variable_id="v", variable_shape=PartialShape([2]), variable_type=T.f32
-    )[0]
+    kept = {"variable_id": "v", "variable_shape": PartialShape([2]), "variable_type": T.f32}
+    (old,) = b.add("ReadValue", 6, x, **kept)
     new = b.add("Add", 1, old, x)[0]
     b.add("Assign", 6, new, variable_id="v")
     b.result(new, "y")
