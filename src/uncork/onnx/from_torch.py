@@ -327,6 +327,8 @@ def _export(
                 output_names=names,
                 dynamic_axes=axes,
                 opset_version=_OPSET,
+                # Weights stay as they are in the module's state, and are not transposed.
+                do_constant_folding=False,
                 dynamo=False,
             )
         except UncorkError:
