@@ -110,6 +110,8 @@ AS_READ: tuple[Pass, ...] = (
 )
 
 ON_LOAD: tuple[Pass, ...] = (
+    # Before all that knows bags.
+    Pass("loops_to_bags", "loops that sum rows of a table are bags", frozenset({"Loop"})),
     Pass(
         "absorb_index_converts",
         "bags read ids of both integer types",
