@@ -115,7 +115,7 @@ def test_bags_that_torch_exports_as_loops_are_bags(options: dict[str, Any]) -> N
 
     torch.manual_seed(1)
     bags, file = Bags(**options).eval(), io.BytesIO()
-    axes = {"ids": [0], "offsets": [0]}
+    axes = {"ids": {0: "ids_0"}, "offsets": {0: "offsets_0"}}
     torch.onnx.export(
         bags, (IDS, OFFSETS), file, input_names=list(axes), dynamic_axes=axes, dynamo=False
     )
