@@ -141,6 +141,7 @@ ON_LOAD: tuple[Pass, ...] = (
         frozenset({"FakeQuantize"}),
     ),
     Pass("fold_constants", "layers of constants become constants"),
+    Pass("merge_transposes", "transposes of transposes are one, or none", frozenset({"Transpose"})),
     # Before `count_first`, which makes two layers of a Unique.
     Pass(
         "undo_unique",
