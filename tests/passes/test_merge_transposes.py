@@ -53,6 +53,12 @@ def test_three_and_no_order_at_all() -> None:
     np.testing.assert_array_equal(uncork.compile_model(given)(X)[0], expected)
 
 
+def test_one_that_others_read_stays_for_all() -> None:
+    """Two moves of the same elements would be more work."""
+    given = model([1, 0, 2], [2, 0, 1], also=True)
+    assert merge_transposes(given) is given
+
+
 def test_one_that_others_read_stays_for_them() -> None:
     given = model([1, 0, 2], [1, 0, 2], also=True)
     assert count(given) == 1

@@ -1,4 +1,4 @@
-"""Transposes of transposes are one, or none at all.
+"""Transposes of transposes are one, where nobody else reads the first, or none at all.
 
 Exporters write them around each layer whose axes lie otherwise: recurrent layers of ONNX have the
 steps first, and the networks around them the items of the batch.
@@ -11,13 +11,13 @@ from msgspec.structs import replace
 
 from uncork.ir.model import Model, Node, Source
 from uncork.ops.parameter import Const
-from uncork.passes.rewrite import NewLayers
+from uncork.passes.rewrite import NewLayers, readers
 from uncork.types import ElementType, PartialShape
 
 
 def merge_transposes(model: Model) -> Model:
     """The model with each transpose reading what was there before others."""
-    layers = NewLayers(model)
+    layers, read_by = NewLayers(model), readers(model)
     #: Of each transpose that is kept, what it transposes and how; of others what they are.
     found: dict[Source, tuple[Source, list[int]]] = {}
     same: dict[Source, Source] = {}
@@ -30,12 +30,13 @@ def merge_transposes(model: Model) -> Model:
             layers.nodes.append(node)
             continue
         data = node.inputs[0]
-        if data in found:
-            data, first = found[data]
-            order, changed = [first[axis] for axis in order], True
-            if order == sorted(order):
-                same[output] = data
-                continue
+        before, first = found.get(data, (data, list(range(len(order)))))
+        joined = [first[axis] for axis in order]
+        if before != data and joined == sorted(joined):
+            same[output], changed = before, True
+            continue
+        if before != data and all(_order(model, reader) for reader in read_by[data]):
+            data, order, changed = before, joined, True
             value = np.array(order, np.int64)
             shape = PartialShape(value.shape)
             constant = Const(element_type=ElementType.i64, shape=shape, value=value)
