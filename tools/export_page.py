@@ -56,6 +56,9 @@ stale.
 - If, Loop and TensorIterator are If and Loop; GRU, LSTM and RNN, sequences and cells, ONNX's own;
   FakeQuantize is QuantizeLinear and DequantizeLinear where their rounding is the same (steps of a
   power of two through zero), else its formula.
+- Each layer is told in the metadata of its last node (`uncork.layer`): which operation its nodes
+  are, with a digest of them. uncork reads them as that layer, so that the plan is the IR's; others
+  need not know of it, and nodes that were changed since are read as they are.
 - Beside infinities and NaN onnxruntime does otherwise in two layers: Interpolate with mode cubic
   gives NaN where a weight of 0 meets an infinity (the IR leaves that cell out), and
   ScatterElementsUpdate with min or max forgets a NaN that a number meets after it.
@@ -241,8 +244,13 @@ TORCH_HEAD = """
 - `module(*tensors)` takes the inputs in the IR's order and gives a tuple of the outputs, or the
   tensor where there is one. The module is the source of `model.py`, executed (`module.source`).
   Inputs have the names that `load` shows, and ids are looked up as by `load` (`ids`, `--ids`).
-- The model's constants are its parameters and buffers, under the names of their layers: a
-  sub-module for layers whose names begin alike, `_` for what separates the rest. `module.layers`
+- The model's constants are its parameters and buffers: a sub-module for layers whose names begin
+  alike, `_` for what separates the rest. In the state (`state_dict`) they have the model's names
+  where those are words with points between them (`encoder.layer.0.query.weight`; `self.` before it
+  is left out), so that a checkpoint of the module that `from_torch` was given loads with
+  `strict=True`, and the state goes back there; other buffers are no part of it. An IR that
+  OpenVINO's converter has written keeps the names of weights, and mostly not of biases: those have
+  keys of their own. `module.layers`
   has the layer of each key. Parameters are weights, and the floats that are added to or multiplied
   with what layers with weights compute, a bias of one number too; masks, means and deviations of
   the input, statistics, bounds and integers are buffers. Other single numbers (scales, epsilons),

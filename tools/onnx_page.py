@@ -31,6 +31,9 @@ stale.
 - Inputs and outputs keep their names and their order; a layer that gives a node's output has the
   node's name, the others of it have that as a prefix. Metadata are runtime information under
   `model_info`, the producer's under `onnx`.
+- Of files that uncork has written the nodes that are one layer of the IR are read as that layer, so
+  that the plan is the IR's: the last of them tells it in its metadata (`uncork.layer`), with a
+  digest of the nodes. Nodes that were changed since are read one by one, as those of others are.
 - Inputs with a value of their own (initializers) are constants. Nodes that no output needs are left
   out.
 - Values in files beside the model are mapped, not copied, from {{small}} MB on; files outside of

@@ -30,7 +30,7 @@ def seeds() -> tuple[tuple[str, bytes], ...]:
     """Models by name."""
     from onnx.backend.test.case.node import collect_testcases
 
-    from tests.onnx._models import bodies, linear
+    from tests.onnx._models import bodies, linear, told
     from tests.onnx.microsoft_cases import CASES
 
     with warnings.catch_warnings():
@@ -39,6 +39,7 @@ def seeds() -> tuple[tuple[str, bytes], ...]:
     found += [
         ("linear", linear().SerializeToString()),
         ("bodies", bodies().SerializeToString()),
+        ("told", told().SerializeToString()),
     ] * 20
     found += [(case.name, case.model().SerializeToString()) for case in CASES]
     return tuple(sorted((name, data) for name, data in found if len(data) < _LARGEST))

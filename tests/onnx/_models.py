@@ -1,4 +1,4 @@
-"""Two small ONNX models: a layer with its bias, and one with a loop and many attributes."""
+"""Small ONNX models: a layer with its bias, a loop and many attributes, and layers as told."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
+import uncork
 from tests.onnx._run import model_of
 
 
@@ -53,3 +54,27 @@ def bodies() -> Any:
         "n": np.array(3),
     }
     return model_of(nodes, {"x": [1, 2, 5]}, ["last", "all"], constants)
+
+
+def told() -> Any:
+    """A model that uncork has written: bags, steps of a sequence, and constants no node reads."""
+    b = uncork.Builder("told")
+    ids, starts = b.parameter("ids", "i64", [None]), b.parameter("starts", "i64", [None])
+    table = b.constant(np.arange(12, dtype=np.float32).reshape(4, 3), name="table")
+    (bags,) = b.add("EmbeddingBagOffsetsSum", 3, table, ids, starts, name="bag")
+    (rows,) = b.add("Unsqueeze", 1, bags, b.constant(np.array([1])))
+    weights = [b.constant(np.full(shape, 0.1, np.float32)) for shape in ((6, 3), (6, 2), (6,))]
+    lifted = [b.add("Unsqueeze", 1, w, b.constant(np.array([0])))[0] for w in weights]
+    (count,) = b.add("ShapeOf", 3, starts)
+    (state,) = b.add(
+        "Broadcast",
+        3,
+        b.constant(np.float32(0)),
+        b.add("Concat", 1, count, b.constant(np.array([1, 2])), axis=0)[0],
+        mode="numpy",
+    )
+    (lengths,) = b.add("Broadcast", 3, b.constant(np.array(1)), count, mode="numpy")
+    steps, _ = b.add("GRUSequence", 5, rows, state, lengths, *lifted, hidden_size=2)
+    (turned,) = b.add("Transpose", 1, steps, b.constant(np.array([0, 2, 1, 3])))
+    b.result(turned, "steps")
+    return uncork.to_onnx(b.model())

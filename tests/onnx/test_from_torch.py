@@ -107,6 +107,28 @@ def test_torch_exports_as_before_afterwards() -> None:
     assert {n.domain for n in onnx.load_from_string(file.getvalue()).graph.node} == {""}
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("options", [{"mode": "sum"}, {"mode": "sum", "include_last_offset": True}])
+def test_bags_that_torch_exports_as_loops_are_bags(options: dict[str, Any]) -> None:
+    """torch.onnx.export on its own, not by `from_torch`."""
+    import io
+
+    torch.manual_seed(1)
+    bags, file = Bags(**options).eval(), io.BytesIO()
+    axes = {"ids": {0: "ids_0"}, "offsets": {0: "offsets_0"}}
+    torch.onnx.export(
+        bags, (IDS, OFFSETS), file, input_names=list(axes), dynamic_axes=axes, dynamo=False
+    )
+    compiled = uncork.load(file.getvalue())
+    assert any(step.kernel.startswith("bag_offsets") for step in compiled.plan.steps)
+    assert not any("bodies" in step.kernel for step in compiled.plan.steps)
+    for ids, offsets in ((IDS, OFFSETS), LATER):
+        with torch.no_grad():
+            expected = bags(ids, offsets).numpy()
+        found = compiled(ids.numpy(), offsets.numpy())[0]
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=2e-6)
+
+
 # ---- recurrent layers
 
 

@@ -374,3 +374,38 @@ def test_attributes_that_do_not_fit() -> None:
         model_of([labels], {"x": [2]}, ["y"], types={"x": 7, "y": 8}, opset_imports=opsets)
     )
     assert "attribute 'default_tensor': expected one element of string, got 1 of i16" in message
+
+
+@pytest.mark.parametrize("points", [False, True])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_weights_in_blocks_are_multiplied_as_they_are_stored(axis: int, points: bool) -> None:
+    """Along the rows, as onnxruntime's tools write them, where groups follow each other; along the
+    columns each number of a row has a scale of another column, and only the answer counts.
+    """
+    rng = np.random.default_rng(5)
+    rows, columns, block = 256, 128, 32
+    codes = rng.integers(0, 16, (rows, columns))
+    few = [rows, columns]
+    few[axis] //= block
+    scales = rng.uniform(0.01, 0.1, few).astype(np.float32)
+    zeros = rng.integers(0, 16, few) if points else np.zeros(few, np.int64)
+    kind = TensorProto.UINT4
+    tensors = [
+        helper.make_tensor("codes", kind, codes.shape, codes.reshape(-1).tolist()),
+        numpy_helper.from_array(scales, "scales"),
+        helper.make_tensor("zeros", kind, few, zeros.reshape(-1).tolist()),
+    ]
+    inputs = ["codes", "scales", "zeros"][: 3 if points else 2]
+    nodes = [
+        helper.make_node("DequantizeLinear", inputs, ["w"], axis=axis, block_size=block),
+        helper.make_node("MatMul", ["x", "w"], ["y"]),
+    ]
+    proto = model_of(nodes, {"x": [None, rows]}, ["y"])
+    proto.graph.initializer.extend(tensors[: len(inputs)])
+    compiled = uncork.load(proto.SerializeToString())
+    x = rng.standard_normal((3, rows)).astype(np.float32)
+    spread = [np.repeat(array, block, axis) for array in (zeros, scales)]
+    expected = x @ ((codes - spread[0]) * spread[1])
+    np.testing.assert_allclose(compiled(x)[0], expected, rtol=1e-4, atol=1e-4)
+    if axis == 0:
+        assert "weights in u4" in str(compiled.plan)

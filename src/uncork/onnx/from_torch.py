@@ -11,7 +11,7 @@ import inspect
 import re
 import tempfile
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union
 
@@ -65,7 +65,8 @@ def from_torch(
         names = _output_names(flat.names, call, module, outputs)
         path = Path(folder, "model.onnx")
         _export(torch, flat, call, path, type(module).__name__, names, axes)
-        return _read(path, type(module).__name__)
+        inner = {name for name, _ in module.named_buffers()} - module.state_dict().keys()
+        return _read(path, type(module).__name__, inner)
 
 
 def _packages() -> Any:
@@ -327,6 +328,8 @@ def _export(
                 output_names=names,
                 dynamic_axes=axes,
                 opset_version=_OPSET,
+                # Weights stay as they are in the module's state, and are not transposed.
+                do_constant_folding=False,
                 dynamo=False,
             )
         except UncorkError:
@@ -345,7 +348,10 @@ def _first_lines(error: Exception) -> str:
     return " ".join(lines[:3])[:600].rstrip(".")
 
 
-def _read(path: Path, name: str) -> Model:
+def _read(path: Path, name: str, inner: Set[str]) -> Model:
+    """The model of the file. `inner` are buffers that are no part of the module's state: their
+    names are not those of a state.
+    """
     from msgspec.structs import replace
 
     from uncork.onnx.read import read_onnx
@@ -357,4 +363,5 @@ def _read(path: Path, name: str) -> Model:
         if len(error.problems) > 1:
             raise
         raise type(error)(str(error.problems[0]), f"{name}, exported to ONNX") from None
-    return replace(model, name=name, source=name)
+    nodes = [replace(n, name=f"{n.name}/buffer") if n.name in inner else n for n in model.nodes]
+    return replace(model, nodes=tuple(nodes), name=name, source=name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -9,6 +10,7 @@ from uncork.errors import Label, Problem, UncorkError, UnsupportedError, Validat
 from uncork.ir.model import Source
 from uncork.onnx.call import Call
 from uncork.onnx.graph import Graph
+from uncork.onnx.layers import DOMAIN, KEY, TOLD, array_of, layer_of, whole_layers
 from uncork.onnx.registry import Value, lowering_of, plain_domain, shown_domain
 from uncork.onnx.tensors import ExternalFiles, packed_of, value_of
 from uncork.types import Array, ElementType
@@ -54,6 +56,13 @@ class Scope:
     def tensor(self, proto: Any) -> tuple[Array, ElementType]:
         """The values of a tensor of the file."""
         return value_of(proto, self.lowerer.external)
+
+    def told(self, name: str) -> tuple[Array, ElementType] | None:
+        """The values of a small initializer."""
+        proto = self.initializers.get(name)
+        if proto is None:
+            return None if self.parent is None else self.parent.told(name)
+        return self.tensor(proto) if math.prod(proto.dims) <= TOLD else None
 
     def lookup(self, name: str) -> Value:
         """What a name stands for. Raises Failed, ValidationError."""
@@ -106,7 +115,7 @@ class Lowerer:
 
     def nodes(self, scope: Scope, nodes: Sequence[Any], wanted: Iterable[str]) -> None:
         """Lower those nodes that the wanted names need, in the order of the file."""
-        for node in _needed(nodes, wanted):
+        for node in _needed(whole_layers(nodes, scope.told), wanted):
             self._node(scope, node)
 
     def graph(self, scope: Scope, proto: Any) -> list[Value]:
@@ -175,6 +184,8 @@ class Lowerer:
         self, scope: Scope, node: Any, domain: str, inputs: list[Value], name: str
     ) -> Value | tuple[Value, ...]:
         attributes = _attributes(scope, node)
+        if domain == DOMAIN:
+            return _layer(scope.graph, attributes[KEY], inputs)
         key = (domain, node.op_type, getattr(node, "overload", ""))
         if key in self.functions:
             return self._inlined(scope, self.functions[key], node, inputs, attributes, name)
@@ -242,6 +253,16 @@ class Lowerer:
             raise Failed
         found = {output: inner.lookup(output) for output in wanted}
         return tuple(found.get(output) for output in function.output)
+
+
+def _layer(graph: Graph, text: str, inputs: Sequence[Value]) -> tuple[Value, ...]:
+    """The layer that several nodes are."""
+    layer = layer_of(text)
+    assert layer is not None, text
+    operation, constants = layer.operation(), iter(layer.constants)
+    assert operation is not None, text
+    given = [graph.constant(*array_of(next(constants))) if i is None else i for i in inputs]
+    return graph.add_operation(operation, *(i for i in given if isinstance(i, Source)))
 
 
 def _newest() -> dict[str, int]:

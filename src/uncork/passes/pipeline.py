@@ -110,6 +110,8 @@ AS_READ: tuple[Pass, ...] = (
 )
 
 ON_LOAD: tuple[Pass, ...] = (
+    # Before all that knows bags.
+    Pass("loops_to_bags", "loops that sum rows of a table are bags", frozenset({"Loop"})),
     Pass(
         "absorb_index_converts",
         "bags read ids of both integer types",
@@ -139,6 +141,7 @@ ON_LOAD: tuple[Pass, ...] = (
         frozenset({"FakeQuantize"}),
     ),
     Pass("fold_constants", "layers of constants become constants"),
+    Pass("merge_transposes", "transposes of transposes are one, or none", frozenset({"Transpose"})),
     # Before `count_first`, which makes two layers of a Unique.
     Pass(
         "undo_unique",

@@ -58,7 +58,7 @@ def test_state_is_the_constants_under_their_names() -> None:
         *(f"encoder.{i}.{leaf}" for i in range(2) for leaf in ("weight", "bias")),
     }
     assert module.layers["encoder_0.weight"] == "encoder.0.weight"
-    assert {k: tuple(v.shape) for k, v in state.items()}["encoder_1.bias"] == (1, 1, 4)
+    assert {k: tuple(v.shape) for k, v in state.items()}["encoder.1.bias"] == (1, 1, 4)
     assert all(p.requires_grad for p in module.parameters())
 
 

@@ -16,6 +16,7 @@ from uncork.export.onnx.names import Names
 from uncork.export.onnx.signatures import SIGNATURES, carrier, computed_in
 from uncork.export.onnx.tensors import small_tensor
 from uncork.internal_ops.derived import Derived
+from uncork.ir.model import Node
 from uncork.onnx.types import ONNX_TYPES
 from uncork.ops.parameter import Const
 from uncork.types import DYNAMIC, Array, Element, ElementType, PartialShape, TensorSpec
@@ -78,6 +79,8 @@ class Settings:
     #: The constants of the model, whose bytes are filled in, or streamed, at the end: name of the
     #: initializer and the constant.
     weights: dict[str, Const] = field(default_factory=dict)
+    #: Small constants that nodes read, by name.
+    constants: dict[str, Tensor] = field(default_factory=dict)
     #: The variables of the model, by their ids.
     states: dict[str, State] = field(default_factory=dict)
 
@@ -93,6 +96,8 @@ class Graph:
         self.is_body = False
         self.nodes: list[Any] = []
         self.initializers: dict[str, Any] = {}
+        #: Of each layer: its inputs and outputs, and the nodes between them.
+        self.layers: list[tuple[Node, Sequence[Tensor], Sequence[Tensor], Sequence[Any]]] = []
         self._constants: dict[tuple[str, tuple[int, ...], bytes], Tensor] = {}
         #: Tensors that are an output of the graph already.
         self.claimed: set[str] = set()
@@ -248,6 +253,7 @@ class Graph:
                 PartialShape(array.shape),
                 array if array.size <= KNOWN else None,
             )
+            self.settings.constants[name] = self._constants[key]
         return self._constants[key]
 
     def derived(

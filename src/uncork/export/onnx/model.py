@@ -14,6 +14,7 @@ import numpy as np
 from uncork.compiler.options import Ids
 from uncork.errors import InputError, Problem, UncorkError, UnsupportedError
 from uncork.export.onnx.graph import KNOWN, Graph, Settings, State, Tensor
+from uncork.export.onnx.layers import tell_layers
 from uncork.export.onnx.registry import REGISTRY, lowerings
 from uncork.export.onnx.signatures import carrier
 from uncork.export.onnx.tensors import is_packed, stored_as
@@ -97,7 +98,7 @@ def _finished(
             outputs.append(
                 value_info(named(graph, state.new, state.output), state.type, state.new.shape)
             )
-    nodes, used = pruned(graph.nodes, {o.name for o in outputs})
+    nodes, used = pruned(graph, {o.name for o in outputs})
     settings.names.apply(nodes)
     for value in outputs:
         value.name = settings.names.final(value.name)
@@ -184,6 +185,7 @@ def _lowered(graph: Graph, node: Node, inputs: Sequence[Tensor]) -> list[Tensor]
         return [_weight(graph, node, node.operation)]
     first = len(graph.nodes)
     tensors = written(graph, node, inputs, node.name)
+    graph.layers.append((node, inputs, tensors, graph.nodes[first:]))
     made = {name: n for n in graph.nodes[first:] for name in n.output}
     return [_settled(graph, node, i, tensor, made) for i, tensor in enumerate(tensors)]
 
@@ -336,14 +338,17 @@ def named(graph: Graph, tensor: Tensor, name: str) -> str:
     return copy.name
 
 
-def pruned(nodes: Sequence[Any], needed: set[str]) -> tuple[list[Any], set[str]]:
-    """The nodes that the needed tensors come from, in order, and every tensor that they read."""
+def pruned(graph: Graph, needed: set[str]) -> tuple[list[Any], set[str]]:
+    """The nodes that the needed tensors come from, in order, and every tensor that they read. What
+    layers they are is said of them.
+    """
     needed = set(needed)
     kept: list[Any] = []
-    for node in reversed(nodes):
+    for node in reversed(graph.nodes):
         if needed.intersection(node.output):
             kept.append(node)
             needed.update(_read(node))
+    tell_layers(graph, {id(node) for node in kept})
     return kept[::-1], needed
 
 

@@ -17,6 +17,7 @@ from uncork.export.torch.classes import ASSIGNED, CONSTANT, VARIABLE, Renderer
 from uncork.export.torch.helper_source import helpers_needed
 from uncork.export.torch.names import class_name, variable
 from uncork.export.torch.registry import REGISTRY, lowerings
+from uncork.export.torch.state import HOOKS, state_names, state_text
 from uncork.export.torch.trained import Trained
 from uncork.export.torch.writer import (
     SMALL,
@@ -113,6 +114,7 @@ def _finished(
     results = outputs[0] if len(outputs) == 1 else f"({', '.join(outputs)})"
     renderer = Renderer(program.constants, program.trained, list(program.states.values()))
     fields = [f"self.{name}: Tensor | None = None" for name in program.states.values()]
+    fields += HOOKS if program.constants else []
     main = renderer.render(
         class_name(model.name) if model.name else "Model",
         blocks,
@@ -124,10 +126,18 @@ def _finished(
     )
     body = "\n\n".join(renderer.classes.values())
     helpers = helpers_needed(h for h in program.helpers if re.search(rf"\b{h}\b", body))
-    text = _module(model, helpers, body)
-    constants = {key: program.constants[n][1] for key, n in renderer.keys.items()}
+    named = {k: program.constants[n][0] for k, n in renderer.keys.items()}
+    derived = {k for k, n in renderer.keys.items() if n in program.derived}
+    names = state_names(named, derived)
+    unnamed = [k for k, n in renderer.keys.items() if k not in names and n not in program.trained]
+    state = [state_text(names, unnamed)] if program.constants else []
+    text = _module(model, [*helpers, *state], body)
+    constants = {names.get(key, key): program.constants[n][1] for key, n in renderer.keys.items()}
     layers = {
-        key: program.constants[n][0] for key, n in renderer.keys.items() if n not in program.derived
+        k: program.constants[n][0]
+        for key, n in renderer.keys.items()
+        if n not in program.derived
+        for k in (key, names.get(key, key))
     }
     return TorchSource(text, main, constants, layers, program.approximations)
 

@@ -16,6 +16,7 @@ _RESERVED = {
     *keyword.softkwlist,
     *dir(builtins),
     *("self", "torch", "nn", "F", "math", "Tensor", "Path", "Any", "load_file", "annotations"),
+    *("NAMES", "UNNAMED", "named", "placed"),
 }
 #: What every module of torch has itself: a sub-module or parameter of such a name would hide it.
 MODULE_MEMBERS = frozenset((

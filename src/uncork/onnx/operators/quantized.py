@@ -127,11 +127,23 @@ def dequantized(
     if graph.type(data) in (T.i32, T.u16, T.i16) and zero is None and wide is T.f16:
         wide = T.f32
     numbers = graph.convert(data, wide)
+    sizes = [n or 0 for n in graph.sizes(data)] if block else []
+    place = call.place(axis, len(sizes)) if block else axis
+    apart = block > 0 and 0 not in sizes and sizes[place] % block == 0
+    if apart:  # Each block along an axis of its own, as stored weights of the IR have it.
+        split = [*sizes[:place], sizes[place] // block, block, *sizes[place + 1 :]]
+        numbers = graph.reshape(numbers, split)
+
+    def spread(parameter: Source) -> Source:
+        parameter = graph.convert(parameter, wide)
+        if apart:
+            return graph.unsqueeze(parameter, place + 1)
+        return along(call, parameter, data, axis, block)
+
     if zero is not None and not _is_zero(graph, zero):
-        zero = along(call, graph.convert(zero, wide), data, axis, block)
-        numbers = graph.minus(numbers, zero)
-    scale = along(call, graph.convert(scale, wide), data, axis, block)
-    return graph.convert(graph.times(numbers, scale), kind)
+        numbers = graph.minus(numbers, spread(zero))
+    found = graph.convert(graph.times(numbers, spread(scale)), kind)
+    return graph.reshape(found, sizes) if apart else found
 
 
 def _is_zero(graph: Graph, source: Source) -> bool:

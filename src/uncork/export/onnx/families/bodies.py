@@ -60,7 +60,7 @@ def _proto(child: Graph, name: str, inputs: Sequence[Tensor], outputs: Sequence[
     for tensor in outputs:
         output = named(child, tensor, child.settings.names.unique(f"{name}/result"))
         given.append(value_info(output, tensor.type, tensor.shape, inner=True))
-    nodes, used = pruned(child.nodes, {o.name for o in given})
+    nodes, used = pruned(child, {o.name for o in given})
     return helper.make_graph(
         nodes, name, infos, given, [t for n, t in child.initializers.items() if n in used]
     )

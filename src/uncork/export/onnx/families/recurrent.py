@@ -11,15 +11,13 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from uncork.export.onnx.families.recurrent_steps import Steps, sequence_by_steps
 from uncork.export.onnx.graph import I64, Graph, Tensor
 from uncork.export.onnx.registry import lowers
 from uncork.ops._common.recurrent import WALKS, Recurrent, RecurrentSequence
 from uncork.ops.gru_cell import GRU
 from uncork.ops.lstm_cell import LSTM1
-from uncork.types import Array, ElementType
+from uncork.types import ElementType
 
 _NAMES = {"sigmoid": "Sigmoid", "tanh": "Tanh", "relu": "Relu"}
 _NODES = {1: "RNN", 3: "GRU", 4: "LSTM"}
@@ -170,14 +168,6 @@ def _ordered(g: Graph, tensor: Tensor, gates: int, hidden: int, order: Sequence[
     """Weights with their blocks of hidden_size, along the second axis, in another order."""
     if list(order) == list(range(gates)):
         return tensor
-
-    def moved(array: Array) -> Array:
-        return np.concatenate([array[:, i * hidden : (i + 1) * hidden] for i in order], 1)
-
-    if tensor.shape.is_static:
-        derived = g.derived(tensor, tensor.shape.static, moved)
-        if derived is not None:
-            return derived
     parts = [g.slice(tensor, i * hidden, (i + 1) * hidden, 1) for i in order]
     return g.op("Concat", *parts, axis=1, shape=tensor.shape)
 
@@ -188,17 +178,6 @@ def _bias(g: Graph, op: Recurrent, b: Tensor, order: Sequence[int]) -> Tensor:
     """
     hidden = op.hidden_size
     split = isinstance(op, GRU) and op.linear_before_reset
-
-    def apart(array: Array) -> Array:
-        blocks = [array[:, i * hidden : (i + 1) * hidden] for i in range(op.bias_count())]
-        blank = np.zeros_like(blocks[0])
-        state = [blank, blank, blocks[3]] if split else [blank] * op.gates
-        return np.concatenate([*(blocks[i] for i in order), *state], 1)
-
-    if b.shape.is_static:
-        derived = g.derived(b, [b.shape.static[0], 2 * op.gates * hidden], apart)
-        if derived is not None:
-            return derived
     parts = [g.slice(b, i * hidden, (i + 1) * hidden, 1) for i in order]
     blank = g.op("Sub", parts[0], parts[0])
     state = [blank, blank, g.slice(b, 3 * hidden, 4 * hidden, 1)] if split else [blank] * op.gates
@@ -240,17 +219,8 @@ def _cell(
 ) -> list[Tensor]:
     if x.type is ElementType.f64:
         return Steps(op, w, r, b).step(g, x, states)
-    weights = [None if t is None else _lifted(g, t) for t in (w, r, b)]
+    weights = [None if t is None else g.unsqueeze(t, [0]) for t in (w, r, b)]
     assert weights[0] is not None and weights[1] is not None
     lifted = [g.unsqueeze(t, [0]) for t in (x, *states)]
     _, *last = _node(g, op, lifted[0], lifted[1:], None, weights[0], weights[1], weights[2])
     return [g.op("Squeeze", t, [0]) for t in last]
-
-
-def _lifted(g: Graph, tensor: Tensor) -> Tensor:
-    """Weights with a leading dimension of 1 for the direction."""
-    if tensor.shape.is_static:
-        derived = g.derived(tensor, [1, *tensor.shape.static], lambda array: array[np.newaxis])
-        if derived is not None:
-            return derived
-    return g.unsqueeze(tensor, [0])

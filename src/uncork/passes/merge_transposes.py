@@ -1,0 +1,56 @@
+"""Transposes of transposes are one, where nobody else reads the first, or none at all.
+
+Exporters write them around each layer whose axes lie otherwise: recurrent layers of ONNX have the
+steps first, and the networks around them the items of the batch.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from msgspec.structs import replace
+
+from uncork.ir.model import Model, Node, Source
+from uncork.ops.parameter import Const
+from uncork.passes.rewrite import NewLayers, readers
+from uncork.types import ElementType, PartialShape
+
+
+def merge_transposes(model: Model) -> Model:
+    """The model with each transpose reading what was there before others."""
+    layers, read_by = NewLayers(model), readers(model)
+    #: Of each transpose that is kept, what it transposes and how; of others what they are.
+    found: dict[Source, tuple[Source, list[int]]] = {}
+    same: dict[Source, Source] = {}
+    changed = False
+    for node in model.nodes:
+        node = replace(node, inputs=tuple(same.get(s, s) for s in node.inputs)) if same else node
+        order = _order(model, node)
+        output = Source(node.id, 0)
+        if order is None:
+            layers.nodes.append(node)
+            continue
+        data = node.inputs[0]
+        before, first = found.get(data, (data, list(range(len(order)))))
+        joined = [first[axis] for axis in order]
+        if before != data and joined == sorted(joined):
+            same[output], changed = before, True
+            continue
+        if before != data and all(_order(model, reader) for reader in read_by[data]):
+            data, order, changed = before, joined, True
+            value = np.array(order, np.int64)
+            shape = PartialShape(value.shape)
+            constant = Const(element_type=ElementType.i64, shape=shape, value=value)
+            node = replace(node, inputs=(data, layers.put(constant)))
+        found[output] = (data, order)
+        layers.nodes.append(node)
+    return layers.model() if changed else model
+
+
+def _order(model: Model, node: Node) -> list[int] | None:
+    """The order of axes of a transpose; None for anything else, and where it is not known."""
+    if node.type_name != "Transpose":
+        return None
+    value, rank = model.spec(node.inputs[1]).value, model.spec(node.inputs[0]).rank
+    if value is None or rank is None:
+        return None
+    return [int(axis) for axis in value] if value.size else list(range(rank))[::-1]
