@@ -9,6 +9,8 @@ zeros; a strict kernel returns 1 instead and the reference words the refusal.
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -62,7 +64,7 @@ def emit_gather(spec: Gather, machine: Target) -> str:
         return raw
 
     item = positions if spec.item == LONG else spec.item
-    gather = _Gather(k, spec, item, size, count, position)
+    gather = _Gather(k, spec, item, size, count, position, machine.lanes // 2)
     with k.loop(0, batches) as batch:
         own = indices + batch * count * index_bytes
         if spec.layout == "columns":
@@ -120,6 +122,8 @@ class _Gather:
     size: Value
     count: Value
     position: Callable[[Value], Value]
+    #: Whole numbers of 64 bits in a vector.
+    lanes: int
     wrong: Variable = field(init=False)
 
     def by_indices(self, source: Value, target: Value, indices: Value) -> None:
@@ -166,30 +170,41 @@ class _Gather:
         """Copy consecutive items, with one branch when the indices of all of them are on the
         axis.
         """
-        k, spec = self.k, self.spec
-        type_ = INDEX_TYPES[spec.index]
+        k, streaming = self.k, self.spec.streaming and count > 1
         if count == 1:
-            places = [self._position(lookup, j)]
-            inside = places[0].below(self.size)
+            index = self._position(lookup, j)
+            inside = index.below(self.size)
         else:  # negative ones are left to the other branch
-            address = lookup.indices + j * type_.bytes
-            inside = k.all_of(
-                k.load(address, type_, count).to(I64).below(k.splat(self.size, count))
-            )
-            places = [k.load(address + u * type_.bytes, type_).to(I64) for u in range(count)]
+            inside = self._all_inside(lookup, j, count)
         with k.if_else(inside, likely=True) as (there, not_all):
             with there:
-                if spec.streaming and count > 1:  # the memory is what takes time
+                if streaming:  # the memory is what takes time
                     with k.loop(j, j + count) as i:
                         self._move(lookup, self._position(lookup, i), i)
+                elif count == 1:
+                    self._move(lookup, index, j)
                 else:
-                    for u, index in enumerate(places):
-                        self._move(lookup, index, j + u)
+                    for u in range(count):  # read one by one: registers do not hold all of them
+                        self._move(lookup, self._index(lookup, j + u), j + u)
             with not_all:
                 if count == 1:
                     self._absent(lookup, j)
                 else:
                     self._each(lookup, j, count)
+
+    def _index(self, lookup: _Lookup, j: Value, lanes: int = 1) -> Value:
+        """Consecutive indices as they are."""
+        type_ = INDEX_TYPES[self.spec.index]
+        return self.k.load(lookup.indices + j * type_.bytes, type_, lanes).to(I64)
+
+    def _all_inside(self, lookup: _Lookup, j: Value, count: int) -> Value:
+        """Whether so many indices are positions on the axis, all of them."""
+        k, lanes = self.k, self.lanes
+        parts = [
+            self._index(lookup, j + first, lanes).below(k.splat(self.size, lanes))
+            for first in range(0, count, lanes)
+        ]
+        return k.all_of(functools.reduce(operator.and_, parts))
 
     def _each(self, lookup: _Lookup, j: Value, count: int) -> None:
         """Copy consecutive items, of which some may be absent."""
