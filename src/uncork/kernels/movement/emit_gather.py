@@ -44,6 +44,9 @@ _SHARED_CHECK, _UNROLL = 64, 32
 #: Indices so many bytes on are asked for where items are small: the machine's own prefetcher begins
 #: anew on every page.
 _INDICES_AHEAD = 4096
+#: Results of up to so many bytes are gathered without prefetching from row to row: the caches near
+#: the processor may hold all of it, and the processor sees what comes next by itself.
+_CACHED = 1 << 18
 #: At most this much of an item is prefetched: the machine's own prefetcher follows a long one.
 _PREFETCHED = 2048
 
@@ -65,6 +68,9 @@ def emit_gather(spec: Gather, machine: Target) -> str:
 
     item = positions if spec.item == LONG else spec.item
     gather = _Gather(k, spec, item, size, count, position, machine.lanes // 2)
+    following = None
+    if spec.layout == "rows" and gather.item_bytes > _NEAR:
+        following = _Following(gather, batches, outer)
     with k.loop(0, batches) as batch:
         own = indices + batch * count * index_bytes
         if spec.layout == "columns":
@@ -75,7 +81,7 @@ def emit_gather(spec: Gather, machine: Target) -> str:
             if spec.layout == "columns":
                 gather.by_positions(source, target, positions)
             else:
-                gather.by_indices(source, target, own)
+                gather.by_indices(_Lookup(source, target, own), following, slab)
     if spec.streaming:
         k.fence()
     k.finish()
@@ -126,28 +132,49 @@ class _Gather:
     lanes: int
     wrong: Variable = field(init=False)
 
-    def by_indices(self, source: Value, target: Value, indices: Value) -> None:
-        """Gather one outer row straight by the indices; the last items were prefetched by those
-        before them.
+    @property
+    def item_bytes(self) -> int:
+        """The bytes of an item, at least."""
+        return LONG_BYTES if self.spec.item == LONG else self.spec.item
+
+    @property
+    def ahead(self) -> int:
+        """How many items ahead are prefetched."""
+        return next(ahead for size, ahead in _AHEAD.items() if self.item_bytes <= size)
+
+    def by_indices(self, lookup: _Lookup, following: _Following | None, row: Value) -> None:
+        """Gather one outer row straight by the indices. The last items were prefetched by those
+        before them, and prefetch those of a row that is `following`.
         """
-        k, item = self.k, LONG_BYTES if self.spec.item == LONG else self.spec.item
-        lookup = _Lookup(source, target, indices)
-        ahead = next(ahead for size, ahead in _AHEAD.items() if item <= size)
+        k, item = self.k, self.item_bytes
         done = k.variable(k.integer(0))
         unroll = _UNROLL if item <= _SHARED_CHECK else 1
-        for distance in (ahead, 0) if item > _NEAR else (0,):
-            stop = self.count - (distance + unroll - 1)
-            with k.loop(done.get(), stop, unroll) as j:
-                if distance:
-                    for u in range(unroll):
-                        self._prefetch(lookup, j + (distance + u))
-                if unroll > 1:
-                    self._prefetch_indices(lookup, j, unroll)
-                self._several(lookup, j, unroll)
-                done.set(j + unroll)
-        if unroll > 1:
-            with k.loop(done.get(), self.count) as j:
-                self._several(lookup, j, 1)
+
+        def part(stop: Value, step: int, prefetched: Callable[[Value], None] | None) -> None:
+            with k.loop(done.get(), stop, step) as j:
+                for u in range(step if prefetched else 0):
+                    prefetched(j + u)  # type: ignore[misc]
+                if step > 1:
+                    self._prefetch_indices(lookup, j, step)
+                self._several(lookup, j, step)
+                done.set(j + step)
+
+        def rest(prefetched: Callable[[Value], None] | None) -> None:
+            for step in dict.fromkeys((unroll, 1)):
+                part(self.count - (step - 1), step, prefetched)
+
+        if following is None:
+            rest(None)
+            return
+        ahead = self.ahead
+        part(self.count - (ahead + unroll - 1), unroll, lambda j: self._prefetch(lookup, j + ahead))
+        before = done.get()
+        with k.if_else(row < following.until) as (more, last):
+            with more:
+                later = following.lookup(lookup)
+                rest(lambda j: self._prefetch(later, j - before))
+            with last:
+                rest(None)
 
     def _position(self, lookup: _Lookup, j: Value) -> Value:
         return self.position(lookup.indices + j * INDEX_TYPES[self.spec.index].bytes)
@@ -276,6 +303,35 @@ class _Gather:
                         one(j)
                     with outside:
                         copy(k, None, target + j * item, item)
+
+
+class _Following:
+    """The row whose items are prefetched at the end of a row, where there is much to gather.
+
+    It is several on where rows are short. It has the same indices, or where each row has its own,
+    those that are so many rows on. (Where several batches have several rows each, the last ones
+    prefetch by the indices of their own batch.)
+    """
+
+    def __init__(self, gather: _Gather, batches: Value, outer: Value) -> None:
+        self.k, self.gather, rows = gather.k, gather, batches * outer
+        k = self.k
+        on = k.variable(rows)  # there is none
+        with k.if_(rows * gather.count * gather.item > _CACHED):
+            on.set(k.maximum(k.integer(gather.ahead) // gather.count, k.integer(1)))
+        #: Rows before this one have it.
+        self.until = rows - on.get()
+        self.on, self.each = on.get(), outer.equals(1)
+
+    def lookup(self, own: _Lookup) -> _Lookup:
+        """Where its items and indices lie, by those of a row."""
+        gather = self.gather
+        bytes_on = self.on * gather.count * INDEX_TYPES[gather.spec.index].bytes
+        return _Lookup(
+            own.source + self.on * gather.size * gather.item,
+            own.target,
+            own.indices + self.k.select(self.each, bytes_on, self.k.integer(0)),
+        )
 
 
 def stream(k: Kernel, source: Value, target: Value, size: int | Value) -> None:
