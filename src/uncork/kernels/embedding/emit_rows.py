@@ -37,7 +37,8 @@ Parts = list[tuple[int, int]]
 _TYPES = {"u8": U8, "i8": I8, "f16": F16, "bf16": U16, "f8e4m3": U8, "f8e5m2": U8}
 #: A block of columns has no more vectors than this, nor than registers hold as sums beside others:
 #: a term and its weight, or all that a term of codes is computed from. Sums that go to memory and
-#: back with every row take up to 3.2 times as long (measured with 16 registers).
+#: back with every row take 1.1 to 3.2 times as long (measured with 16 registers): by where the
+#: stack lies, for vectors on it may cross cache lines.
 _BLOCK_VECTORS, _OF_TERM, _OF_CODES = 16, 4, 8
 #: Vectors that are added to by turns, in one chain or in several.
 _ACCUMULATORS = 4
