@@ -22,7 +22,8 @@ def gathered(data: np.ndarray, ids: np.ndarray, batch_dims: int) -> np.ndarray:
     index = {np.dtype(np.int64): "i64", np.dtype(np.int32): "i32"}[ids.dtype]
     given = builder.parameter("ids", index, list(ids.shape))
     axis = builder.constant(np.int64(len(data.shape) - 2))
-    builder.result(*builder.add("Gather", 8, source, given, axis, batch_dims=batch_dims))
+    (found,) = builder.add("Gather", 8, source, given, axis, batch_dims=batch_dims)
+    builder.result(found)
     compiled = uncork.compile_model(builder.model())
     result = compiled(data, ids)[0]
     assert "gather" in str(compiled.plan)
