@@ -214,7 +214,7 @@ def numbers(generator: np.random.Generator, *shape: int) -> TensorSpec:
 
 def embedding(generator: np.random.Generator) -> Iterator[Case]:
     for table_type, columns, weighted in product(
-        ["f32", "f16", "i8"], [1, 3, 15, 16, 17, 48, 64, 65, 130, 257], [False, True]
+        ["f32", "f16", "i8"], [1, 3, 15, 16, 17, 48, 64, 65, 96, 97, 130, 257], [False, True]
     ):
         rows, count = 40, int(generator.integers(1, 60))
         element_type = ElementType.parse(table_type)
@@ -262,6 +262,19 @@ def gather(generator: np.random.Generator) -> Iterator[Case]:
         find("Gather", 8)(batch_dims=1),
         [batches, spec(generator.integers(0, 5, (3, 4))), spec(np.array(1))],
     )
+    # So much that rows prefetch by the indices of rows to come.
+    for item, count, batch in product([40, 64, 300, 2100], [1, 5, 33, 70], [0, 1]):
+        rows = max(3, (300 << 10) // (item * count))
+        ids = generator.integers(-9, 10, (rows, count) if batch else (count,))
+        yield (
+            f"{rows} rows of {count} x {item}, {batch}",
+            find("Gather", 8)(batch_dims=batch),
+            [
+                spec(generator.integers(0, 256, (rows, 9, item), np.uint8)),
+                spec(ids),
+                spec(np.array(1)),
+            ],
+        )
     large = spec(generator.integers(0, 256, (30, 4096), np.uint8))
     yield (
         "past the caches",

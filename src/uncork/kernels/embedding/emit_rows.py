@@ -35,9 +35,11 @@ from uncork.kernels.embedding.spec_bags import DenseRows, QuantizedRows
 #: The vectors of some columns: of each the first column and the number of columns.
 Parts = list[tuple[int, int]]
 _TYPES = {"u8": U8, "i8": I8, "f16": F16, "bf16": U16, "f8e4m3": U8, "f8e5m2": U8}
-#: Vector accumulators that stay in registers beside the operands: a block of columns has no more
-#: vectors than this.
-_BLOCK_VECTORS = 16
+#: A block of columns has no more vectors than this, nor than registers hold as sums beside others:
+#: a term and its weight, or all that a term of codes is computed from. Sums that go to memory and
+#: back with every row take 1.1 to 3.2 times as long (measured with 16 registers): by where the
+#: stack lies, for vectors on it may cross cache lines.
+_BLOCK_VECTORS, _OF_TERM, _OF_CODES = 16, 4, 8
 #: Vectors that are added to by turns, in one chain or in several.
 _ACCUMULATORS = 4
 #: Dense rows ahead that are prefetched; fewer of long rows, which fill the line buffers by
@@ -64,7 +66,8 @@ class RowInTable(Struct, frozen=True):
 
 class RowReader:
     """Reads rows of a table, whose elements have so many `bits`, by blocks of columns; sums are
-    vectors of `lanes`, and `together` columns are read at once.
+    vectors of `lanes`, and `together` columns are read at once. `others`: registers that a term
+    takes.
     """
 
     #: Rows ahead that are prefetched, where rows are copied and where they are summed.
@@ -82,10 +85,12 @@ class RowReader:
         bits: int,
         lanes: int,
         together: int,
+        others: int,
     ) -> None:
         self.k, self.table, self.bits, self.columns = k, table, bits, rows.columns
         self.groups = rows.groups
-        self.block = _BLOCK_VECTORS * lanes
+        assert k.target is not None
+        self.block = min(_BLOCK_VECTORS, k.target.vector_registers - others) * lanes
         #: How many whole blocks of the same parts, and the parts of the rest.
         self.whole, rest = divmod(rows.columns, self.block)
         self.block_parts, self.rest_parts = pieces(self.block, together), pieces(rest, together)
@@ -173,7 +178,7 @@ class _DenseReader(RowReader):
         self.stored = rows.stored
         self.result, self.computed = STORED[rows.stored], COMPUTED[rows.stored]
         lanes = max(1, rows.lanes * 4 // self.computed.bytes)
-        super().__init__(k, rows, table, self.result.bytes * 8, lanes, lanes)
+        super().__init__(k, rows, table, self.result.bytes * 8, lanes, lanes, _OF_TERM)
         self.ahead = _AHEAD if self.row_bytes <= _LONG_ROW else _AHEAD_LONG
         self.ahead_of_sums = self.ahead * rows.lanes // _LANES
 
@@ -218,9 +223,8 @@ class _QuantizedReader(RowReader):
         bits = 4 if self.nibbles else self.type.bits
         # 4-bit values are taken apart two vectors at a time: as many bytes as one has lanes.
         lanes = 1 if self.odd else rows.lanes
-        super().__init__(
-            k, rows, table, bits, lanes, 2 * lanes if self.nibbles and not self.odd else lanes
-        )
+        together = 2 * lanes if self.nibbles and not self.odd else lanes
+        super().__init__(k, rows, table, bits, lanes, together, _OF_CODES)
         lines = -(-rows.columns * bits // 512) + rows.per_row
         self.ahead = max(_LEAST_AHEAD, min(_MOST_AHEAD, _LINES_AHEAD // lines))
         self.ahead_of_sums = self.ahead

@@ -9,6 +9,8 @@ zeros; a strict kernel returns 1 instead and the reference words the refusal.
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -42,6 +44,9 @@ _SHARED_CHECK, _UNROLL = 64, 32
 #: Indices so many bytes on are asked for where items are small: the machine's own prefetcher begins
 #: anew on every page.
 _INDICES_AHEAD = 4096
+#: Results of up to so many bytes are gathered without prefetching from row to row: the caches near
+#: the processor may hold all of it, and the processor sees what comes next by itself.
+_CACHED = 1 << 18
 #: At most this much of an item is prefetched: the machine's own prefetcher follows a long one.
 _PREFETCHED = 2048
 
@@ -62,7 +67,10 @@ def emit_gather(spec: Gather, machine: Target) -> str:
         return raw
 
     item = positions if spec.item == LONG else spec.item
-    gather = _Gather(k, spec, item, size, count, position)
+    gather = _Gather(k, spec, item, size, count, position, machine.lanes // 2)
+    following = None
+    if spec.layout == "rows" and gather.item_bytes > _NEAR:
+        following = _Following(gather, batches, outer)
     with k.loop(0, batches) as batch:
         own = indices + batch * count * index_bytes
         if spec.layout == "columns":
@@ -73,7 +81,7 @@ def emit_gather(spec: Gather, machine: Target) -> str:
             if spec.layout == "columns":
                 gather.by_positions(source, target, positions)
             else:
-                gather.by_indices(source, target, own)
+                gather.by_indices(_Lookup(source, target, own), following, slab)
     if spec.streaming:
         k.fence()
     k.finish()
@@ -120,30 +128,53 @@ class _Gather:
     size: Value
     count: Value
     position: Callable[[Value], Value]
+    #: Whole numbers of 64 bits in a vector.
+    lanes: int
     wrong: Variable = field(init=False)
 
-    def by_indices(self, source: Value, target: Value, indices: Value) -> None:
-        """Gather one outer row straight by the indices; the last items were prefetched by those
-        before them.
+    @property
+    def item_bytes(self) -> int:
+        """The bytes of an item, at least."""
+        return LONG_BYTES if self.spec.item == LONG else self.spec.item
+
+    @property
+    def ahead(self) -> int:
+        """How many items ahead are prefetched."""
+        return next(ahead for size, ahead in _AHEAD.items() if self.item_bytes <= size)
+
+    def by_indices(self, lookup: _Lookup, following: _Following | None, row: Value) -> None:
+        """Gather one outer row straight by the indices. The last items were prefetched by those
+        before them, and prefetch those of a row that is `following`.
         """
-        k, item = self.k, LONG_BYTES if self.spec.item == LONG else self.spec.item
-        lookup = _Lookup(source, target, indices)
-        ahead = next(ahead for size, ahead in _AHEAD.items() if item <= size)
+        k, item = self.k, self.item_bytes
         done = k.variable(k.integer(0))
         unroll = _UNROLL if item <= _SHARED_CHECK else 1
-        for distance in (ahead, 0) if item > _NEAR else (0,):
-            stop = self.count - (distance + unroll - 1)
-            with k.loop(done.get(), stop, unroll) as j:
-                if distance:
-                    for u in range(unroll):
-                        self._prefetch(lookup, j + (distance + u))
-                if unroll > 1:
-                    self._prefetch_indices(lookup, j, unroll)
-                self._several(lookup, j, unroll)
-                done.set(j + unroll)
-        if unroll > 1:
-            with k.loop(done.get(), self.count) as j:
-                self._several(lookup, j, 1)
+
+        def part(stop: Value, step: int, prefetched: Callable[[Value], None] | None) -> None:
+            with k.loop(done.get(), stop, step) as j:
+                for u in range(step if prefetched else 0):
+                    prefetched(j + u)  # type: ignore[misc]
+                if step > 1:
+                    self._prefetch_indices(lookup, j, step)
+                self._several(lookup, j, step)
+                done.set(j + step)
+
+        def rest(prefetched: Callable[[Value], None] | None) -> None:
+            for step in dict.fromkeys((unroll, 1)):
+                part(self.count - (step - 1), step, prefetched)
+
+        if following is None:
+            rest(None)
+            return
+        ahead = self.ahead
+        part(self.count - (ahead + unroll - 1), unroll, lambda j: self._prefetch(lookup, j + ahead))
+        before = done.get()
+        with k.if_else(row < following.until) as (more, last):
+            with more:
+                later = following.lookup(lookup)
+                rest(lambda j: self._prefetch(later, j - before))
+            with last:
+                rest(None)
 
     def _position(self, lookup: _Lookup, j: Value) -> Value:
         return self.position(lookup.indices + j * INDEX_TYPES[self.spec.index].bytes)
@@ -166,30 +197,41 @@ class _Gather:
         """Copy consecutive items, with one branch when the indices of all of them are on the
         axis.
         """
-        k, spec = self.k, self.spec
-        type_ = INDEX_TYPES[spec.index]
+        k, streaming = self.k, self.spec.streaming and count > 1
         if count == 1:
-            places = [self._position(lookup, j)]
-            inside = places[0].below(self.size)
+            index = self._position(lookup, j)
+            inside = index.below(self.size)
         else:  # negative ones are left to the other branch
-            address = lookup.indices + j * type_.bytes
-            inside = k.all_of(
-                k.load(address, type_, count).to(I64).below(k.splat(self.size, count))
-            )
-            places = [k.load(address + u * type_.bytes, type_).to(I64) for u in range(count)]
+            inside = self._all_inside(lookup, j, count)
         with k.if_else(inside, likely=True) as (there, not_all):
             with there:
-                if spec.streaming and count > 1:  # the memory is what takes time
+                if streaming:  # the memory is what takes time
                     with k.loop(j, j + count) as i:
                         self._move(lookup, self._position(lookup, i), i)
+                elif count == 1:
+                    self._move(lookup, index, j)
                 else:
-                    for u, index in enumerate(places):
-                        self._move(lookup, index, j + u)
+                    for u in range(count):  # read one by one: registers do not hold all of them
+                        self._move(lookup, self._index(lookup, j + u), j + u)
             with not_all:
                 if count == 1:
                     self._absent(lookup, j)
                 else:
                     self._each(lookup, j, count)
+
+    def _index(self, lookup: _Lookup, j: Value, lanes: int = 1) -> Value:
+        """Consecutive indices as they are."""
+        type_ = INDEX_TYPES[self.spec.index]
+        return self.k.load(lookup.indices + j * type_.bytes, type_, lanes).to(I64)
+
+    def _all_inside(self, lookup: _Lookup, j: Value, count: int) -> Value:
+        """Whether so many indices are positions on the axis, all of them."""
+        k, lanes = self.k, self.lanes
+        parts = [
+            self._index(lookup, j + first, lanes).below(k.splat(self.size, lanes))
+            for first in range(0, count, lanes)
+        ]
+        return k.all_of(functools.reduce(operator.and_, parts))
 
     def _each(self, lookup: _Lookup, j: Value, count: int) -> None:
         """Copy consecutive items, of which some may be absent."""
@@ -261,6 +303,35 @@ class _Gather:
                         one(j)
                     with outside:
                         copy(k, None, target + j * item, item)
+
+
+class _Following:
+    """The row whose items are prefetched at the end of a row, where there is much to gather.
+
+    It is several on where rows are short. It has the same indices, or where each row has its own,
+    those that are so many rows on. (Where several batches have several rows each, the last ones
+    prefetch by the indices of their own batch.)
+    """
+
+    def __init__(self, gather: _Gather, batches: Value, outer: Value) -> None:
+        self.k, self.gather, rows = gather.k, gather, batches * outer
+        k = self.k
+        on = k.variable(rows)  # there is none
+        with k.if_(rows * gather.count * gather.item > _CACHED):
+            on.set(k.maximum(k.integer(gather.ahead) // gather.count, k.integer(1)))
+        #: Rows before this one have it.
+        self.until = rows - on.get()
+        self.on, self.each = on.get(), outer.equals(1)
+
+    def lookup(self, own: _Lookup) -> _Lookup:
+        """Where its items and indices lie, by those of a row."""
+        gather = self.gather
+        bytes_on = self.on * gather.count * INDEX_TYPES[gather.spec.index].bytes
+        return _Lookup(
+            own.source + self.on * gather.size * gather.item,
+            own.target,
+            own.indices + self.k.select(self.each, bytes_on, self.k.integer(0)),
+        )
 
 
 def stream(k: Kernel, source: Value, target: Value, size: int | Value) -> None:
