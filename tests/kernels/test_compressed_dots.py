@@ -26,13 +26,13 @@ from uncork.kernels.compressed.spec_dots import BlockDigits, Digits, DotFew, Dot
 from uncork.kernels.gemm.dots import FOUR_MIXED, FOUR_SIGNED, dot_method_of
 from uncork.kernels.kernel_plan import KernelPlan
 from uncork.kernels.kernel_spec import llvm_text
-from uncork.kernels.runtime.target import Target, host_target
+from uncork.kernels.runtime.target import LEVELS, Target, host_target
 from uncork.kernels.select import select_kernel
 from uncork.ops import find
 from uncork.types import ElementType
 
 AVX_VNNI = Target.of("x86_64", "x86-64-v3", "+sse2,+sse4.2,+avx,+avx2,+fma,+f16c,+avxvnni")
-AVX2 = replace(AVX_VNNI, features=AVX_VNNI.features.replace(",+avxvnni", ""))
+AVX2 = LEVELS["x86-64-v3"]
 AVX512 = Target.of(
     "x86_64",
     "x86-64-v4",
@@ -76,15 +76,16 @@ def hold(got: np.ndarray, weights: CompressedMatrix, x: np.ndarray, unit: int) -
     assert (np.abs(got - expected) <= bound).all()
 
 
-@pytest.mark.parametrize("target", ["host", "AVX-512", "AVX-VNNI"])
+@pytest.mark.parametrize("target", ["host", "AVX-512", "AVX-VNNI", "AVX2", "SSE4"])
 @pytest.mark.parametrize("stored", ["i8", "u8", "i4", "u4"])
 @pytest.mark.parametrize(
     ("zeros", "scales"), [("", False), ("", True), ("whole", True), ("small", True)]
 )
 def test_stored_types(stored: str, zeros: str, scales: bool, target: str) -> None:
-    given = {"host": host_target(), "AVX-512": AVX512, "AVX-VNNI": AVX_VNNI}[target]
-    if not runnable(given) or dot_method_of(given)[0] not in (FOUR_MIXED, FOUR_SIGNED):
-        pytest.skip("the processor has no products of four bytes")
+    targets = {"AVX-512": AVX512, "AVX-VNNI": AVX_VNNI, "AVX2": AVX2, "SSE4": LEVELS["x86-64-v2"]}
+    given = targets.get(target, host_target())
+    if not runnable(given):
+        pytest.skip("another processor")
     generator = np.random.default_rng(1)
     for (columns, inner, group), rows in product(SIZES, ROWS):
         weights = matrix(generator, stored, columns, inner, group, zeros, scales)

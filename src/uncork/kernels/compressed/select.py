@@ -100,10 +100,12 @@ def declined(weights: CompressedMatrix, target: Target) -> str:
 
 def rounded_to(weights: CompressedMatrix, target: Target, activations: str) -> str:
     """What the data of a product are rounded to on this machine, of the most that is allowed: f32
-    where nothing would be gained.
+    where nothing would be gained, and i16 where that is one digit as well.
     """
     spec = dot_rows(weights, stored_of(weights, target), target, PLAIN, activations)
-    return "f32" if spec is None else activations
+    if spec is None:
+        return "f32"
+    return "i16" if spec.wide and activations == "i8" else activations
 
 
 def select_compressed(layer: Layer) -> Selection:

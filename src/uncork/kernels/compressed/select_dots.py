@@ -17,11 +17,19 @@ from uncork.kernels.compressed.spec_dots import (
     Digits,
     DotFew,
     DotRows,
+    code_added,
+    places_of,
     record,
 )
 from uncork.kernels.epilogue import Epilogue
 from uncork.kernels.extents import certainly
-from uncork.kernels.gemm.dots import FOUR_MIXED, FOUR_SIGNED, dot_method_of, flipped
+from uncork.kernels.gemm.dots import (
+    FOUR_MIXED,
+    FOUR_SIGNED,
+    FOUR_SMALL,
+    PAIRS,
+    dot_method_of,
+)
 from uncork.kernels.kernel_plan import In, KernelCall, Operand, Scratch, shares
 from uncork.kernels.runtime.target import Target
 from uncork.symbolic import SizeLike
@@ -31,8 +39,13 @@ from uncork.types import Array
 LEAST_ROWS = 5
 #: Columns that few rows are multiplied with at once.
 _FEW_COLUMNS = 2
-#: Rows of a panel's tile by the digits of a number: sums and totals fit the registers.
+#: Rows of a panel's tile by the digits of a number: sums and totals fit 32 registers.
 _TILE_ROWS = {3: 4, 2: 4, 1: 8}
+#: Sums of a tile beside which 16 registers hold codes and numbers; totals lie in memory there.
+_SUMS, _VECTORS = 12, 2
+#: The longest run whose products of numbers of 16 bits and codes of eight have a sum of 32 bits,
+#: whatever zero points are: 256 * 255 * 2^15 is less than 2^31.
+_LONGEST_OF_PAIRS = 256
 #: Scales with which nothing overflows, or is too small for f32.
 _LEAST_SCALE, _MOST_SCALE = 2.0**-40, 2.0**40
 _LINE = 64
@@ -48,10 +61,11 @@ def dot_rows(
     """The spec of the kernel that sums in integers, where it is as exact for these weights as the
     kernel of f32, or as `activations` allow; else None.
     """
-    how, lanes = dot_method_of(target)
+    how, lanes = _method(target, stored.bits)
     unit = weights.rounded_together(activations)
     if (
-        how not in (FOUR_MIXED, FOUR_SIGNED)
+        not how
+        or (how == PAIRS and unit > _LONGEST_OF_PAIRS)
         or stored.element_type not in ("i8", "u8", "i4", "u4")
         or stored.book
         or stored.rounds_difference
@@ -62,10 +76,25 @@ def dot_rows(
         or not _are_moderate(weights.scales)
     ):
         return None
-    many = lanes == 16 or how == FOUR_SIGNED
     digits = ACTIVATION_BYTES[activations]
-    rows = _TILE_ROWS[digits] if many else 2
-    return DotRows(stored, how, lanes, rows, 2, unit, end, digits)
+    if target.vector_registers > 16:
+        rows = _TILE_ROWS[digits]
+    else:
+        rows = _SUMS // (_VECTORS * len(places_of(digits, how == PAIRS)))
+    return DotRows(stored, how, lanes, rows, _VECTORS, unit, end, digits)
+
+
+def _method(target: Target, bits: int) -> tuple[str, int]:
+    """How products of codes of so many bits are summed, by vectors of so many lanes; nothing where
+    that takes as long as products of f32: one by one, and pairs by AVX-512, whose additions of
+    whole numbers wait for its multiplications.
+    """
+    how, lanes = dot_method_of(target)
+    if how != PAIRS:
+        return (how if how in (FOUR_MIXED, FOUR_SIGNED) else ""), lanes
+    if lanes == 16 or not target.has("ssse3"):
+        return "", lanes
+    return (FOUR_SMALL if bits == 4 else PAIRS), lanes
 
 
 def _are_moderate(scales: Array | None) -> bool:
@@ -109,7 +138,7 @@ class DotCalls(Struct, frozen=True):
     def _sizes(self) -> tuple[int, int, int]:
         """Bytes of a row: digits, records and the flag."""
         spec = self.spec
-        return self._runs * spec.digits * spec.unit, self._runs * record(spec.digits), FLAG
+        return self._runs * spec.run, self._runs * record(len(spec.places)), FLAG
 
     @property
     def shared(self) -> SizeLike:
@@ -120,6 +149,7 @@ class DotCalls(Struct, frozen=True):
     def _panel(self) -> int:
         """Bytes of a panel and its scales and zero points."""
         operands = -(-self.inner // (self.spec.per_word * self.spec.lanes)) * self.spec.lanes
+        operands *= self.spec.lines
         return (operands + 2 * self.parameters) * self.spec.width * 4
 
     @property
@@ -131,7 +161,8 @@ class DotCalls(Struct, frozen=True):
 
     def digits(self, threads: int) -> Sequence[KernelCall]:
         """The calls that turn rows into digits, shared by threads."""
-        spec = Digits(self.spec.unit, self.spec.stored.element_type in FOUR_BITS, self.spec.digits)
+        split = self.spec.stored.element_type in FOUR_BITS
+        spec = Digits(self.spec.unit, split, self.spec.digits, self.spec.wide)
         places = (self.begin, self._records, self._flags)
         given: list[Operand] = [In(0), *map(Scratch, places)]
         return [
@@ -169,9 +200,10 @@ def dot_few(spec: DotRows, columns: int, rows: SizeLike) -> DotFew | None:
     else None.
     """
     stored = spec.stored
-    _, more = flipped(spec.how, stored.element_type)
+    more = code_added(spec.how, stored.element_type)
     # Zero points take off what is left.
-    middle = 8 * (stored.bits == 4) or 128 * (spec.how == FOUR_MIXED)
+    unsigned = spec.how == FOUR_MIXED or (spec.wide and stored.element_type == "u8")
+    middle = 8 * (stored.bits == 4) or 128 * unsigned
     blocks = Blocks(
         spec.how,
         spec.lanes,
@@ -207,7 +239,7 @@ class FewCalls(Struct, frozen=True):
         blocks = self.spec.blocks
         steps = -(-self.inner // blocks.length)
         units = blocks.lanes if blocks.mixes else 1
-        starts = steps * blocks.digits * blocks.lanes * 4 if blocks.middle else 0
+        starts = steps * len(blocks.places) * blocks.lanes * 4 if blocks.middle else 0
         digits = -(-self.inner // blocks.numbers) * blocks.size
         return digits, starts, steps * units * 4, self._groups * 4, FLAG
 

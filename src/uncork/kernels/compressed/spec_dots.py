@@ -16,7 +16,9 @@ from msgspec import Struct
 
 from uncork.kernels.compressed.spec import ARGUMENTS, PER_WORD, Stored
 from uncork.kernels.epilogue import PLAIN, Epilogue
+from uncork.kernels.gemm.dots import FOUR_SMALL, PAIRS, flipped
 from uncork.kernels.kernel_spec import KernelSpec
+from uncork.kernels.names import flags
 
 #: Bytes of a number of f32: the highest digit first.
 DIGITS = 3
@@ -26,15 +28,31 @@ FLAG = 8
 _BYTES_IN_WORD = 4
 
 
-def record(digits: int) -> int:
+def places_of(digits: int, wide: bool) -> tuple[int, ...]:
+    """The bytes of a number that are one digit, the highest first: one, or where pairs of 16 bits
+    are multiplied (`wide`), two as long as there are two.
+    """
+    if not wide:
+        return (1,) * digits
+    return (min(digits, 2), *[1] * (digits - 2))
+
+
+def code_added(how: str, element_type: str) -> int:
+    """What few rows find added to every code that they read. Bytes that become 16 bits are not
+    flipped, as these have both signs.
+    """
+    return 0 if how == PAIRS else flipped(how, element_type)[1]
+
+
+def record(places: int) -> int:
     """Bytes that tell of a run: its unit (f32), and the sum of the digits of each place."""
-    return 4 + 4 * digits
+    return 4 + 4 * places
 
 
 class Digits(KernelSpec, frozen=True):
     """The spec of the kernel that turns rows of f32 into digits `[row, run, place, number]`, with
     records and flags. For codes of four bits every eight numbers are in the order in which the
-    codes are split.
+    codes are split; where digits are `wide`, which is 16 bits, every four numbers are.
     """
 
     emitter: ClassVar[str] = "uncork.kernels.compressed.emit_digits:emit_digits"
@@ -44,11 +62,12 @@ class Digits(KernelSpec, frozen=True):
     unit: int
     split: bool
     digits: int = DIGITS
+    wide: bool = False
 
     @property
     def name(self) -> str:
         few = f"{self.digits}_" if self.digits != DIGITS else ""
-        return f"{few}digits_of_{self.unit}{'_split' if self.split else ''}"
+        return f"{few}digits_of_{self.unit}{'_split' if self.split else ''}{flags(self, 'wide')}"
 
 
 class DotRows(KernelSpec, frozen=True):
@@ -70,6 +89,33 @@ class DotRows(KernelSpec, frozen=True):
     def width(self) -> int:
         """Columns of a panel."""
         return self.vectors * self.lanes
+
+    @property
+    def wide(self) -> bool:
+        """Whether digits, and the codes of a panel, have 16 bits."""
+        return self.how == PAIRS
+
+    @property
+    def places(self) -> tuple[int, ...]:
+        """The bytes of each place of a number."""
+        return places_of(self.digits, self.wide)
+
+    @property
+    def run(self) -> int:
+        """Bytes of the digits of a run."""
+        return len(self.places) * self.unit * (2 if self.wide else 1)
+
+    @property
+    def lines(self) -> int:
+        """Lines of a panel that a word of codes becomes: where registers are few, no word is taken
+        apart in the inner loop.
+        """
+        return 2 if self.how in (PAIRS, FOUR_SMALL) else 1
+
+    @property
+    def per_line(self) -> int:
+        """Codes of a column in a line of a panel."""
+        return self.per_word // self.lines
 
     @property
     def per_word(self) -> int:
@@ -95,7 +141,8 @@ class Blocks(Struct, frozen=True):
     vector of codes holds.
 
     Of a block the digits are `[place, half, byte]`: of codes of four bits those of the low halves
-    of bytes come first. `middle` is a code near the middle of all: what it adds to sums they begin
+    of bytes come first; where pairs of 16 bits are multiplied the halves follow each other.
+    `middle` is a code near the middle of all: what it adds to sums they begin
     with, so that nothing cancels later.
     """
 
@@ -112,14 +159,29 @@ class Blocks(Struct, frozen=True):
         return self.lanes * 32 // self.bits
 
     @property
+    def wide(self) -> bool:
+        """Whether digits have 16 bits."""
+        return self.how == PAIRS
+
+    @property
+    def places(self) -> tuple[int, ...]:
+        """The bytes of each place of a number."""
+        return places_of(self.digits, self.wide)
+
+    @property
     def halves(self) -> int:
         """Vectors of digits of one place."""
-        return 8 // self.bits
+        return self.place // (4 * self.lanes)
+
+    @property
+    def place(self) -> int:
+        """Bytes of the digits of one place of a block."""
+        return self.numbers * (2 if self.wide else 1)
 
     @property
     def size(self) -> int:
         """Bytes of the digits of a block."""
-        return self.digits * self.numbers
+        return len(self.places) * self.place
 
     @property
     def length(self) -> int:
