@@ -8,7 +8,6 @@ from itertools import product
 
 import numpy as np
 import pytest
-from msgspec.structs import replace
 
 pytest.importorskip("llvmlite")
 
@@ -23,7 +22,7 @@ from uncork.internal_ops.compressed_linear import (
 )
 from uncork.internal_ops.fused import FusedMember
 from uncork.kernels.compressed.spec_dots import BlockDigits, Digits, DotFew, DotRows
-from uncork.kernels.gemm.dots import FOUR_MIXED, FOUR_SIGNED, dot_method_of
+from uncork.kernels.gemm.dots import FOUR_SIGNED, PAIRS, dot_method_of
 from uncork.kernels.kernel_plan import KernelPlan
 from uncork.kernels.kernel_spec import llvm_text
 from uncork.kernels.runtime.target import LEVELS, Target, host_target
@@ -90,6 +89,9 @@ def test_stored_types(stored: str, zeros: str, scales: bool, target: str) -> Non
     for (columns, inner, group), rows in product(SIZES, ROWS):
         weights = matrix(generator, stored, columns, inner, group, zeros, scales)
         spec = dots_of(weights, rows, given)
+        if group == 512 and weights.element_type.bits == 8 and dot_method_of(given)[0] == PAIRS:
+            assert spec is None  # such sums are more than 32 bits hold
+            continue
         assert spec is not None
         x = numbers(rows, inner)
         hold(multiplied(weights, x, target=given), weights, x, spec.unit)
@@ -185,12 +187,16 @@ def test_what_ends_a_row_without_digits() -> None:
         {"scale": np.nan},
         {"inner": 250},
         {"group": 16},
-        {"target": AVX2},
+        {"target": AVX2, "rows": 16},
+        {"target": AVX2, "group": 512, "inner": 1024},
+        {"target": LEVELS["x86-64-v4"]},
+        {"target": LEVELS["x86-64"]},
     ],
 )
 def test_what_f32_takes(change: dict[str, object]) -> None:
     """Weights that are rounded to f16, or are no whole numbers, or may overflow, short
-    groups, words that columns share, and processors with pairs only.
+    groups, words that columns share; many rows, sums of more than 32 bits, and processors for which
+    pairs take as long.
     """
     given = {"rows": 8, "stored": "i8", "inner": 256, "target": AVX512} | change
     weights = matrix(

@@ -271,13 +271,13 @@ class _Tile:
         """Take the zero points of groups off the totals of a row, a vector of groups at a time."""
         k, stored, lanes = self.k, self.spec.stored, self.blocks.lanes
 
-        def some(at: Value, partly: bool) -> None:
-            mask = k.lanes_below(groups - at, lanes) if partly else None
-
+        def some(at: Value, mask: Value | None = None, seen: Value | None = None) -> None:
             def load(operand: Operand) -> Value:
                 return operand.at(k, at, lanes) if mask is None else operand.some(k, at, mask)
 
             line = load(Operand(sums, "f32"))
+            if seen is not None:
+                line = k.select(seen, k.constant(0.0, F32, lanes), line)
             for total, column in zip(self.totals[row], self.columns, strict=True):
                 value = load(column.zeros) + off if off else load(column.zeros)
                 if stored.scales:
@@ -286,6 +286,16 @@ class _Tile:
 
         whole = groups // lanes * lanes
         with k.loop(0, whole, lanes) as at:
-            some(at, False)
+            some(at)
         with k.if_(whole < groups):
-            some(whole, True)
+            if k.target is not None and k.target.has("avx512bw"):
+                some(whole, k.lanes_below(groups - whole, lanes))
+                return
+            # No instruction loads some bytes: where there are enough groups the last ones again,
+            # and what was added is 0.
+            last = groups - lanes
+            with k.if_else(last >= 0) as (enough, few):
+                with enough:
+                    some(last, seen=k.lanes_below(whole - last, lanes))
+                with few:
+                    some(whole, k.lanes_below(groups, lanes))

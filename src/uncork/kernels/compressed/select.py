@@ -24,6 +24,7 @@ from uncork.kernels.compressed.select_dots import (
     dot_few,
     dot_rows,
     least_rows,
+    most_rows,
 )
 from uncork.kernels.compressed.spec import (
     FOUR_BITS,
@@ -155,9 +156,15 @@ def select_compressed(layer: Layer) -> Selection:
         spec = None if dots is None else dot_few(dots, weights.columns, rows)
         few = given.few(target, end, pairs) if spec is None else given.few_dots(spec, limit)
         parts.append((few, _where(rows, limit + 1, below=True)))
-    if isinstance(rows, Size) or rows > limit:
-        many = given.many(target, end, panels, pairs) if dots is None else given.dots(dots, groups)
-        parts.append((many, _where(rows, limit + 1)))
+    most = None if dots is None else most_rows(dots)
+    if dots is not None and (isinstance(rows, Size) or (rows > limit and rows <= (most or rows))):
+        condition = _where(rows, limit + 1)
+        if condition is not None and most is not None:
+            condition = replace(condition, also=_where(rows, most + 1, below=True))
+        parts.append((given.dots(dots, groups), condition))
+    least = limit + 1 if dots is None else most and most + 1
+    if least is not None and (isinstance(rows, Size) or rows >= least):
+        parts.append((given.many(target, end, panels, pairs), _where(rows, least)))
     cost = nanoseconds(rows * len(turns) * weights.inner * weights.columns, 1 / 30)
 
     def split(threads: int) -> Stages:

@@ -11,6 +11,7 @@ from uncork.internal_ops.compressed_linear import ACTIVATION_BYTES, CompressedMa
 from uncork.kernels.compressed.form import is_whole
 from uncork.kernels.compressed.spec import FOUR_BITS, Stored
 from uncork.kernels.compressed.spec_dots import (
+    DIGITS,
     FLAG,
     BlockDigits,
     Blocks,
@@ -37,12 +38,14 @@ from uncork.types import Array
 
 #: Rows from which on panels are worth their turning, if they fill a tile.
 LEAST_ROWS = 5
+#: Rows up to which turning codes costs less than products of digits do.
+_MOST_ROWS = 15
 #: Columns that few rows are multiplied with at once.
 _FEW_COLUMNS = 2
 #: Rows of a panel's tile by the digits of a number: sums and totals fit 32 registers.
 _TILE_ROWS = {3: 4, 2: 4, 1: 8}
 #: Sums of a tile beside which 16 registers hold codes and numbers; totals lie in memory there.
-_SUMS, _VECTORS = 12, 2
+_SUMS, _VECTORS = 8, 2
 #: The longest run whose products of numbers of 16 bits and codes of eight have a sum of 32 bits,
 #: whatever zero points are: 256 * 255 * 2^15 is less than 2^31.
 _LONGEST_OF_PAIRS = 256
@@ -80,7 +83,7 @@ def dot_rows(
     if target.vector_registers > 16:
         rows = _TILE_ROWS[digits]
     else:
-        rows = _SUMS // (_VECTORS * len(places_of(digits, how == PAIRS)))
+        rows = max(2, _SUMS // (_VECTORS * len(places_of(digits, how == PAIRS))))
     return DotRows(stored, how, lanes, rows, _VECTORS, unit, end, digits)
 
 
@@ -105,8 +108,18 @@ def _are_moderate(scales: Array | None) -> bool:
 
 
 def least_rows(spec: DotRows) -> int:
-    """Rows from which on the kernel multiplies by panels."""
-    return max(LEAST_ROWS, spec.rows)
+    """Rows from which on the kernel multiplies by panels: a tile, where codes of four bits become
+    bytes there only once.
+    """
+    return spec.rows if spec.how == FOUR_SMALL else max(LEAST_ROWS, spec.rows)
+
+
+def most_rows(spec: DotRows) -> int | None:
+    """Rows up to which the kernel takes less time than that of f32, which turns as many codes as
+    numbers into panels; None for any. Three digits are as many products as f32 has where an
+    addition follows each.
+    """
+    return _MOST_ROWS if spec.digits == DIGITS and spec.how in (PAIRS, FOUR_SMALL) else None
 
 
 class DotCalls(Struct, frozen=True):
