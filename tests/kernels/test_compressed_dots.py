@@ -97,6 +97,27 @@ def test_stored_types(stored: str, zeros: str, scales: bool, target: str) -> Non
         hold(multiplied(weights, x, target=given), weights, x, spec.unit)
 
 
+@pytest.mark.parametrize("target", ["AVX2", "SSE4"])
+@pytest.mark.parametrize("stored", ["small book", "large book"])
+def test_tables(stored: str, target: str) -> None:
+    """Of numbers that are whole multiples of a unit; others stay f32."""
+    given = {"AVX2": AVX2, "SSE4": LEVELS["x86-64-v2"]}[target]
+    if not runnable(given):
+        pytest.skip("another processor")
+    generator = np.random.default_rng(1)
+    for (columns, inner, group), rows in product(SIZES, ROWS):
+        if group == 512:
+            continue
+        weights = matrix(generator, stored, columns, inner, group)
+        spec = dots_of(weights, rows, given)
+        assert spec is not None
+        x = numbers(rows, inner)
+        hold(multiplied(weights, x, target=given), weights, x, spec.unit)
+        assert weights.numbers is not None
+        weights.numbers[3] = np.float32(1 / 3)
+        assert dots_of(weights, rows, given) is None
+
+
 @pytest.mark.parametrize("factor", [1e-30, 1e-4, 30.0, 1000.0, 1e12])
 def test_numbers_of_many_sizes(factor: float) -> None:
     """One of a run is much larger, or runs differ."""

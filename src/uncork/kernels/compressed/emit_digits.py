@@ -12,7 +12,7 @@ from uncork.internal_ops.compressed_linear import most_of
 from uncork.kernels.codegen import llvm_ir as ir
 from uncork.kernels.codegen.emit import F32, I8, I16, I32, Kernel, Value
 from uncork.kernels.codegen.scalar_types import Type
-from uncork.kernels.compressed.spec_dots import FLAG, BlockDigits, Digits, places_of, record
+from uncork.kernels.compressed.spec_dots import FLAG, BlockDigits, Digits, record
 from uncork.kernels.gemm.microkernel_dots import added
 from uncork.kernels.runtime.target import Target
 
@@ -23,6 +23,9 @@ _LEAST_BITS, _MOST_BITS = (127 - 60) << 23, (127 + 60) << 23
 _SPLIT = tuple(lane // 8 * 8 + (0, 2, 4, 6, 1, 3, 5, 7)[lane % 8] for lane in range(_LANES))
 #: Of all numbers of a vector those of the low halves of bytes, then those of the high ones.
 _HALVED = (*range(0, _LANES, 2), *range(1, _LANES, 2))
+#: The same in pairs of every other one of those bytes.
+_SPLIT_PAIRS = tuple(lane // 8 * 8 + (0, 4, 2, 6, 1, 5, 3, 7)[lane % 8] for lane in range(_LANES))
+_QUARTERED = tuple(first + 4 * n for first in (0, 2, 1, 3) for n in range(_LANES // 4))
 #: Of four numbers those of the even bytes of a word, then those of the odd ones.
 _PAIRED = tuple(lane // 4 * 4 + (0, 2, 1, 3)[lane % 4] for lane in range(_LANES))
 
@@ -49,8 +52,12 @@ def emit_digits(spec: Digits, machine: Target) -> str:
     k = Kernel(spec.name, spec.arguments, machine)
     a = dict(zip(spec.arguments, k.arguments, strict=True))
     runs = (a["inner"] + (spec.unit - 1)) // spec.unit
-    order = _SPLIT if spec.split else _PAIRED if spec.wide else None
-    places = places_of(spec.digits, spec.wide)
+    order = None
+    if spec.split:
+        order = _SPLIT_PAIRS if spec.wide else _SPLIT
+    elif spec.wide:
+        order = _PAIRED
+    places = spec.places
     stored = I16 if spec.wide else I8
     with k.loop(a["first"], a["first"] + a["count"]) as row:
 
@@ -82,7 +89,9 @@ def emit_block_digits(spec: BlockDigits, machine: Target) -> str:
     steps = (a["inner"] + (blocks.length - 1)) // blocks.length
     of_unit = 4 * blocks.unit_lanes
     of_step = 4 * (blocks.lanes if blocks.mixes else 1)
-    order = _HALVED if blocks.bits == 4 else None
+    order = None
+    if blocks.bits == 4:
+        order = _QUARTERED if blocks.wide else _HALVED
     stored = I16 if blocks.wide else I8
     with k.loop(a["first"], a["first"] + a["count"]) as row:
         digits = a["digits"] + row * count * blocks.size
@@ -114,10 +123,11 @@ def emit_block_digits(spec: BlockDigits, machine: Target) -> str:
                 if order is None:
                     k.store(digit, target + within * stored.bytes)
                     return
-                half = _LANES // 2
-                for side in range(2):
-                    some = digit.part(side * half, half)
-                    k.store(some, target + (within // 2 + side * (blocks.numbers // 2)))
+                parts = blocks.halves
+                some = _LANES // parts
+                for part in range(parts):
+                    place = within // parts + part * (blocks.numbers // parts)
+                    k.store(digit.part(part * some, some), target + place * stored.bytes)
 
             found = _digits(k, blocks.places, stored, run, order, write)
             k.store(k.splat(found.unit, blocks.unit_lanes), units + number * of_unit)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from uncork.kernels.codegen import llvm_ir as ir
-from uncork.kernels.codegen.emit import F32, I16, I32, I64, Kernel, Value, Variable
+from uncork.kernels.codegen.emit import F32, I8, I16, I32, I64, Kernel, Value, Variable
 from uncork.kernels.codegen.epilogue import advanced_operands, relative_operands
 from uncork.kernels.compressed.emit_few import in_order_of_words, multiply_rows
 from uncork.kernels.compressed.emit_stored import Decoder, arguments_of, column_at
@@ -36,12 +36,57 @@ _TILE_ARGUMENTS = (
 )
 
 
+#: Of a table as `laid_out_book` has it: where bytes begin, and the unit.
+_PLANES, UNIT_OF_BOOK = 64, 96
+
+
+class Book:
+    """A table of 16 whole numbers: bytes, or of 16 bits (`large`)."""
+
+    def __init__(self, k: Kernel, address: Value, lanes: int, large: bool) -> None:
+        self.k, self.large = k, large
+        self.unit = k.load(address + UNIT_OF_BOOK, F32)
+        picks = ir.Constant(ir.VectorType(ir.IntType(32), 4 * lanes), [*range(16)] * (lanes // 4))
+        self._bytes = []
+        for plane in range(2 if large else 1):
+            line = k.load(address + (_PLANES + 16 * plane), I8, 16).llvm
+            self._bytes.append(k.builder.shuffle_vector(line, line, picks))
+
+    def numbers(self, codes: Value) -> list[Value]:
+        """What the codes below 16 in the bytes of words stand for, in 16 bits: those at even
+        places, and those at odd ones.
+        """
+        k, kind = self.k, codes.llvm.type
+        name = {8: "llvm.x86.avx2.pshuf.b", 4: "llvm.x86.ssse3.pshuf.b.128"}[codes.lanes]
+        bytes_ = ir.VectorType(ir.IntType(8), 4 * codes.lanes)
+        function = k.declared(name, bytes_, [bytes_, bytes_])
+        given = k.builder.bitcast(codes.llvm, bytes_)
+        found = [
+            Value(
+                k,
+                k.builder.bitcast(k.builder.call(function, [plane, given]), kind),
+                I32,
+                codes.lanes,
+            )
+            for plane in self._bytes
+        ]
+        if not self.large:
+            return in_pairs(k, found[0])
+        low, high = found
+        even = (low & 0x00FF00FF) | ((high & 0x00FF00FF) << 8)
+        odd = ((low >> 8) & 0x00FF00FF) | (high & -0x00FF0100)
+        return [even, odd]
+
+
 def emit_dot_rows(spec: DotRows, machine: Target) -> str:
     """The LLVM text of the kernel."""
     k = Kernel(spec.name, spec.arguments, machine)
     a = arguments_of(k, spec)
     tile = _tile(k, spec)
+    book = Book(k, a["numbers"], spec.lanes, spec.large) if spec.stored.book else None
     places = relative_operands(spec.end, a, a["output"])
+    # Behind the table of f32: what a whole number of it is.
+    unit = k.integer(0) if book is None else a["numbers"] + UNIT_OF_BOOK
     runs = (a["inner"] + (spec.unit - 1)) // spec.unit
     digit_row, record_row = runs * spec.run, runs * record(len(spec.places))
     words = a["inner"] // spec.per_word
@@ -52,7 +97,7 @@ def emit_dot_rows(spec: DotRows, machine: Target) -> str:
     zeros = scales + a["groups"] * (4 * spec.width)
     with k.loop(a["first"], end, spec.width) as first:
         with k.loop(0, spec.width, spec.lanes) as column:
-            _turn(k, spec, a, first + column, words, a["panel"] + column * 4)
+            _turn(k, spec, a, book, first + column, words, a["panel"] + column * 4)
         _parameters(k, spec, a, first, scales, zeros)
         with k.loop(0, a["rows"], spec.rows) as some:
             # The last rows again, where there are not so many: the same is written twice.
@@ -69,16 +114,23 @@ def emit_dot_rows(spec: DotRows, machine: Target) -> str:
                 "target": a["output"] + row * row_bytes + first * 4,
                 "target_row": row_bytes,
                 "left": end - first,
+                "unit": unit,
                 **advanced_operands(spec.end, places, first * 4),
             }
-            k.call(tile, [given[name] for name in (*_TILE_ARGUMENTS, *spec.end.arguments)])
+            k.call(tile, [given[name] for name in _tile_arguments(spec)])
     rows_without_digits(k, spec.stored, spec.end, a)
     k.finish()
     return k.text()
 
 
 def _turn(
-    k: Kernel, spec: DotRows, a: dict[str, Value], first: Value, words: Value, panel: Value
+    k: Kernel,
+    spec: DotRows,
+    a: dict[str, Value],
+    book: Book | None,
+    first: Value,
+    words: Value,
+    panel: Value,
 ) -> None:
     """Transpose the words of as many columns as a vector has lanes into the panel; columns past the
     last one repeat it.
@@ -100,7 +152,7 @@ def _turn(
         for d, line in enumerate(columns_of(lines)):
             line = line ^ flip if flip else line
             place = panel + (position + d) * (spec.lines * spec.width * 4)
-            for index, part in enumerate(_apart(k, spec, line)):
+            for index, part in enumerate(_apart(k, spec, line, book)):
                 k.store(part, place + index * (spec.width * 4))
 
     whole = words // lanes * lanes
@@ -110,14 +162,19 @@ def _turn(
         block(whole, True)
 
 
-def _apart(k: Kernel, spec: DotRows, words: Value) -> list[Value]:
-    """The lines of words: the low halves of bytes and the high ones, or the signed bytes in 16
-    bits: those at even places, and those at odd ones.
+def _apart(k: Kernel, spec: DotRows, words: Value, book: Book | None) -> list[Value]:
+    """The lines of words: the low halves of bytes and the high ones, or signed bytes in 16 bits, or
+    the numbers that codes stand for.
     """
     if spec.lines == 1:
         return [words]
-    if not spec.wide:
-        return _nibbles(words)
+    if book is not None:
+        return [part for codes in _nibbles(words) for part in book.numbers(codes)]
+    return in_pairs(k, words) if spec.wide else _nibbles(words)
+
+
+def in_pairs(k: Kernel, words: Value) -> list[Value]:
+    """Signed bytes in 16 bits: those at even places, and those at odd ones."""
     halves = ir.VectorType(ir.IntType(16), 2 * words.lanes)
     whole = Value(k, k.builder.bitcast(words.llvm, halves), I16, 2 * words.lanes)
     kind = words.llvm.type
@@ -152,8 +209,12 @@ def _parameters(
                 k.store(k.constant(-more, I32) - zero, zeros + place)
 
 
+def _tile_arguments(spec: DotRows) -> list[str]:
+    return [*_TILE_ARGUMENTS, *(["unit"] if spec.stored.book else []), *spec.end.arguments]
+
+
 def _tile(outer: Kernel, spec: DotRows) -> Kernel:
-    names = [*_TILE_ARGUMENTS, *spec.end.arguments]
+    names = _tile_arguments(spec)
     k = Kernel("tile", names, inside=outer)
     a = dict(zip(names, k.arguments, strict=True))
     rows, vectors = range(spec.rows), range(spec.vectors)
@@ -192,6 +253,9 @@ def _tile(outer: Kernel, spec: DotRows) -> Kernel:
         results = [
             [total * scale for total, scale in zip(line, scales, strict=True)] for line in results
         ]
+    if spec.stored.book:
+        unit = k.splat(k.load(a["unit"], F32), spec.lanes)
+        results = [[total * unit for total in line] for line in results]
     extra = {name: a[name] for name in ("target", "target_row", "left", *spec.end.arguments)}
     with k.if_else(a["left"] >= spec.width, likely=True) as (whole, partly):
         end = row_epilogue(spec, spec.width)

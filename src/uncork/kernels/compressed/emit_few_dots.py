@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from uncork.kernels.codegen import llvm_ir as ir
 from uncork.kernels.codegen.emit import F32, I8, I16, I32, U8, Kernel, Value, Variable
-from uncork.kernels.compressed.emit_dots import rows_without_digits
+from uncork.kernels.compressed.emit_dots import Book, rows_without_digits
 from uncork.kernels.compressed.emit_few import across, store_columns
 from uncork.kernels.compressed.emit_stored import Column, Operand, arguments_of, column_at
 from uncork.kernels.compressed.spec_dots import DotFew, code_added
@@ -36,18 +36,19 @@ def emit_few_dots(spec: DotFew, machine: Target) -> str:
     k = Kernel(spec.name, spec.arguments, machine)
     a = arguments_of(k, spec)
     last = a["rows"] - 1
+    book = Book(k, a["numbers"], spec.blocks.lanes, spec.blocks.large) if spec.stored.book else None
     with k.loop(a["first"], a["first"] + a["count"], spec.columns) as some:
         # The last columns again, where there are not so many: what is written twice is the same.
         column = k.minimum(some, a["columns"] - spec.columns)
         if spec.alone:
-            _Tile(k, spec, a, [k.integer(0)], column).multiply()
+            _Tile(k, spec, a, book, [k.integer(0)], column).multiply()
         else:
             with k.if_else(last.equals(0)) as (one, several):
                 with one:
-                    _Tile(k, spec, a, [k.integer(0)], column).multiply()
+                    _Tile(k, spec, a, book, [k.integer(0)], column).multiply()
                 with several, k.loop(0, a["rows"], 2) as row:
                     second = k.minimum(row + 1, last)
-                    _Tile(k, spec, a, [row, second], column).multiply()
+                    _Tile(k, spec, a, book, [row, second], column).multiply()
     rows_without_digits(k, spec.stored, spec.end, a)
     k.finish()
     return k.text()
@@ -57,10 +58,16 @@ class _Tile:
     """The product of one row or two with some columns."""
 
     def __init__(
-        self, k: Kernel, spec: DotFew, a: dict[str, Value], rows: list[Value], column: Value
+        self,
+        k: Kernel,
+        spec: DotFew,
+        a: dict[str, Value],
+        book: Book | None,
+        rows: list[Value],
+        column: Value,
     ) -> None:
         self.k, self.spec, self.a, self.blocks = k, spec, a, spec.blocks
-        self.numbers, self.column = rows, column
+        self.numbers, self.column, self.book = rows, column, book
         self.columns: list[Column] = [
             column_at(a, column + c, spec.stored) for c in range(spec.columns)
         ]
@@ -191,7 +198,7 @@ class _Tile:
             address = column.codes + at
             if not partly:
                 k.prefetch(address + _AHEAD)
-            if blocks.wide:
+            if blocks.wide and self.book is None:
                 codes.append(self._widened(address, block, partly))
                 continue
             if partly:
@@ -203,6 +210,8 @@ class _Tile:
             halves = [word]
             if blocks.bits == 4:
                 halves = [word & 0x0F0F0F0F, (word >> 4) & 0x0F0F0F0F]
+            if self.book is not None:
+                halves = [part for half in halves for part in self.book.numbers(half)]
             codes.append(halves)
         for row, number in enumerate(self.numbers):
             line = a["digits"] + (number * self.count + block) * blocks.size
@@ -256,6 +265,8 @@ class _Tile:
             if stored.zeros and stored.group:
                 self._zeros(row, sums, groups, float(more - self.blocks.middle))
             result = across(k, [total.get() for total in self.totals[row]])
+            if self.book is not None:
+                result = result * self.book.unit
             if not stored.group:
                 if stored.zeros:
                     off = float(more - self.blocks.middle)

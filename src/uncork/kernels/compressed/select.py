@@ -17,7 +17,7 @@ from uncork.internal_ops.compressed_linear import (
     CompressedMatrix,
     FusedCompressedLinear,
 )
-from uncork.kernels.compressed.form import stored_of
+from uncork.kernels.compressed.form import laid_out_book, stored_of
 from uncork.kernels.compressed.select_dots import (
     DotCalls,
     FewCalls,
@@ -106,7 +106,7 @@ def rounded_to(weights: CompressedMatrix, target: Target, activations: str) -> s
     spec = dot_rows(weights, stored_of(weights, target), target, PLAIN, activations)
     if spec is None:
         return "f32"
-    return "i16" if spec.wide and activations == "i8" else activations
+    return "i16" if activations == "i8" and spec.takes_two else activations
 
 
 def select_compressed(layer: Layer) -> Selection:
@@ -137,6 +137,7 @@ def select_compressed(layer: Layer) -> Selection:
     parameters = _parameters(weights, stored)
     groups = max((array.shape[1] for array in parameters if array is not None), default=0)
     code_row = weights.inner * stored.bits // 8
+    book = None if weights.numbers is None else laid_out_book(weights.numbers)
     choice = None if linear.choice is None else _choice(layer, linear.choice)
     products: list[_Product] = []
     for turn in turns:
@@ -146,7 +147,7 @@ def select_compressed(layer: Layer) -> Selection:
         operands += [address_of(lying) + before * code_row, code_row]
         operands += [0 if p is None else address_of(p[before:]) for p in parameters]
         operands += [groups, Out(0, result), rows, weights.inner, weights.columns]
-        operands.append(0 if weights.numbers is None else address_of(weights.numbers))
+        operands.append(0 if book is None else address_of(book))
         operands.append(Scratch(8 * turn.matrix) if choice else 0)
         products.append(_Product(turn.data, operands, operands_for(end, others, 0, result)))
     before = choice.bytes if choice else 0
@@ -184,7 +185,7 @@ def select_compressed(layer: Layer) -> Selection:
     conditions = [
         condition for stage, condition in zip(alone.stages, alone.when, strict=True) for _ in stage
     ]
-    keep = [kept, *(array for array in (*parameters, weights.numbers) if array is not None)]
+    keep = [kept, *(array for array in (*parameters, book) if array is not None)]
     keep += choice.keep if choice else []
     return KernelPlan(
         name,

@@ -52,7 +52,8 @@ def record(places: int) -> int:
 class Digits(KernelSpec, frozen=True):
     """The spec of the kernel that turns rows of f32 into digits `[row, run, place, number]`, with
     records and flags. For codes of four bits every eight numbers are in the order in which the
-    codes are split; where digits are `wide`, which is 16 bits, every four numbers are.
+    codes are split; where digits are `wide`, which is 16 bits, every four numbers are, or eight.
+    `large`: they are bytes nevertheless, as codes have 16 bits.
     """
 
     emitter: ClassVar[str] = "uncork.kernels.compressed.emit_digits:emit_digits"
@@ -63,11 +64,18 @@ class Digits(KernelSpec, frozen=True):
     split: bool
     digits: int = DIGITS
     wide: bool = False
+    large: bool = False
+
+    @property
+    def places(self) -> tuple[int, ...]:
+        """The bytes of each place of a number."""
+        return places_of(self.digits, self.wide and not self.large)
 
     @property
     def name(self) -> str:
         few = f"{self.digits}_" if self.digits != DIGITS else ""
-        return f"{few}digits_of_{self.unit}{'_split' if self.split else ''}{flags(self, 'wide')}"
+        split = "_split" if self.split else ""
+        return f"{few}digits_of_{self.unit}{split}{flags(self, 'wide', 'large')}"
 
 
 class DotRows(KernelSpec, frozen=True):
@@ -84,6 +92,13 @@ class DotRows(KernelSpec, frozen=True):
     unit: int
     end: Epilogue = PLAIN
     digits: int = DIGITS
+    #: Codes stand for numbers that a byte does not hold.
+    large: bool = False
+
+    @property
+    def takes_two(self) -> bool:
+        """Whether digits of two bytes are multiplied in place of one."""
+        return self.wide and not self.large
 
     @property
     def width(self) -> int:
@@ -98,7 +113,7 @@ class DotRows(KernelSpec, frozen=True):
     @property
     def places(self) -> tuple[int, ...]:
         """The bytes of each place of a number."""
-        return places_of(self.digits, self.wide)
+        return places_of(self.digits, self.takes_two)
 
     @property
     def run(self) -> int:
@@ -110,7 +125,9 @@ class DotRows(KernelSpec, frozen=True):
         """Lines of a panel that a word of codes becomes: where registers are few, no word is taken
         apart in the inner loop.
         """
-        return 2 if self.how in (PAIRS, FOUR_SMALL) else 1
+        if self.how == FOUR_SMALL:
+            return 2
+        return 16 // self.stored.bits if self.wide else 1
 
     @property
     def per_line(self) -> int:
@@ -126,6 +143,7 @@ class DotRows(KernelSpec, frozen=True):
     def name(self) -> str:
         tile = f"{self.rows}x{self.vectors}x{self.lanes}"
         few = f"_by_{self.digits}" if self.digits != DIGITS else ""
+        few += flags(self, "large")
         return f"dots_{self.how}{few}_{tile}_of_{self.unit}_{self.stored.name}{self.end.name}"
 
     @property
@@ -152,6 +170,8 @@ class Blocks(Struct, frozen=True):
     bits: int
     middle: int
     digits: int = DIGITS
+    #: Codes stand for numbers that a byte does not hold.
+    large: bool = False
 
     @property
     def numbers(self) -> int:
@@ -166,7 +186,7 @@ class Blocks(Struct, frozen=True):
     @property
     def places(self) -> tuple[int, ...]:
         """The bytes of each place of a number."""
-        return places_of(self.digits, self.wide)
+        return places_of(self.digits, self.wide and not self.large)
 
     @property
     def halves(self) -> int:
@@ -203,6 +223,7 @@ class Blocks(Struct, frozen=True):
     @property
     def name(self) -> str:
         few = f"_by_{self.digits}" if self.digits != DIGITS else ""
+        few += flags(self, "large")
         return f"{self.how}{few}_{self.lanes}_of_{self.unit}_{self.bits}_bits_{self.middle}"
 
 
