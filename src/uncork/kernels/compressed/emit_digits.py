@@ -126,8 +126,9 @@ def emit_block_digits(spec: BlockDigits, machine: Target) -> str:
                 parts = blocks.halves
                 some = _LANES // parts
                 for part in range(parts):
+                    few = digit.part(part * some, some)
                     place = within // parts + part * (blocks.numbers // parts)
-                    k.store(digit.part(part * some, some), target + place * stored.bytes)
+                    k.store(few, target + place * stored.bytes)
 
             found = _digits(k, blocks.places, stored, run, order, write)
             k.store(k.splat(found.unit, blocks.unit_lanes), units + number * of_unit)

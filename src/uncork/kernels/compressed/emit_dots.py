@@ -184,9 +184,18 @@ def in_pairs(k: Kernel, words: Value) -> list[Value]:
     ]
 
 
+def _low(words: Value) -> Value:
+    """The low halves of bytes."""
+    return words & 0x0F0F0F0F
+
+
+def _high(words: Value) -> Value:
+    """The high halves of bytes."""
+    return (words >> 4) & 0x0F0F0F0F
+
+
 def _nibbles(words: Value) -> list[Value]:
-    """The low halves of bytes, and the high ones."""
-    return [words & 0x0F0F0F0F, (words >> 4) & 0x0F0F0F0F]
+    return [_low(words), _high(words)]
 
 
 def _parameters(
@@ -307,7 +316,7 @@ def _sum(
         codes = [k.load(place + v * spec.lanes * 4, I32, spec.lanes) for v in range(spec.vectors)]
         split = [codes]
         if spec.per_line == PER_WORD:
-            split = [list(half) for half in zip(*map(_nibbles, codes), strict=True)]
+            split = [[half(x) for x in codes] for half in (_low, _high)]
         for half, some in enumerate(split):
             for r, line in enumerate(lines):
                 for d in range(len(spec.places)):
