@@ -396,12 +396,12 @@ class _Products(Struct, frozen=True):
 
 
 def _few(stored: Stored, target: Target) -> int:
-    """Up to so many rows are few. Where few registers hold columns of two, weights with zero points
-    take so long to decode that they are decoded once or twice, not four times.
+    """Up to so many rows are few. Where few registers hold columns of two, codes of fewer than 16
+    bits take so long to decode that they are decoded once or twice, not four times.
     """
-    if target.vector_registers > 16 or not stored.zeros:
+    if target.vector_registers > 16 or stored.bits == 16:
         return _FEW
-    return _FEW // 4 if stored.element_type in FOUR_BITS else _FEW // 2
+    return _FEW // 4 if stored.zeros and stored.element_type in FOUR_BITS else _FEW // 2
 
 
 def _vectors(target: Target) -> int:
