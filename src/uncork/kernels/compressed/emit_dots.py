@@ -320,8 +320,8 @@ def _sum(
         for half, some in enumerate(split):
             for r, line in enumerate(lines):
                 for d in range(len(spec.places)):
-                    place = d * spec.unit * size + half * 4
-                    address = line + word * (spec.per_line * size) + place
+                    within = d * spec.unit * size + half * 4
+                    address = line + word * (spec.per_line * size) + within
                     numbers = k.splat(k.load(address, I32), spec.lanes)
                     for v, weights in enumerate(some):
                         add(r, d, v, weights, numbers)

@@ -171,7 +171,8 @@ class _Tile:
             for block in some:
                 self._block(block, partly, lambda r, c, p, x, y: self._add(sums[r][c][p], x, y))
             return
-        k, small = self.k, {}
+        k = self.k
+        small: dict[tuple[int, int, int], Value] = {}
 
         def add(row: int, column: int, place: int, codes: Value, digits: Value) -> None:
             key, product = (row, column, place), small_products(k, codes, digits)

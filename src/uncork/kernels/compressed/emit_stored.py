@@ -86,11 +86,13 @@ def arguments_of(k: Kernel, spec: FewRows | ManyRows | DotRows | DotFew) -> dict
 def column_at(a: Mapping[str, Value], number: Value, stored: Stored) -> Column:
     """A column by its number, of a kernel with these arguments."""
     first = number * a["groups"]
-    operands = []
-    for name, kind in (("zeros", stored.zeros), ("scales", stored.scales)):
-        operand = Operand(a[name], kind)
-        operands.append(Operand(a[name] + first * operand.type_.bytes, kind) if kind else operand)
-    return Column(a["codes"] + number * a["code_row"], *operands)
+
+    def operand(name: str, kind: str) -> Operand:
+        begin = Operand(a[name], kind)
+        return Operand(a[name] + first * begin.type_.bytes, kind) if kind else begin
+
+    zeros, scales = operand("zeros", stored.zeros), operand("scales", stored.scales)
+    return Column(a["codes"] + number * a["code_row"], zeros, scales)
 
 
 class Decoder:
