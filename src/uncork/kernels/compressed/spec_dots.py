@@ -2,7 +2,8 @@
 
 Rows of the data become fixed point: of each run of `unit` numbers the largest tells the unit, in
 which every number is a whole one of 24 bits, three signed bytes (digits of base 256). Products of
-digits and codes are summed exactly; the unit and the scale turn sums into numbers.
+digits and codes are summed exactly; the unit and the scale turn sums into numbers. Where pairs of
+16 bits are multiplied the two highest bytes are one digit.
 
 The error: a number of the data is off by at most half a unit, which is 2^-24 of the largest number
 of its run, and is otherwise computed as in f32, a run at a time.
