@@ -17,6 +17,7 @@ COMMANDS = {
     "zoo": "well-known networks with recorded inputs (--models)",
     "weights": "products with weights stored in few bits, with errors",
     "decode": "a token and a prompt of a language model of such weights",
+    "embed": "batches of texts through encoders in the sizes of embedding models",
     "precision": "networks in f32 and bf16, with errors (--models)",
     "peak": "the most memory that a process needs which loads and calls a network (--models)",
     "gain": "what --threads gain over one thread, for networks of --models (with --pin 0,1)",

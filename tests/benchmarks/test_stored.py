@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("llvmlite")
 
-from benchmarks import decode, precision, weights
+from benchmarks import decode, embed, precision, weights
 from benchmarks.options import Options, Peers
 from benchmarks.stored_weights import Form
 
@@ -57,6 +57,31 @@ def test_a_decoder_is_measured_by_token_and_by_prompt(
     told = json.loads((given.out / "decode-quick.json").read_text(encoding="utf-8"))["decode"]
     assert [r["what"] for r in told] == ["token", "prompt of 128"]
     assert all(r["seconds"][mode][0] > 0 for r in told for mode in weights.MODES)
+
+
+def test_encoders_are_measured_with_weights_of_every_form(tmp_path: Path) -> None:
+    given = options(tmp_path, only="MiniLM")
+    assert embed.main(given) == 0
+    told = json.loads((given.out / "embed-quick.json").read_text(encoding="utf-8"))["embed"]
+    assert [r["form"] for r in told] == ["f32", "i8, columns", "u4, groups of 64"]
+    assert [set(r["seconds"]) for r in told] == [{"as written"}, *[set(weights.MODES)] * 2]
+
+
+@pytest.mark.parametrize("size", embed.SIZES, ids=lambda size: size.name)
+def test_encoders_compute_what_the_references_do(
+    size: embed.Size, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(embed, "LAYERS", 1)
+    model = embed.Encoder(size, None).model()
+    ids = np.random.default_rng(1).integers(0, 1000, (2, embed.TOKENS))
+    mask = (np.arange(embed.TOKENS)[None] < [[20], [64]]).astype(np.float32)
+    compiled = compile_model(model)
+    (got,), (expected,) = (
+        list(one(ids, mask).values())
+        for one in (compiled, compile_model(model, backend="reference"))
+    )
+    np.testing.assert_allclose(got, expected, atol=2e-5 * abs(expected).max())
+    assert all(step.kernel for step in compiled.plan.steps)
 
 
 @pytest.mark.skipif(

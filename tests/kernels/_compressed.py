@@ -25,10 +25,12 @@ def matrix(
     """`zeros` may be "whole" or "broken" numbers, or "small" ones, which are held as u8, with
     scales that are held as f16; with `half` they and the scales are numbers of
     f16, with `tiny` ones it hardly has. "book" and "wide book" are numbers of a table, in four bits
-    and in eight.
+    and in eight; "small book" and "large book" of one whose numbers are whole ones of a unit, of
+    one byte and of two.
     """
     book = "book" in stored
-    stored = {"book": "u4", "wide book": "u8"}.get(stored, stored)
+    whole = {"small book": 127, "large book": 32767}.get(stored, 0)
+    stored = "u8" if stored == "wide book" else "u4" if book else stored
     element_type = ElementType.parse(stored)
     shape = (columns, inner // group if group else 1, group or inner)
     if stored in _CODES:
@@ -50,6 +52,8 @@ def matrix(
     if zeros != "small":
         given = [array.astype(np.float32) for array in given]
     numbers = generator.uniform(-1, 1, 16).astype(np.float16 if half else np.float32)
+    if whole:
+        numbers = np.array([-whole, whole, *generator.integers(-whole, whole, 14)]) / 1024
     return CompressedMatrix(
         element_type,
         codes,

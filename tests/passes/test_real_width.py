@@ -150,6 +150,24 @@ def test_products(name: str, rows: int, tmp_path: object, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("name", AS_STORED)
+@pytest.mark.parametrize("activations", ["i16", "i8"])
+def test_products_of_rounded_rows(name: str, activations: str, tmp_path: object) -> None:
+    stored = Stored(**AS_STORED[name])
+    path = tmp_path / "m.xml"  # type: ignore[operator]
+    uncork.write_model(stored.product(), path)
+    compiled = uncork.load(path, threads=1, decompression="f32", activations=activations)  # type: ignore[arg-type]
+    for rows in (1, 2, 5, 20):
+        x = np.random.default_rng(rows).standard_normal((rows, INNER)).astype(np.float32)
+        result = unpacked_nowhere(compiled, x)
+        expected = x.astype(np.float64) @ stored.value.T
+        error = abs(result - expected).max() / abs(expected).max()
+        # Numbers of nf4 are rounded to f16 by the file.
+        assert error < {"i16": 4e-4, "i8": 2e-2}[activations]
+        (step,) = [step for step in compiled.plan_for(x=[rows, INNER]).steps if step.note]
+        assert ("rows in" in step.note) == ("dots" in step.kernel), step.note
+
+
+@pytest.mark.parametrize("name", AS_STORED)
 def test_look_ups(name: str, tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:
     stored = Stored(**AS_STORED[name])
     monkeypatch.setattr(fold_constants, "available", lambda: (0, "no machine"))

@@ -35,7 +35,7 @@ class Variant(Struct, frozen=True):
         """
         own = [] if self.when is None else [self.when]
         for stage, when in zip_longest(self.stages, self.each):
-            yield [*own, *([] if when is None else [when])], list(stage)
+            yield [*own, *([] if when is None else when.all)], list(stage)
 
 
 class Work(Struct, frozen=True):

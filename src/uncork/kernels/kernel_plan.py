@@ -66,11 +66,19 @@ class Workspace:
 
 
 class AtLeast(Struct, frozen=True):
-    """The condition of a call: a size is at least a number; with `otherwise`, it is below it."""
+    """The condition of a call: a size is at least a number; with `otherwise`, it is below it.
+    Another condition may have to hold, too.
+    """
 
     size: Size
     least: int
     otherwise: bool = False
+    also: AtLeast | None = None
+
+    @property
+    def all(self) -> list[AtLeast]:
+        """Every condition."""
+        return [self, *([] if self.also is None else self.also.all)]
 
 
 #: A call of a kernel: what it is specialised for, and its operands.

@@ -210,8 +210,8 @@ class Kernel:
         return Value(self, vector, first.type, len(numbers))
 
     def looked_up(self, table: Value, numbers: Value) -> Value:
-        """A lookup in a table of 16 f32, by 32-bit integers: of 16 the lowest four bits count
-        (AVX-512), 8 are below 16 (AVX2).
+        """A lookup in a table of 16 f32, by the lowest four bits of 16 integers of 32 bits
+        (AVX-512), or of 8 (AVX2).
         """
         if numbers.lanes == 8:
             kind = ir.VectorType(F32.llvm, 8)
@@ -220,7 +220,8 @@ class Kernel:
                 Value(self, self.builder.call(function, [half.llvm, numbers.llvm]), F32, 8)
                 for half in (table.part(0, 8), table.part(8, 8))
             )
-            return self.select(numbers < self.constant(8, I32, 8), low, high)
+            # The lowest three bits choose within halves; the fourth one, as the sign, of which.
+            return self.select((numbers << 28) < 0, high, low)
         function = self.declared(
             "llvm.x86.avx512.permvar.sf.512", table.llvm.type, [table.llvm.type, numbers.llvm.type]
         )

@@ -10,7 +10,8 @@ from msgspec import Struct
 
 from uncork.internal_ops.compressed_linear import most_of
 from uncork.kernels.codegen import llvm_ir as ir
-from uncork.kernels.codegen.emit import F32, I8, I32, Kernel, Value
+from uncork.kernels.codegen.emit import F32, I8, I16, I32, Kernel, Value
+from uncork.kernels.codegen.scalar_types import Type
 from uncork.kernels.compressed.spec_dots import FLAG, BlockDigits, Digits, record
 from uncork.kernels.gemm.microkernel_dots import added
 from uncork.kernels.runtime.target import Target
@@ -22,6 +23,11 @@ _LEAST_BITS, _MOST_BITS = (127 - 60) << 23, (127 + 60) << 23
 _SPLIT = tuple(lane // 8 * 8 + (0, 2, 4, 6, 1, 3, 5, 7)[lane % 8] for lane in range(_LANES))
 #: Of all numbers of a vector those of the low halves of bytes, then those of the high ones.
 _HALVED = (*range(0, _LANES, 2), *range(1, _LANES, 2))
+#: The same in pairs of every other one of those bytes.
+_SPLIT_PAIRS = tuple(lane // 8 * 8 + (0, 4, 2, 6, 1, 5, 3, 7)[lane % 8] for lane in range(_LANES))
+_QUARTERED = tuple(first + 4 * n for first in (0, 2, 1, 3) for n in range(_LANES // 4))
+#: Of four numbers those of the even bytes of a word, then those of the odd ones.
+_PAIRED = tuple(lane // 4 * 4 + (0, 2, 1, 3)[lane % 4] for lane in range(_LANES))
 
 
 class _Run(Struct, frozen=True):
@@ -46,18 +52,24 @@ def emit_digits(spec: Digits, machine: Target) -> str:
     k = Kernel(spec.name, spec.arguments, machine)
     a = dict(zip(spec.arguments, k.arguments, strict=True))
     runs = (a["inner"] + (spec.unit - 1)) // spec.unit
-    order = _SPLIT if spec.split else None
+    order = None
+    if spec.split:
+        order = _SPLIT_PAIRS if spec.wide else _SPLIT
+    elif spec.wide:
+        order = _PAIRED
+    places = spec.places
+    stored = I16 if spec.wide else I8
     with k.loop(a["first"], a["first"] + a["count"]) as row:
 
         def made(number: Value, run: _Run, row: Value = row) -> Value:
             place = row * runs + number
-            digits = a["digits"] + place * (spec.digits * spec.unit)
+            digits = a["digits"] + place * (len(places) * spec.unit * stored.bytes)
 
             def write(at: Value, index: int, digit: Value) -> None:
-                k.store(digit, digits + (at + index * spec.unit))
+                k.store(digit, digits + (at + index * spec.unit) * stored.bytes)
 
-            found = _digits(k, spec.digits, run, order, write)
-            line = a["records"] + place * record(spec.digits)
+            found = _digits(k, places, stored, run, order, write)
+            line = a["records"] + place * record(len(places))
             k.store(found.unit, line)
             for index, total in enumerate(found.sums):
                 k.store(total, line + 4 * (1 + index))
@@ -77,7 +89,10 @@ def emit_block_digits(spec: BlockDigits, machine: Target) -> str:
     steps = (a["inner"] + (blocks.length - 1)) // blocks.length
     of_unit = 4 * blocks.unit_lanes
     of_step = 4 * (blocks.lanes if blocks.mixes else 1)
-    order = _HALVED if blocks.halves == 2 else None
+    order = None
+    if blocks.bits == 4:
+        order = _QUARTERED if blocks.wide else _HALVED
+    stored = I16 if blocks.wide else I8
     with k.loop(a["first"], a["first"] + a["count"]) as row:
         digits = a["digits"] + row * count * blocks.size
         units = a["units"] + row * steps * of_step
@@ -103,17 +118,19 @@ def emit_block_digits(spec: BlockDigits, machine: Target) -> str:
             def write(at: Value, index: int, digit: Value) -> None:
                 place = begin + at
                 block = place // blocks.numbers
-                target = digits + block * blocks.size + index * blocks.numbers
+                target = digits + block * blocks.size + index * blocks.place
                 within = place - block * blocks.numbers
-                if blocks.halves == 1:
-                    k.store(digit, target + within)
+                if order is None:
+                    k.store(digit, target + within * stored.bytes)
                     return
-                half = _LANES // 2
-                for side in range(2):
-                    some = digit.part(side * half, half)
-                    k.store(some, target + (within // 2 + side * (blocks.numbers // 2)))
+                parts = blocks.halves
+                some = _LANES // parts
+                for part in range(parts):
+                    few = digit.part(part * some, some)
+                    place = within // parts + part * (blocks.numbers // parts)
+                    k.store(few, target + place * stored.bytes)
 
-            found = _digits(k, blocks.digits, run, order, write)
+            found = _digits(k, blocks.places, stored, run, order, write)
             k.store(k.splat(found.unit, blocks.unit_lanes), units + number * of_unit)
             whole = found.sums[0].to(F32)
             for total in found.sums[1:]:
@@ -129,7 +146,7 @@ def emit_block_digits(spec: BlockDigits, machine: Target) -> str:
 
 
 def _start_bytes(spec: BlockDigits) -> int:
-    return 4 * spec.blocks.digits * spec.blocks.lanes
+    return 4 * len(spec.blocks.places) * spec.blocks.lanes
 
 
 def _starts(
@@ -142,16 +159,17 @@ def _starts(
     if not blocks.middle:
         return
     of_step = blocks.length // blocks.numbers
-    byte = blocks.middle & 0xFF
-    word = int.from_bytes(bytes([byte] * 4), "little", signed=True)
+    size = 2 if blocks.wide else 1
+    code = (blocks.middle & ((1 << 8 * size) - 1)).to_bytes(size, "little")
+    word = int.from_bytes(code * (4 // size), "little", signed=True)
     middles = k.constant(word, I32, lanes)
     with k.loop(0, steps) as step:
         first = step * of_step
-        totals = [k.variable(k.constant(0, I32, lanes)) for _ in range(blocks.digits)]
+        totals = [k.variable(k.constant(0, I32, lanes)) for _ in blocks.places]
         with k.loop(first, k.minimum(first + of_step, count)) as block:
             for place, total in enumerate(totals):
                 for half in range(blocks.halves):
-                    at = block * blocks.size + place * blocks.numbers + half * (lanes * 4)
+                    at = block * blocks.size + place * blocks.place + half * (lanes * 4)
                     some = k.load(digits + at, I32, lanes)
                     total.set(added(k, blocks.how, total.get(), middles, some))
         for place, total in enumerate(totals):
@@ -196,13 +214,14 @@ def _each_run(
 
 def _digits(
     k: Kernel,
-    digits: int,
+    places: Sequence[int],
+    stored: Type,
     run: _Run,
     order: Sequence[int] | None,
     write: Callable[[Value, int, Value], None],
 ) -> _Digits:
-    """Turn a run into digits: `write(at, place, digits)` stores a vector of them, whose numbers are
-    in this order.
+    """Turn a run into digits of so many bytes for each place: `write(at, place, digits)` stores a
+    vector of them, as `stored`, whose numbers are in this order.
     """
     largest = k.variable(k.constant(0, I32, _LANES))
     with k.loop(0, run.count, _LANES) as at:
@@ -212,22 +231,25 @@ def _digits(
     nothing = top.equals(0)
     usual = nothing | ((top >= _LEAST_BITS) & (top <= _MOST_BITS))
     kept = k.splat(k.select(usual, k.constant(-1, I32), k.constant(0, I32)), _LANES)
+    digits = sum(places)
     most = most_of(digits)
     limit = k.select(nothing | usual.equals(0), k.constant(most, F32), top.bits_as(F32))
     times = k.splat(k.constant(most, F32) / limit, _LANES)
     # Added, it makes bytes of the digits, each 128 more than the digit.
     halves = int.from_bytes(bytes([128] * digits), "little")
-    sums = [k.variable(k.constant(0, I32, _LANES)) for _ in range(digits)]
+    sums = [k.variable(k.constant(0, I32, _LANES)) for _ in places]
     with k.loop(0, run.count, _LANES) as at:
         number = (run.load(at).bits_as(I32) & kept).bits_as(F32)
         if order is not None:
             number = _ordered(k, number, order)
         whole = k.intrinsic("rint", number * times).to(I32) + halves
-        for index, total in enumerate(sums):
-            shift = 8 * (digits - 1 - index)
-            digit = ((whole >> shift if shift else whole) & 255) - 128
+        for index, (size, total) in enumerate(zip(places, sums, strict=True)):
+            shift = 8 * sum(places[index + 1 :])
+            # Of two bytes the digit is what both are together.
+            mask, off = (1 << 8 * size) - 1, int.from_bytes(bytes([128] * size), "little")
+            digit = ((whole >> shift if shift else whole) & mask) - off
             total.set(total.get() + digit)
-            write(at, index, digit.to(I8))
+            write(at, index, digit.to(stored))
     return _Digits(
         limit * (1 / most), [_across(total.get(), lambda x, y: x + y) for total in sums], usual
     )

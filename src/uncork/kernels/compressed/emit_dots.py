@@ -7,17 +7,26 @@ f32 by a loop for such rows.
 
 from __future__ import annotations
 
-from uncork.kernels.codegen.emit import F32, I32, I64, Kernel, Value, Variable
+from collections.abc import Callable
+
+from uncork.kernels.codegen import llvm_ir as ir
+from uncork.kernels.codegen.emit import F32, I8, I16, I32, I64, Kernel, Value, Variable
 from uncork.kernels.codegen.epilogue import advanced_operands, relative_operands
 from uncork.kernels.compressed.emit_few import in_order_of_words, multiply_rows
 from uncork.kernels.compressed.emit_stored import Decoder, arguments_of, column_at
-from uncork.kernels.compressed.spec import FewRows, Stored
+from uncork.kernels.compressed.spec import PER_WORD, FewRows, Stored
 from uncork.kernels.compressed.spec_dots import FLAG, DotRows, record
 from uncork.kernels.epilogue import Epilogue
-from uncork.kernels.gemm.dots import flipped
+from uncork.kernels.gemm.dots import FOUR_SMALL, flipped
 from uncork.kernels.gemm.emit_matmul import row_epilogue
 from uncork.kernels.gemm.microkernel import Row
-from uncork.kernels.gemm.microkernel_dots import added
+from uncork.kernels.gemm.microkernel_dots import (
+    SMALL_SUMS,
+    added,
+    small_products,
+    small_sum,
+    summed_pairs,
+)
 from uncork.kernels.movement.emit_transpose import columns_of
 from uncork.kernels.runtime.target import Target
 
@@ -27,23 +36,68 @@ _TILE_ARGUMENTS = (
 )
 
 
+#: Of a table as `laid_out_book` has it: where bytes begin, and the unit.
+_PLANES, UNIT_OF_BOOK = 64, 96
+
+
+class Book:
+    """A table of 16 whole numbers: bytes, or of 16 bits (`large`)."""
+
+    def __init__(self, k: Kernel, address: Value, lanes: int, large: bool) -> None:
+        self.k, self.large = k, large
+        self.unit = k.load(address + UNIT_OF_BOOK, F32)
+        picks = ir.Constant(ir.VectorType(ir.IntType(32), 4 * lanes), [*range(16)] * (lanes // 4))
+        self._bytes = []
+        for plane in range(2 if large else 1):
+            line = k.load(address + (_PLANES + 16 * plane), I8, 16).llvm
+            self._bytes.append(k.builder.shuffle_vector(line, line, picks))
+
+    def numbers(self, codes: Value) -> list[Value]:
+        """What the codes below 16 in the bytes of words stand for, in 16 bits: those at even
+        places, and those at odd ones.
+        """
+        k, kind = self.k, codes.llvm.type
+        name = {8: "llvm.x86.avx2.pshuf.b", 4: "llvm.x86.ssse3.pshuf.b.128"}[codes.lanes]
+        bytes_ = ir.VectorType(ir.IntType(8), 4 * codes.lanes)
+        function = k.declared(name, bytes_, [bytes_, bytes_])
+        given = k.builder.bitcast(codes.llvm, bytes_)
+        found = [
+            Value(
+                k,
+                k.builder.bitcast(k.builder.call(function, [plane, given]), kind),
+                I32,
+                codes.lanes,
+            )
+            for plane in self._bytes
+        ]
+        if not self.large:
+            return in_pairs(k, found[0])
+        low, high = found
+        even = (low & 0x00FF00FF) | ((high & 0x00FF00FF) << 8)
+        odd = ((low >> 8) & 0x00FF00FF) | (high & -0x00FF0100)
+        return [even, odd]
+
+
 def emit_dot_rows(spec: DotRows, machine: Target) -> str:
     """The LLVM text of the kernel."""
     k = Kernel(spec.name, spec.arguments, machine)
     a = arguments_of(k, spec)
     tile = _tile(k, spec)
+    book = Book(k, a["numbers"], spec.lanes, spec.large) if spec.stored.book else None
     places = relative_operands(spec.end, a, a["output"])
+    # Behind the table of f32: what a whole number of it is.
+    unit = k.integer(0) if book is None else a["numbers"] + UNIT_OF_BOOK
     runs = (a["inner"] + (spec.unit - 1)) // spec.unit
-    digit_row, record_row = runs * (spec.digits * spec.unit), runs * record(spec.digits)
+    digit_row, record_row = runs * spec.run, runs * record(len(spec.places))
     words = a["inner"] // spec.per_word
     row_bytes, end = a["columns"] * 4, a["first"] + a["count"]
     # Behind the panel, which is of whole blocks of words, lie its scales, then its zero points.
-    turned = (words + (spec.lanes - 1)) // spec.lanes * (spec.lanes * spec.width * 4)
+    turned = (words + (spec.lanes - 1)) // spec.lanes * (spec.lanes * spec.lines * spec.width * 4)
     scales = a["panel"] + turned
     zeros = scales + a["groups"] * (4 * spec.width)
     with k.loop(a["first"], end, spec.width) as first:
         with k.loop(0, spec.width, spec.lanes) as column:
-            _turn(k, spec, a, first + column, words, a["panel"] + column * 4)
+            _turn(k, spec, a, book, first + column, words, a["panel"] + column * 4)
         _parameters(k, spec, a, first, scales, zeros)
         with k.loop(0, a["rows"], spec.rows) as some:
             # The last rows again, where there are not so many: the same is written twice.
@@ -54,22 +108,29 @@ def emit_dot_rows(spec: DotRows, machine: Target) -> str:
                 "records": a["records"] + row * record_row,
                 "record_row": record_row,
                 "panel": a["panel"],
-                "words": words,
+                "words": words * spec.lines,
                 "scales": scales,
                 "zeros": zeros,
                 "target": a["output"] + row * row_bytes + first * 4,
                 "target_row": row_bytes,
                 "left": end - first,
+                "unit": unit,
                 **advanced_operands(spec.end, places, first * 4),
             }
-            k.call(tile, [given[name] for name in (*_TILE_ARGUMENTS, *spec.end.arguments)])
+            k.call(tile, [given[name] for name in _tile_arguments(spec)])
     rows_without_digits(k, spec.stored, spec.end, a)
     k.finish()
     return k.text()
 
 
 def _turn(
-    k: Kernel, spec: DotRows, a: dict[str, Value], first: Value, words: Value, panel: Value
+    k: Kernel,
+    spec: DotRows,
+    a: dict[str, Value],
+    book: Book | None,
+    first: Value,
+    words: Value,
+    panel: Value,
 ) -> None:
     """Transpose the words of as many columns as a vector has lanes into the panel; columns past the
     last one repeat it.
@@ -89,13 +150,52 @@ def _turn(
                 lines.append(k.load(address, I32, lanes))
                 k.prefetch(address + a["code_row"] * spec.width)  # of the next panel
         for d, line in enumerate(columns_of(lines)):
-            k.store(line ^ flip if flip else line, panel + (position + d) * (spec.width * 4))
+            line = line ^ flip if flip else line
+            place = panel + (position + d) * (spec.lines * spec.width * 4)
+            for index, part in enumerate(_apart(k, spec, line, book)):
+                k.store(part, place + index * (spec.width * 4))
 
     whole = words // lanes * lanes
     with k.loop(0, whole, lanes) as position:
         block(position, False)
     with k.if_(whole < words):
         block(whole, True)
+
+
+def _apart(k: Kernel, spec: DotRows, words: Value, book: Book | None) -> list[Value]:
+    """The lines of words: the low halves of bytes and the high ones, or signed bytes in 16 bits, or
+    the numbers that codes stand for.
+    """
+    if spec.lines == 1:
+        return [words]
+    if book is not None:
+        return [part for codes in _nibbles(words) for part in book.numbers(codes)]
+    return in_pairs(k, words) if spec.wide else _nibbles(words)
+
+
+def in_pairs(k: Kernel, words: Value) -> list[Value]:
+    """Signed bytes in 16 bits: those at even places, and those at odd ones."""
+    halves = ir.VectorType(ir.IntType(16), 2 * words.lanes)
+    whole = Value(k, k.builder.bitcast(words.llvm, halves), I16, 2 * words.lanes)
+    kind = words.llvm.type
+    return [
+        Value(k, k.builder.bitcast(part.llvm, kind), I32, words.lanes)
+        for part in ((whole << 8) >> 8, whole >> 8)
+    ]
+
+
+def _low(words: Value) -> Value:
+    """The low halves of bytes."""
+    return words & 0x0F0F0F0F
+
+
+def _high(words: Value) -> Value:
+    """The high halves of bytes."""
+    return (words >> 4) & 0x0F0F0F0F
+
+
+def _nibbles(words: Value) -> list[Value]:
+    return [_low(words), _high(words)]
 
 
 def _parameters(
@@ -118,21 +218,26 @@ def _parameters(
                 k.store(k.constant(-more, I32) - zero, zeros + place)
 
 
+def _tile_arguments(spec: DotRows) -> list[str]:
+    return [*_TILE_ARGUMENTS, *(["unit"] if spec.stored.book else []), *spec.end.arguments]
+
+
 def _tile(outer: Kernel, spec: DotRows) -> Kernel:
-    names = [*_TILE_ARGUMENTS, *spec.end.arguments]
+    names = _tile_arguments(spec)
     k = Kernel("tile", names, inside=outer)
     a = dict(zip(names, k.arguments, strict=True))
     rows, vectors = range(spec.rows), range(spec.vectors)
     totals = [[k.variable(k.constant(0.0, F32, spec.lanes)) for _ in vectors] for _ in rows]
     sums = [
-        [[k.variable(k.constant(0, I32, spec.lanes)) for _ in vectors] for _ in range(spec.digits)]
+        [[k.variable(k.constant(0, I32, spec.lanes)) for _ in vectors] for _ in spec.places]
         for _ in rows
     ]
-    of_run = spec.unit // spec.per_word
+    of_run = spec.unit // spec.per_line
     with k.loop(0, a["words"], of_run) as word:
         run = word // of_run
-        records = [a["records"] + a["record_row"] * r + run * record(spec.digits) for r in rows]
-        lines = [a["digits"] + a["digit_row"] * r + run * (spec.digits * spec.unit) for r in rows]
+        size = record(len(spec.places))
+        records = [a["records"] + a["record_row"] * r + run * size for r in rows]
+        lines = [a["digits"] + a["digit_row"] * r + run * spec.run for r in rows]
         ratio = max(1, spec.stored.group // spec.unit)
         group = run // ratio * (spec.width * 4) if spec.stored.group else k.integer(0)
         for r in rows:
@@ -143,7 +248,7 @@ def _tile(outer: Kernel, spec: DotRows) -> Kernel:
             unit = k.splat(k.load(records[r], F32), spec.lanes)
             for v in vectors:
                 value = sums[r][0][v].get().to(F32)
-                for index in range(1, spec.digits):
+                for index in range(1, len(spec.places)):
                     value = k.fma(
                         value, k.constant(256.0, F32, spec.lanes), sums[r][index][v].get().to(F32)
                     )
@@ -157,6 +262,9 @@ def _tile(outer: Kernel, spec: DotRows) -> Kernel:
         results = [
             [total * scale for total, scale in zip(line, scales, strict=True)] for line in results
         ]
+    if spec.stored.book:
+        unit = k.splat(k.load(a["unit"], F32), spec.lanes)
+        results = [[total * unit for total in line] for line in results]
     extra = {name: a[name] for name in ("target", "target_row", "left", *spec.end.arguments)}
     with k.if_else(a["left"] >= spec.width, likely=True) as (whole, partly):
         end = row_epilogue(spec, spec.width)
@@ -198,30 +306,57 @@ def _sum(
     words: Value,
     sums: list[list[list[Variable]]],
 ) -> None:
-    """Add the products of a run to the sums."""
+    """Add the products of a run to the sums: of bytes by codes below 16 as sums of 16 bits, as many
+    as they hold.
+    """
+    size = 2 if spec.wide else 1
 
-    def step(word: Value) -> None:
+    def step(word: Value, add: Callable[[int, int, int, Value, Value], None]) -> None:
         place = panel + word * (spec.width * 4)
         codes = [k.load(place + v * spec.lanes * 4, I32, spec.lanes) for v in range(spec.vectors)]
         split = [codes]
-        if spec.stored.bits == 4:
-            split = [[x & 0x0F0F0F0F for x in codes], [(x >> 4) & 0x0F0F0F0F for x in codes]]
+        if spec.per_line == PER_WORD:
+            split = [[half(x) for x in codes] for half in (_low, _high)]
         for half, some in enumerate(split):
-            for line, of_row in zip(lines, sums, strict=True):
-                for d, of_place in enumerate(of_row):
-                    address = line + word * spec.per_word + (d * spec.unit + half * 4)
+            for r, line in enumerate(lines):
+                for d in range(len(spec.places)):
+                    within = d * spec.unit * size + half * 4
+                    address = line + word * (spec.per_line * size) + within
                     numbers = k.splat(k.load(address, I32), spec.lanes)
-                    for total, weights in zip(of_place, some, strict=True):
-                        total.set(added(k, spec.how, total.get(), weights, numbers))
+                    for v, weights in enumerate(some):
+                        add(r, d, v, weights, numbers)
 
-    unrolled = 2 if spec.stored.bits == 8 else 1
+    def add(row: int, place: int, vector: int, codes: Value, numbers: Value) -> None:
+        total = sums[row][place][vector]
+        total.set(added(k, spec.how, total.get(), codes, numbers))
+
+    def several(word: Value, count: int) -> None:
+        if spec.how != FOUR_SMALL:
+            for u in range(count):
+                step(word + u, add)
+            return
+        small: dict[tuple[int, int, int], Value] = {}
+
+        def add_small(row: int, place: int, vector: int, codes: Value, numbers: Value) -> None:
+            key, product = (row, place, vector), small_products(k, codes, numbers)
+            small[key] = small_sum(k, small[key], product) if key in small else product
+
+        for u in range(count):
+            step(word + u, add_small)
+        for (row, place, vector), halves in small.items():
+            total = sums[row][place][vector]
+            total.set(summed_pairs(k, total.get(), halves))
+
+    # Of pairs one: LLVM orders sums of several anew, so that registers do not hold them.
+    unrolled = 2 if spec.stored.bits == 8 and not spec.wide else 1
+    if spec.how == FOUR_SMALL:
+        unrolled = SMALL_SUMS
     whole = words // unrolled * unrolled
     with k.loop(0, whole, unrolled) as word:
-        for u in range(unrolled):
-            step(word + u)
+        several(word, unrolled)
     if unrolled > 1:
         with k.loop(whole, words) as word:
-            step(word)
+            several(word, 1)
 
 
 def rows_without_digits(k: Kernel, stored: Stored, epilogue: Epilogue, a: dict[str, Value]) -> None:

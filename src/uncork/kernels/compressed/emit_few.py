@@ -105,7 +105,7 @@ def multiply_rows(
 ) -> None:
     """Multiply some rows by some columns."""
     stored, lanes = spec.stored, spec.stored.lanes
-    columns = [column_at(a, column + c, spec.stored) for c in range(spec.columns)]
+    columns = [decoder.loaded(column_at(a, column + c, stored)) for c in range(spec.columns)]
     accumulators = max(1, min(4, _ACCUMULATORS // (len(data) * spec.columns)))
     sums = [
         [[k.variable(k.constant(0.0, F32, lanes)) for _ in range(accumulators)] for _ in columns]

@@ -7,16 +7,22 @@ f32 by a loop for such rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from uncork.kernels.codegen import llvm_ir as ir
-from uncork.kernels.codegen.emit import F32, I32, Kernel, Value, Variable
-from uncork.kernels.compressed.emit_dots import rows_without_digits
+from uncork.kernels.codegen.emit import F32, I8, I16, I32, U8, Kernel, Value, Variable
+from uncork.kernels.compressed.emit_dots import Book, rows_without_digits
 from uncork.kernels.compressed.emit_few import across, store_columns
 from uncork.kernels.compressed.emit_stored import Column, Operand, arguments_of, column_at
-from uncork.kernels.compressed.spec_dots import DotFew
-from uncork.kernels.gemm.dots import flipped
-from uncork.kernels.gemm.microkernel_dots import added
+from uncork.kernels.compressed.spec_dots import DotFew, code_added
+from uncork.kernels.gemm.dots import FOUR_SMALL, flipped
+from uncork.kernels.gemm.microkernel_dots import (
+    SMALL_SUMS,
+    added,
+    small_products,
+    small_sum,
+    summed_pairs,
+)
 from uncork.kernels.runtime.target import Target
 
 #: Sums by row, column and place.
@@ -30,18 +36,19 @@ def emit_few_dots(spec: DotFew, machine: Target) -> str:
     k = Kernel(spec.name, spec.arguments, machine)
     a = arguments_of(k, spec)
     last = a["rows"] - 1
+    book = Book(k, a["numbers"], spec.blocks.lanes, spec.blocks.large) if spec.stored.book else None
     with k.loop(a["first"], a["first"] + a["count"], spec.columns) as some:
         # The last columns again, where there are not so many: what is written twice is the same.
         column = k.minimum(some, a["columns"] - spec.columns)
         if spec.alone:
-            _Tile(k, spec, a, [k.integer(0)], column).multiply()
+            _Tile(k, spec, a, book, [k.integer(0)], column).multiply()
         else:
             with k.if_else(last.equals(0)) as (one, several):
                 with one:
-                    _Tile(k, spec, a, [k.integer(0)], column).multiply()
+                    _Tile(k, spec, a, book, [k.integer(0)], column).multiply()
                 with several, k.loop(0, a["rows"], 2) as row:
                     second = k.minimum(row + 1, last)
-                    _Tile(k, spec, a, [row, second], column).multiply()
+                    _Tile(k, spec, a, book, [row, second], column).multiply()
     rows_without_digits(k, spec.stored, spec.end, a)
     k.finish()
     return k.text()
@@ -51,10 +58,16 @@ class _Tile:
     """The product of one row or two with some columns."""
 
     def __init__(
-        self, k: Kernel, spec: DotFew, a: dict[str, Value], rows: list[Value], column: Value
+        self,
+        k: Kernel,
+        spec: DotFew,
+        a: dict[str, Value],
+        book: Book | None,
+        rows: list[Value],
+        column: Value,
     ) -> None:
         self.k, self.spec, self.a, self.blocks = k, spec, a, spec.blocks
-        self.numbers, self.column = rows, column
+        self.numbers, self.column, self.book = rows, column, book
         self.columns: list[Column] = [
             column_at(a, column + c, spec.stored) for c in range(spec.columns)
         ]
@@ -66,6 +79,11 @@ class _Tile:
         self.of_step = blocks.length // blocks.numbers
         zero = k.constant(0.0, F32, blocks.lanes)
         self.totals = [[k.variable(zero) for _ in self.columns] for _ in rows]
+        #: Blocks whose products are added up in 16 bits.
+        self.together = 1
+        if blocks.how == FOUR_SMALL:
+            most = SMALL_SUMS // blocks.halves
+            self.together = next(n for n in range(most, 0, -1) if self.of_step % n == 0)
 
     def multiply(self) -> None:
         """Multiply, and store the results."""
@@ -80,27 +98,28 @@ class _Tile:
             with k.loop(0, self.whole) as block:
 
                 def one_block(sums: _Sums, block: Value = block) -> None:
-                    self._block(sums, block, False)
+                    self._blocks(sums, [block], False)
 
                 self._step(block, one_block, False)
             with k.if_(self.whole < self.count):
-                self._step(self.whole, lambda sums: self._block(sums, self.whole, True), True)
+                self._step(self.whole, lambda sums: self._blocks(sums, [self.whole], True), True)
         else:
             full = self.whole // self.of_step
             with k.loop(0, full) as step:
 
                 def all_blocks(sums: _Sums, step: Value = step) -> None:
-                    for index in range(self.of_step):
-                        self._block(sums, step * self.of_step + index, False)
+                    for index in range(0, self.of_step, self.together):
+                        first = step * self.of_step + index
+                        self._blocks(sums, [first + n for n in range(self.together)], False)
 
                 self._step(step, all_blocks, False)
             with k.if_(full < self.steps):
 
                 def some_blocks(sums: _Sums) -> None:
                     with k.loop(full * self.of_step, self.whole) as block:
-                        self._block(sums, block, False)
+                        self._blocks(sums, [block], False)
                     with k.if_(self.whole < self.count):
-                        self._block(sums, self.whole, True)
+                        self._blocks(sums, [self.whole], True)
 
                 self._step(full, some_blocks, True)
         self._finish()
@@ -110,12 +129,12 @@ class _Tile:
         k, blocks, a, lanes = self.k, self.blocks, self.a, self.blocks.lanes
         sums: _Sums = []
         for number in self.numbers:
-            line = a["starts"] + (number * self.steps + step) * (4 * blocks.digits * lanes)
+            line = a["starts"] + (number * self.steps + step) * (4 * len(blocks.places) * lanes)
             first = [
                 k.load(line + place * (4 * lanes), I32, lanes)
                 if blocks.middle
                 else k.constant(0, I32, lanes)
-                for place in range(blocks.digits)
+                for place in range(len(blocks.places))
             ]
             sums.append([[k.variable(value) for value in first] for _ in self.columns])
         add(sums)
@@ -132,43 +151,90 @@ class _Tile:
                 total.set(k.fma(value, unit if scale is None else unit * scale, total.get()))
 
     def _joined(self, places: list[Value]) -> Value:
-        """The numbers whose digits are summed. Two places together are still whole numbers of 32
-        bits.
+        """The numbers whose digits are summed. Two places of one byte together are still whole
+        numbers of 32 bits.
         """
         k, lanes = self.k, self.blocks.lanes
-        value = places[0] if len(places) == 1 else (places[0] << 8) + places[1]
+        value, rest = places[0], places[1:]
+        if rest and not self.blocks.wide:
+            value, rest = (value << 8) + rest[0], rest[1:]
         result = value.to(F32)
-        for place in places[2:]:
+        for place in rest:
             result = k.fma(result, k.constant(256.0, F32, lanes), place.to(F32))
         return result
 
-    def _block(self, sums: _Sums, block: Value, partly: bool) -> None:
-        """Add the products of a block to the sums."""
+    def _blocks(self, sums: _Sums, some: Sequence[Value], partly: bool) -> None:
+        """Add the products of blocks to the sums: of bytes by codes below 16 as sums of 16 bits, as
+        many as they hold.
+        """
+        if self.blocks.how != FOUR_SMALL:
+            for block in some:
+                self._block(block, partly, lambda r, c, p, x, y: self._add(sums[r][c][p], x, y))
+            return
+        k = self.k
+        small: dict[tuple[int, int, int], Value] = {}
+
+        def add(row: int, column: int, place: int, codes: Value, digits: Value) -> None:
+            key, product = (row, column, place), small_products(k, codes, digits)
+            small[key] = small_sum(k, small[key], product) if key in small else product
+
+        for block in some:
+            self._block(block, partly, add)
+        for (row, column, place), halves in small.items():
+            total = sums[row][column][place]
+            total.set(summed_pairs(k, total.get(), halves))
+
+    def _add(self, total: Variable, codes: Value, digits: Value) -> None:
+        total.set(added(self.k, self.blocks.how, total.get(), codes, digits))
+
+    def _block(
+        self, block: Value, partly: bool, add: Callable[[int, int, int, Value, Value], None]
+    ) -> None:
+        """Read a block, and add its products by `add(row, column, place, codes, digits)`."""
         k, blocks, a, lanes = self.k, self.blocks, self.a, self.blocks.lanes
         flip, _ = flipped(blocks.how, self.spec.stored.element_type)
         at = block * (lanes * 4)
         codes = []
         for column in self.columns:
             address = column.codes + at
+            if not partly:
+                k.prefetch(address + _AHEAD)
+            if blocks.wide and self.book is None:
+                codes.append(self._widened(address, block, partly))
+                continue
             if partly:
                 left = ((a["inner"] - block * blocks.numbers) * blocks.bits) >> 5
                 word = k.load_masked(address, I32, k.lanes_below(left, lanes))
             else:
-                k.prefetch(address + _AHEAD)
                 word = k.load(address, I32, lanes)
             word = word ^ flip if flip else word
             halves = [word]
-            if blocks.halves == 2:
+            if blocks.bits == 4:
                 halves = [word & 0x0F0F0F0F, (word >> 4) & 0x0F0F0F0F]
+            if self.book is not None:
+                halves = [part for half in halves for part in self.book.numbers(half)]
             codes.append(halves)
         for row, number in enumerate(self.numbers):
             line = a["digits"] + (number * self.count + block) * blocks.size
-            for place in range(blocks.digits):
+            for place in range(len(blocks.places)):
                 for half in range(blocks.halves):
-                    digits = k.load(line + (place * blocks.numbers + half * lanes * 4), I32, lanes)
+                    digits = k.load(line + (place * blocks.place + half * lanes * 4), I32, lanes)
                     for c, halves in enumerate(codes):
-                        total = sums[row][c][place]
-                        total.set(added(k, blocks.how, total.get(), halves[half], digits))
+                        add(row, c, place, halves[half], digits)
+
+    def _widened(self, address: Value, block: Value, partly: bool) -> list[Value]:
+        """The codes of a block in 16 bits."""
+        k, blocks = self.k, self.blocks
+        lanes, type_ = 2 * blocks.lanes, I8 if self.spec.stored.element_type == "i8" else U8
+        left, found = self.a["inner"] - block * blocks.numbers, []
+        for half in range(blocks.halves):
+            place = address + half * lanes
+            if partly:
+                mask = k.lanes_below(left - half * lanes, lanes)
+                found.append(k.load_masked(place, type_, mask).to(I16))
+            else:
+                found.append(k.load(place, type_, lanes).to(I16))
+        return found
 
     def _scale(self, column: Column, step: Value, partly: bool) -> Value | None:
         """The scales of a step, lane by lane; None where a column has one, or none."""
@@ -193,13 +259,15 @@ class _Tile:
     def _finish(self) -> None:
         """Take zero points off, and store the results."""
         k, stored, a = self.k, self.spec.stored, self.a
-        _, more = flipped(self.blocks.how, stored.element_type)
+        more = code_added(self.blocks.how, stored.element_type)
         groups = (a["inner"] + (stored.group - 1)) // stored.group if stored.group else k.integer(1)
         for row, number in enumerate(self.numbers):
             sums = a["sums"] + number * groups * 4
             if stored.zeros and stored.group:
                 self._zeros(row, sums, groups, float(more - self.blocks.middle))
             result = across(k, [total.get() for total in self.totals[row]])
+            if self.book is not None:
+                result = result * self.book.unit
             if not stored.group:
                 if stored.zeros:
                     off = float(more - self.blocks.middle)
@@ -215,13 +283,13 @@ class _Tile:
         """Take the zero points of groups off the totals of a row, a vector of groups at a time."""
         k, stored, lanes = self.k, self.spec.stored, self.blocks.lanes
 
-        def some(at: Value, partly: bool) -> None:
-            mask = k.lanes_below(groups - at, lanes) if partly else None
-
+        def some(at: Value, mask: Value | None = None, seen: Value | None = None) -> None:
             def load(operand: Operand) -> Value:
                 return operand.at(k, at, lanes) if mask is None else operand.some(k, at, mask)
 
             line = load(Operand(sums, "f32"))
+            if seen is not None:
+                line = k.select(seen, k.constant(0.0, F32, lanes), line)
             for total, column in zip(self.totals[row], self.columns, strict=True):
                 value = load(column.zeros) + off if off else load(column.zeros)
                 if stored.scales:
@@ -230,6 +298,16 @@ class _Tile:
 
         whole = groups // lanes * lanes
         with k.loop(0, whole, lanes) as at:
-            some(at, False)
+            some(at)
         with k.if_(whole < groups):
-            some(whole, True)
+            if k.target is not None and k.target.has("avx512bw"):
+                some(whole, k.lanes_below(groups - whole, lanes))
+                return
+            # No instruction loads some bytes: where there are enough groups the last ones again,
+            # and what was added is 0.
+            last = groups - lanes
+            with k.if_else(last >= 0) as (enough, few):
+                with enough:
+                    some(last, seen=k.lanes_below(whole - last, lanes))
+                with few:
+                    some(whole, k.lanes_below(groups, lanes))

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from uncork.kernels.codegen import llvm_ir as ir
 from uncork.kernels.codegen.emit import F16, F32, I8, I32, I64, U8, U16, Kernel, Value
@@ -54,11 +55,14 @@ class Operand(Struct, frozen=True):
 
 
 class Column(Struct, frozen=True):
-    """Where the codes, zero points and scales of a column begin."""
+    """Where the codes, zero points and scales of a column begin. `whole`: its zero point and its
+    scale, lane by lane, where it has one of each.
+    """
 
     codes: Value
     zeros: Operand
     scales: Operand
+    whole: tuple[Value | None, Value | None] | None = None
 
 
 def arguments_of(k: Kernel, spec: FewRows | ManyRows | DotRows | DotFew) -> dict[str, Value]:
@@ -82,11 +86,13 @@ def arguments_of(k: Kernel, spec: FewRows | ManyRows | DotRows | DotFew) -> dict
 def column_at(a: Mapping[str, Value], number: Value, stored: Stored) -> Column:
     """A column by its number, of a kernel with these arguments."""
     first = number * a["groups"]
-    operands = []
-    for name, kind in (("zeros", stored.zeros), ("scales", stored.scales)):
-        operand = Operand(a[name], kind)
-        operands.append(Operand(a[name] + first * operand.type_.bytes, kind) if kind else operand)
-    return Column(a["codes"] + number * a["code_row"], *operands)
+
+    def operand(name: str, kind: str) -> Operand:
+        begin = Operand(a[name], kind)
+        return Operand(a[name] + first * begin.type_.bytes, kind) if kind else begin
+
+    zeros, scales = operand("zeros", stored.zeros), operand("scales", stored.scales)
+    return Column(a["codes"] + number * a["code_row"], zeros, scales)
 
 
 class Decoder:
@@ -105,8 +111,7 @@ class Decoder:
         """
         k, stored = self.k, self.stored
         left = self.inner - position if partly else None
-        zero = self._parameter(column.zeros, position, left) if stored.zeros else None
-        scale = self._parameter(column.scales, position, left) if stored.scales else None
+        zero, scale = column.whole or self._parameters(column, position, left)
         if not self.four_bits:
             return [self._chain(self._loaded(column.codes, position, left), zero, scale)]
         address = column.codes + (position >> 1)
@@ -131,6 +136,20 @@ class Decoder:
             for j in range(PER_WORD)
         ]
         return [self._chain(self._number(code), zero, scale) for code in codes]
+
+    def loaded(self, column: Column) -> Column:
+        """The column, with its zero point and scale in registers where it has one of each."""
+        if self.stored.group:
+            return column
+        return replace(column, whole=self._parameters(column, self.inner, None))
+
+    def _parameters(
+        self, column: Column, position: Value, left: Value | None
+    ) -> tuple[Value | None, Value | None]:
+        """The zero points and the scales of a block."""
+        zero = self._parameter(column.zeros, position, left) if self.stored.zeros else None
+        scale = self._parameter(column.scales, position, left) if self.stored.scales else None
+        return zero, scale
 
     def _loaded(self, codes: Value, position: Value, left: Value | None) -> Value:
         k, name, lanes = self.k, self.stored.element_type, self.stored.lanes

@@ -12,6 +12,8 @@ from uncork.types import Array
 
 #: Whole numbers of both signs up to this have differences that f16 holds exactly.
 _WHOLE_IN_F16 = 1024
+#: Whole numbers of so many bits and a sign are numbers of 16 bits.
+_BITS = 15
 #: The least normal number of f16, and its largest.
 _LEAST_NORMAL, _MOST_IN_F16 = 2.0**-14, 65504.0
 
@@ -39,6 +41,33 @@ def stored_of(weights: CompressedMatrix, target: Target) -> Stored:
         rounds,
         weights.numbers is not None,
     )
+
+
+def whole_book(numbers: Array) -> tuple[Array, float] | None:
+    """The numbers of a table as whole ones of 16 bits, and the unit of which they are so many; None
+    where there is no such unit.
+    """
+    if not np.isfinite(numbers).all() or not numbers.any():
+        return None
+    _, exponents = np.frexp(numbers[numbers != 0].astype(np.float64))
+    unit = 2.0 ** (int(exponents.max()) - _BITS)
+    # The largest unit: a table of few bits becomes small numbers.
+    while (numbers / (2 * unit) == np.rint(numbers / (2 * unit))).all():
+        unit *= 2
+    whole = numbers.astype(np.float64) / unit
+    if (whole != np.rint(whole)).any():
+        return None
+    return whole.astype(np.int16), unit
+
+
+def laid_out_book(numbers: Array) -> Array:
+    """A table as kernels read it: its numbers, f32; then, where they are whole multiples of a unit,
+    their low bytes, their high bytes, and the unit.
+    """
+    whole, unit = whole_book(numbers) or (np.zeros(16, np.int16), 0.0)
+    low, high = (whole.view(np.uint8)[part::2].tobytes() for part in range(2))
+    given = numbers.astype("<f4").tobytes() + low + high + np.float32(unit).tobytes()
+    return np.frombuffer(given, np.uint8)
 
 
 def type_of(operand: Array | None, target: Target) -> str:

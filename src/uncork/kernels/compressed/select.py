@@ -17,13 +17,14 @@ from uncork.internal_ops.compressed_linear import (
     CompressedMatrix,
     FusedCompressedLinear,
 )
-from uncork.kernels.compressed.form import stored_of
+from uncork.kernels.compressed.form import laid_out_book, stored_of
 from uncork.kernels.compressed.select_dots import (
     DotCalls,
     FewCalls,
     dot_few,
     dot_rows,
     least_rows,
+    most_rows,
 )
 from uncork.kernels.compressed.spec import (
     FOUR_BITS,
@@ -100,10 +101,12 @@ def declined(weights: CompressedMatrix, target: Target) -> str:
 
 def rounded_to(weights: CompressedMatrix, target: Target, activations: str) -> str:
     """What the data of a product are rounded to on this machine, of the most that is allowed: f32
-    where nothing would be gained.
+    where nothing would be gained, and i16 where that is one digit as well.
     """
     spec = dot_rows(weights, stored_of(weights, target), target, PLAIN, activations)
-    return "f32" if spec is None else activations
+    if spec is None:
+        return "f32"
+    return "i16" if activations == "i8" and spec.takes_two else activations
 
 
 def select_compressed(layer: Layer) -> Selection:
@@ -134,6 +137,7 @@ def select_compressed(layer: Layer) -> Selection:
     parameters = _parameters(weights, stored)
     groups = max((array.shape[1] for array in parameters if array is not None), default=0)
     code_row = weights.inner * stored.bits // 8
+    book = None if weights.numbers is None else laid_out_book(weights.numbers)
     choice = None if linear.choice is None else _choice(layer, linear.choice)
     products: list[_Product] = []
     for turn in turns:
@@ -143,7 +147,7 @@ def select_compressed(layer: Layer) -> Selection:
         operands += [address_of(lying) + before * code_row, code_row]
         operands += [0 if p is None else address_of(p[before:]) for p in parameters]
         operands += [groups, Out(0, result), rows, weights.inner, weights.columns]
-        operands.append(0 if weights.numbers is None else address_of(weights.numbers))
+        operands.append(0 if book is None else address_of(book))
         operands.append(Scratch(8 * turn.matrix) if choice else 0)
         products.append(_Product(turn.data, operands, operands_for(end, others, 0, result)))
     before = choice.bytes if choice else 0
@@ -153,9 +157,15 @@ def select_compressed(layer: Layer) -> Selection:
         spec = None if dots is None else dot_few(dots, weights.columns, rows)
         few = given.few(target, end, pairs) if spec is None else given.few_dots(spec, limit)
         parts.append((few, _where(rows, limit + 1, below=True)))
-    if isinstance(rows, Size) or rows > limit:
-        many = given.many(target, end, panels, pairs) if dots is None else given.dots(dots, groups)
-        parts.append((many, _where(rows, limit + 1)))
+    most = None if dots is None else most_rows(dots)
+    if dots is not None and (isinstance(rows, Size) or (rows > limit and rows <= (most or rows))):
+        condition = _where(rows, limit + 1)
+        if condition is not None and most is not None:
+            condition = replace(condition, also=_where(rows, most + 1, below=True))
+        parts.append((given.dots(dots, groups), condition))
+    least = limit + 1 if dots is None else most and most + 1
+    if least is not None and (isinstance(rows, Size) or rows >= least):
+        parts.append((given.many(target, end, panels, pairs), _where(rows, least)))
     cost = nanoseconds(rows * len(turns) * weights.inner * weights.columns, 1 / 30)
 
     def split(threads: int) -> Stages:
@@ -175,7 +185,7 @@ def select_compressed(layer: Layer) -> Selection:
     conditions = [
         condition for stage, condition in zip(alone.stages, alone.when, strict=True) for _ in stage
     ]
-    keep = [kept, *(array for array in (*parameters, weights.numbers) if array is not None)]
+    keep = [kept, *(array for array in (*parameters, book) if array is not None)]
     keep += choice.keep if choice else []
     return KernelPlan(
         name,
@@ -386,12 +396,12 @@ class _Products(Struct, frozen=True):
 
 
 def _few(stored: Stored, target: Target) -> int:
-    """Up to so many rows are few. Where few registers hold columns of two, weights with zero points
-    take so long to decode that they are decoded once or twice, not four times.
+    """Up to so many rows are few. Where few registers hold columns of two, codes of fewer than 16
+    bits take so long to decode that they are decoded once or twice, not four times.
     """
-    if target.vector_registers > 16 or not stored.zeros:
+    if target.vector_registers > 16 or stored.bits == 16:
         return _FEW
-    return _FEW // 4 if stored.element_type in FOUR_BITS else _FEW // 2
+    return _FEW // 4 if stored.zeros and stored.element_type in FOUR_BITS else _FEW // 2
 
 
 def _vectors(target: Target) -> int:

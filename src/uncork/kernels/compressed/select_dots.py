@@ -8,20 +8,29 @@ import numpy as np
 from msgspec import Struct
 
 from uncork.internal_ops.compressed_linear import ACTIVATION_BYTES, CompressedMatrix
-from uncork.kernels.compressed.form import is_whole
+from uncork.kernels.compressed.form import is_whole, whole_book
 from uncork.kernels.compressed.spec import FOUR_BITS, Stored
 from uncork.kernels.compressed.spec_dots import (
+    DIGITS,
     FLAG,
     BlockDigits,
     Blocks,
     Digits,
     DotFew,
     DotRows,
+    code_added,
+    places_of,
     record,
 )
 from uncork.kernels.epilogue import Epilogue
 from uncork.kernels.extents import certainly
-from uncork.kernels.gemm.dots import FOUR_MIXED, FOUR_SIGNED, dot_method_of, flipped
+from uncork.kernels.gemm.dots import (
+    FOUR_MIXED,
+    FOUR_SIGNED,
+    FOUR_SMALL,
+    PAIRS,
+    dot_method_of,
+)
 from uncork.kernels.kernel_plan import In, KernelCall, Operand, Scratch, shares
 from uncork.kernels.runtime.target import Target
 from uncork.symbolic import SizeLike
@@ -29,10 +38,20 @@ from uncork.types import Array
 
 #: Rows from which on panels are worth their turning, if they fill a tile.
 LEAST_ROWS = 5
+#: Rows up to which products of three digits and turning codes take less time than products of f32
+#: and decoding codes, and numbers of a table, which takes longer.
+_MOST_ROWS, _MOST_ROWS_OF_BOOK = 15, 31
 #: Columns that few rows are multiplied with at once.
 _FEW_COLUMNS = 2
-#: Rows of a panel's tile by the digits of a number: sums and totals fit the registers.
+#: Rows of a panel's tile by the digits of a number: sums and totals fit 32 registers.
 _TILE_ROWS = {3: 4, 2: 4, 1: 8}
+#: Sums of a tile beside which 16 registers hold codes and numbers; totals lie in memory there.
+_SUMS, _VECTORS = 8, 2
+#: The largest number that a signed byte holds.
+_MOST_OF_BYTE = 127
+#: The longest run whose products of numbers of 16 bits and codes of eight have a sum of 32 bits,
+#: whatever zero points are: 256 * 255 * 2^15 is less than 2^31.
+_LONGEST_OF_PAIRS = 256
 #: Scales with which nothing overflows, or is too small for f32.
 _LEAST_SCALE, _MOST_SCALE = 2.0**-40, 2.0**40
 _LINE = 64
@@ -48,12 +67,14 @@ def dot_rows(
     """The spec of the kernel that sums in integers, where it is as exact for these weights as the
     kernel of f32, or as `activations` allow; else None.
     """
-    how, lanes = dot_method_of(target)
+    book = whole_book(weights.numbers) if weights.numbers is not None else None
+    how, lanes = _method(target, stored.bits, stored.book)
     unit = weights.rounded_together(activations)
     if (
-        how not in (FOUR_MIXED, FOUR_SIGNED)
+        not how
+        or (how == PAIRS and unit > _LONGEST_OF_PAIRS)
         or stored.element_type not in ("i8", "u8", "i4", "u4")
-        or stored.book
+        or (stored.book and book is None)
         or stored.rounds_difference
         or stored.rounds_product
         or not unit
@@ -62,10 +83,29 @@ def dot_rows(
         or not _are_moderate(weights.scales)
     ):
         return None
-    many = lanes == 16 or how == FOUR_SIGNED
     digits = ACTIVATION_BYTES[activations]
-    rows = _TILE_ROWS[digits] if many else 2
-    return DotRows(stored, how, lanes, rows, 2, unit, end, digits)
+    # Products of bytes and numbers of 16 bits have sums of 32.
+    large = book is not None and bool(abs(book[0]).max() > _MOST_OF_BYTE)
+    if target.vector_registers > 16:
+        rows = _TILE_ROWS[digits]
+    else:
+        rows = max(2, _SUMS // (_VECTORS * len(places_of(digits, how == PAIRS and not large))))
+    return DotRows(stored, how, lanes, rows, _VECTORS, unit, end, digits, large)
+
+
+def _method(target: Target, bits: int, book: bool) -> tuple[str, int]:
+    """How products of codes of so many bits, or of numbers of a book, are summed, by vectors of so
+    many lanes; nothing where that takes as long as products of f32: one by one, and pairs by
+    AVX-512, whose additions of whole numbers wait for its multiplications.
+    """
+    how, lanes = dot_method_of(target)
+    if how != PAIRS:
+        return (how if how in (FOUR_MIXED, FOUR_SIGNED) and not book else ""), lanes
+    if lanes == 16 or not target.has("ssse3"):
+        return "", lanes
+    if book and bits != 4:
+        return "", lanes
+    return (FOUR_SMALL if bits == 4 and not book else PAIRS), lanes
 
 
 def _are_moderate(scales: Array | None) -> bool:
@@ -76,8 +116,20 @@ def _are_moderate(scales: Array | None) -> bool:
 
 
 def least_rows(spec: DotRows) -> int:
-    """Rows from which on the kernel multiplies by panels."""
-    return max(LEAST_ROWS, spec.rows)
+    """Rows from which on the kernel multiplies by panels: a tile, where codes of four bits become
+    bytes there only once.
+    """
+    return spec.rows if spec.how == FOUR_SMALL else max(LEAST_ROWS, spec.rows)
+
+
+def most_rows(spec: DotRows) -> int | None:
+    """Rows up to which the kernel takes less time than that of f32, which turns as many codes as
+    numbers into panels; None for any. Three digits are as many products as f32 has where an
+    addition follows each.
+    """
+    if spec.digits < DIGITS or spec.how not in (PAIRS, FOUR_SMALL):
+        return None
+    return _MOST_ROWS_OF_BOOK if spec.stored.book else _MOST_ROWS
 
 
 class DotCalls(Struct, frozen=True):
@@ -109,7 +161,7 @@ class DotCalls(Struct, frozen=True):
     def _sizes(self) -> tuple[int, int, int]:
         """Bytes of a row: digits, records and the flag."""
         spec = self.spec
-        return self._runs * spec.digits * spec.unit, self._runs * record(spec.digits), FLAG
+        return self._runs * spec.run, self._runs * record(len(spec.places)), FLAG
 
     @property
     def shared(self) -> SizeLike:
@@ -120,6 +172,7 @@ class DotCalls(Struct, frozen=True):
     def _panel(self) -> int:
         """Bytes of a panel and its scales and zero points."""
         operands = -(-self.inner // (self.spec.per_word * self.spec.lanes)) * self.spec.lanes
+        operands *= self.spec.lines
         return (operands + 2 * self.parameters) * self.spec.width * 4
 
     @property
@@ -131,7 +184,9 @@ class DotCalls(Struct, frozen=True):
 
     def digits(self, threads: int) -> Sequence[KernelCall]:
         """The calls that turn rows into digits, shared by threads."""
-        spec = Digits(self.spec.unit, self.spec.stored.element_type in FOUR_BITS, self.spec.digits)
+        split = self.spec.stored.element_type in FOUR_BITS
+        rows = self.spec
+        spec = Digits(rows.unit, split, rows.digits, rows.wide, rows.large)
         places = (self.begin, self._records, self._flags)
         given: list[Operand] = [In(0), *map(Scratch, places)]
         return [
@@ -169,9 +224,10 @@ def dot_few(spec: DotRows, columns: int, rows: SizeLike) -> DotFew | None:
     else None.
     """
     stored = spec.stored
-    _, more = flipped(spec.how, stored.element_type)
+    more = code_added(spec.how, stored.element_type)
     # Zero points take off what is left.
-    middle = 8 * (stored.bits == 4) or 128 * (spec.how == FOUR_MIXED)
+    unsigned = spec.how == FOUR_MIXED or (spec.wide and stored.element_type == "u8")
+    middle = 0 if stored.book else 8 * (stored.bits == 4) or 128 * unsigned
     blocks = Blocks(
         spec.how,
         spec.lanes,
@@ -179,6 +235,7 @@ def dot_few(spec: DotRows, columns: int, rows: SizeLike) -> DotFew | None:
         stored.bits,
         middle if stored.zeros else more,
         spec.digits,
+        spec.large,
     )
     sizes = (blocks.numbers, blocks.unit, *([stored.group] if stored.group else []))
     if any(a % b and b % a for a in sizes for b in sizes):
@@ -207,7 +264,7 @@ class FewCalls(Struct, frozen=True):
         blocks = self.spec.blocks
         steps = -(-self.inner // blocks.length)
         units = blocks.lanes if blocks.mixes else 1
-        starts = steps * blocks.digits * blocks.lanes * 4 if blocks.middle else 0
+        starts = steps * len(blocks.places) * blocks.lanes * 4 if blocks.middle else 0
         digits = -(-self.inner // blocks.numbers) * blocks.size
         return digits, starts, steps * units * 4, self._groups * 4, FLAG
 

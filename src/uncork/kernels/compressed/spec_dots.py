@@ -2,7 +2,8 @@
 
 Rows of the data become fixed point: of each run of `unit` numbers the largest tells the unit, in
 which every number is a whole one of 24 bits, three signed bytes (digits of base 256). Products of
-digits and codes are summed exactly; the unit and the scale turn sums into numbers.
+digits and codes are summed exactly; the unit and the scale turn sums into numbers. Where pairs of
+16 bits are multiplied the two highest bytes are one digit.
 
 The error: a number of the data is off by at most half a unit, which is 2^-24 of the largest number
 of its run, and is otherwise computed as in f32, a run at a time.
@@ -16,7 +17,9 @@ from msgspec import Struct
 
 from uncork.kernels.compressed.spec import ARGUMENTS, PER_WORD, Stored
 from uncork.kernels.epilogue import PLAIN, Epilogue
+from uncork.kernels.gemm.dots import FOUR_SMALL, PAIRS, flipped
 from uncork.kernels.kernel_spec import KernelSpec
+from uncork.kernels.names import flags
 
 #: Bytes of a number of f32: the highest digit first.
 DIGITS = 3
@@ -26,15 +29,32 @@ FLAG = 8
 _BYTES_IN_WORD = 4
 
 
-def record(digits: int) -> int:
+def places_of(digits: int, wide: bool) -> tuple[int, ...]:
+    """The bytes of a number that are one digit, the highest first: one, or where pairs of 16 bits
+    are multiplied (`wide`), two as long as there are two.
+    """
+    if not wide:
+        return (1,) * digits
+    return (min(digits, 2), *[1] * (digits - 2))
+
+
+def code_added(how: str, element_type: str) -> int:
+    """What few rows find added to every code that they read. Bytes that become 16 bits are not
+    flipped, as these have both signs.
+    """
+    return 0 if how == PAIRS else flipped(how, element_type)[1]
+
+
+def record(places: int) -> int:
     """Bytes that tell of a run: its unit (f32), and the sum of the digits of each place."""
-    return 4 + 4 * digits
+    return 4 + 4 * places
 
 
 class Digits(KernelSpec, frozen=True):
     """The spec of the kernel that turns rows of f32 into digits `[row, run, place, number]`, with
     records and flags. For codes of four bits every eight numbers are in the order in which the
-    codes are split.
+    codes are split; where digits are `wide`, which is 16 bits, every four numbers are, or eight.
+    `large`: they are bytes nevertheless, as codes have 16 bits.
     """
 
     emitter: ClassVar[str] = "uncork.kernels.compressed.emit_digits:emit_digits"
@@ -44,11 +64,19 @@ class Digits(KernelSpec, frozen=True):
     unit: int
     split: bool
     digits: int = DIGITS
+    wide: bool = False
+    large: bool = False
+
+    @property
+    def places(self) -> tuple[int, ...]:
+        """The bytes of each place of a number."""
+        return places_of(self.digits, self.wide and not self.large)
 
     @property
     def name(self) -> str:
         few = f"{self.digits}_" if self.digits != DIGITS else ""
-        return f"{few}digits_of_{self.unit}{'_split' if self.split else ''}"
+        split = "_split" if self.split else ""
+        return f"{few}digits_of_{self.unit}{split}{flags(self, 'wide', 'large')}"
 
 
 class DotRows(KernelSpec, frozen=True):
@@ -65,11 +93,47 @@ class DotRows(KernelSpec, frozen=True):
     unit: int
     end: Epilogue = PLAIN
     digits: int = DIGITS
+    #: Codes stand for numbers that a byte does not hold.
+    large: bool = False
+
+    @property
+    def takes_two(self) -> bool:
+        """Whether digits of two bytes are multiplied in place of one."""
+        return self.wide and not self.large
 
     @property
     def width(self) -> int:
         """Columns of a panel."""
         return self.vectors * self.lanes
+
+    @property
+    def wide(self) -> bool:
+        """Whether digits, and the codes of a panel, have 16 bits."""
+        return self.how == PAIRS
+
+    @property
+    def places(self) -> tuple[int, ...]:
+        """The bytes of each place of a number."""
+        return places_of(self.digits, self.takes_two)
+
+    @property
+    def run(self) -> int:
+        """Bytes of the digits of a run."""
+        return len(self.places) * self.unit * (2 if self.wide else 1)
+
+    @property
+    def lines(self) -> int:
+        """Lines of a panel that a word of codes becomes: where registers are few, no word is taken
+        apart in the inner loop.
+        """
+        if self.how == FOUR_SMALL:
+            return 2
+        return 16 // self.stored.bits if self.wide else 1
+
+    @property
+    def per_line(self) -> int:
+        """Codes of a column in a line of a panel."""
+        return self.per_word // self.lines
 
     @property
     def per_word(self) -> int:
@@ -80,6 +144,7 @@ class DotRows(KernelSpec, frozen=True):
     def name(self) -> str:
         tile = f"{self.rows}x{self.vectors}x{self.lanes}"
         few = f"_by_{self.digits}" if self.digits != DIGITS else ""
+        few += flags(self, "large")
         return f"dots_{self.how}{few}_{tile}_of_{self.unit}_{self.stored.name}{self.end.name}"
 
     @property
@@ -95,7 +160,8 @@ class Blocks(Struct, frozen=True):
     vector of codes holds.
 
     Of a block the digits are `[place, half, byte]`: of codes of four bits those of the low halves
-    of bytes come first. `middle` is a code near the middle of all: what it adds to sums they begin
+    of bytes come first; where pairs of 16 bits are multiplied the halves follow each other.
+    `middle` is a code near the middle of all: what it adds to sums they begin
     with, so that nothing cancels later.
     """
 
@@ -105,6 +171,8 @@ class Blocks(Struct, frozen=True):
     bits: int
     middle: int
     digits: int = DIGITS
+    #: Codes stand for numbers that a byte does not hold.
+    large: bool = False
 
     @property
     def numbers(self) -> int:
@@ -112,14 +180,29 @@ class Blocks(Struct, frozen=True):
         return self.lanes * 32 // self.bits
 
     @property
+    def wide(self) -> bool:
+        """Whether digits have 16 bits."""
+        return self.how == PAIRS
+
+    @property
+    def places(self) -> tuple[int, ...]:
+        """The bytes of each place of a number."""
+        return places_of(self.digits, self.wide and not self.large)
+
+    @property
     def halves(self) -> int:
         """Vectors of digits of one place."""
-        return 8 // self.bits
+        return self.place // (4 * self.lanes)
+
+    @property
+    def place(self) -> int:
+        """Bytes of the digits of one place of a block."""
+        return self.numbers * (2 if self.wide else 1)
 
     @property
     def size(self) -> int:
         """Bytes of the digits of a block."""
-        return self.digits * self.numbers
+        return len(self.places) * self.place
 
     @property
     def length(self) -> int:
@@ -141,6 +224,7 @@ class Blocks(Struct, frozen=True):
     @property
     def name(self) -> str:
         few = f"_by_{self.digits}" if self.digits != DIGITS else ""
+        few += flags(self, "large")
         return f"{self.how}{few}_{self.lanes}_of_{self.unit}_{self.bits}_bits_{self.middle}"
 
 

@@ -17,6 +17,7 @@ from uncork.kernels.codegen.emit import (
     F16,
     F32,
     F64,
+    I16,
     INDEX_TYPES,
     U8,
     U16,
@@ -170,8 +171,9 @@ def decoded(k: Kernel, name: str, codes: Value) -> Value:
     if name == "f8e5m2":  # the upper byte of f16
         return widened(k, "f16", codes.to(U16) << 8)
     if name == "f8e4m3":  # the bits of f16, whose exponents count from 8 further on
-        wide = codes.to(U16)
-        return widened(k, "f16", ((wide & 0x80) << 8) | ((wide & 0x7F) << 7)) * 256.0
+        # The sign is moved on with the others, and taken away where it is not the highest bit.
+        wide = (codes.to(U16) << 8).bits_as(I16) >> 1
+        return widened(k, "f16", (wide & ~0x4000).bits_as(U16)) * 256.0
     return widened(k, name, codes) if name in ("f16", "bf16") else codes.to(F32)
 
 

@@ -9,8 +9,10 @@ from msgspec import Struct
 from uncork.kernels.runtime.target import Target
 
 #: How products are summed: by instructions for four bytes of both signs (VNNI), for four signed
-#: ones (NEON), for pairs of 16 bits, or one by one.
+#: ones (NEON), for pairs of 16 bits, or one by one; and of codes of four bits, four without a sign
+#: by signed bytes (SSSE3), which saturates at 16 bits where codes are larger.
 FOUR_MIXED, FOUR_SIGNED, PAIRS, SINGLE = "four_mixed", "four_signed", "pairs", "single"
+FOUR_SMALL = "four_small"
 
 
 class DotMethod(Struct, frozen=True):
