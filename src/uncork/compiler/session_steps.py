@@ -122,9 +122,7 @@ class _Step:
             for whole, axis in zip(wholes, axes, strict=True)
         ]
 
-    def _batch(
-        self, some: slice | Array, size: int, into: Sequence[Array] = ()
-    ) -> Sequence[Array]:
+    def _batch(self, some: slice | Array, size: int, into: Sequence[Array] = ()) -> Sequence[Array]:
         """Run a batch of so many rows, of some sessions by their positions; the first row comes
         again where there are fewer sessions, for nobody.
         """

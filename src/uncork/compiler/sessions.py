@@ -387,9 +387,7 @@ class _Turn:
                         self.spares &= of._whose(lambda work: work.spares) is None
                     ended = threading.Lock()
                     ended.acquire()
-                    of._at_work[self] = _AtWork(
-                        me, places, self.spares, sys._getframe(1), ended
-                    )
+                    of._at_work[self] = _AtWork(me, places, self.spares, sys._getframe(1), ended)
                     return places
             if of._is_inside(me):
                 raise InputError(
