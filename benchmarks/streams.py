@@ -281,12 +281,11 @@ def _sessions(name: str, best: bool, openvino: Any, folder: Path, options: Optio
         *peers,
     ]
     errors = _errors(whole, single, frames, calls)
-    times = measure(calls, _SETS, options.seconds)
-    results = [_result(name, c.name, times[c.name], 1, errors[c.name]) for c in calls]
     sessions = compiled.sessions(_CAPACITY)
     for session in range(_CAPACITY):
         sessions.open(session)
     generator = np.random.default_rng(1)
+    counts = dict.fromkeys([call.name for call in calls], 1)
     for count in _TOGETHER[:3] if options.quick else _TOGETHER:
         steps = [
             (
@@ -297,13 +296,13 @@ def _sessions(name: str, best: bool, openvino: Any, folder: Path, options: Optio
         ]
 
         def step(i: int, steps: Any = steps) -> Any:
-            return sessions.step(*steps[i])
+            return sessions.step(*steps[i % len(steps)])
 
         own = Contender(f"{count} sessions", "uncork", "direct", step, list)
-        error = _of_sessions(compiled, sessions, frames)
-        sample = measure([own], len(steps), options.seconds)[own.name]
-        results.append(_result(name, own.name, sample, count, error))
-    return results
+        errors[own.name], counts[own.name] = _of_sessions(compiled, sessions, frames), count
+        calls.append(own)
+    times = measure(calls, _SETS, options.seconds * 2)
+    return [_result(name, c.name, times[c.name], counts[c.name], errors[c.name]) for c in calls]
 
 
 def _of_sessions(compiled: Any, sessions: Any, frames: Sequence[Sequence[Array]]) -> float:

@@ -100,6 +100,41 @@ class _Layers(Builder):
             **{"strides": [1], "dilations": [dilation], **pads},
         )
 
+    def dense(self, x: Source, inner: int, outer: int) -> Source:
+        return self.layer("MatMul", 1, x, self.w(outer, inner), transpose_b=True)
+
+    def normalized(self, x: Source) -> Source:
+        """Each frame with mean 0 and variance 1."""
+        settings: dict[str, Any] = {"normalize_variance": True, "eps_mode": "inside_sqrt"}
+        return self.layer("MVN", 6, x, self.c([2]), eps=1e-5, **settings)
+
+    def mask(self, x: Source, width: int) -> Source:
+        """Factors from 0 to 1, by two LSTMs of 128."""
+        y = self.recurrent("LSTM", self.recurrent("LSTM", x, width, 128)[0], 128, 128)[0]
+        return self.layer("Sigmoid", 1, self.dense(y, 128, width))
+
+    def attention(self, x: Source, width: int, heads: int) -> Source:
+        """Causal attention that sees 64 frames: a band of a constant triangle."""
+        n = self.length(x, 1)
+        split, back = self.c([0, 0, heads, width // heads]), self.c([0, 0, width])
+        parts = []
+        for _ in range(3):
+            own = self.layer("MatMul", 1, x, self.w(width, width))
+            own = self.layer("Reshape", 1, own, split, special_zero=True)
+            parts.append(self.layer("Transpose", 1, own, self.c([0, 2, 1, 3])))
+        q, k, v = parts
+        band = np.tril(np.ones((1, 1, 512, 512), bool)) & ~np.tril(np.ones((512, 512), bool), -64)
+        both = self.layer("Concat", 1, n, n, axis=0)
+        mask = self.layer(
+            *("Slice", 8, self.c(band), self.c([0, 0]), both, self.c([1, 1]), self.c([2, 3]))
+        )
+        scores = self.layer("MatMul", 1, q, k, transpose_b=True)
+        scores = self.layer("Select", 1, mask, scores, self.c(np.float32(-np.inf)))
+        y = self.layer("MatMul", 1, self.layer("SoftMax", 8, scores, axis=-1), v)
+        y = self.layer("Transpose", 1, y, self.c([0, 2, 1, 3]))
+        y = self.layer("Reshape", 1, y, back, special_zero=True)
+        return self.layer("MatMul", 1, y, self.w(width, width))
+
     def turned(self, x: Source) -> Source:
         return self.layer("Transpose", 1, x, self.c([0, 2, 1]))
 
@@ -155,27 +190,64 @@ def _gate() -> Model:
 
 
 def _attention() -> Model:
-    """Causal attention of 4 heads that sees 64 frames: a band of a constant triangle."""
-    b, width, heads = _Layers("attention"), 128, 4
+    """Causal attention of 4 heads that sees 64 frames."""
+    b = _Layers("attention")
+    x = b.parameter("x", "f32", [1, None, 128])
+    b.result(b.layer("Add", 1, x, b.attention(x, 128, 4)), "y")
+    return b.model()
+
+
+def _denoiser() -> Model:
+    """Of DTLN's kind: two LSTMs make a mask over the spectrum of each frame of 512 samples, two
+    more one over what a dense layer makes of the frame.
+    """
+    b = _Layers("denoiser")
+    x = b.parameter("x", "f32", [1, None, 512])
+    spectrum = b.layer("RDFT", 9, x, b.c([2]))
+    power = b.layer("Multiply", 1, spectrum, spectrum)
+    power = b.layer("ReduceSum", 1, power, b.c([3]), keep_dims=False)
+    power = b.layer("Add", 1, power, b.c(np.float32(1e-7)))
+    mask = b.mask(b.layer("Sqrt", 1, power), 257)
+    masked = b.layer("Multiply", 1, spectrum, b.layer("Unsqueeze", 1, mask, b.c([3])))
+    y = b.dense(b.layer("IRDFT", 9, masked, b.c([2])), 512, 256)
+    y = b.layer("Multiply", 1, y, b.mask(b.normalized(y), 256))
+    b.result(b.dense(y, 256, 512), "y")
+    return b.model()
+
+
+def _forecast() -> Model:
+    """The next values of 16 series, by two LSTMs."""
+    b = _Layers("forecast")
+    x = b.parameter("x", "f32", [1, None, 16])
+    y = b.recurrent("LSTM", b.recurrent("LSTM", x, 16, 128)[0], 128, 128)[0]
+    b.result(b.dense(y, 128, 16), "y")
+    return b.model()
+
+
+def _conformer() -> Model:
+    """A causal block of a Conformer: half a feed-forward part, attention over 64 frames, a
+    convolution, and the other half.
+    """
+    b, width = _Layers("conformer"), 144
     x = b.parameter("x", "f32", [1, None, width])
-    n = b.length(x, 1)
-    split, back = b.c([0, 0, heads, width // heads]), b.c([0, 0, width])
-    parts = []
-    for _ in range(3):
-        own = b.layer("MatMul", 1, x, b.w(width, width))
-        own = b.layer("Reshape", 1, own, split, special_zero=True)
-        parts.append(b.layer("Transpose", 1, own, b.c([0, 2, 1, 3])))
-    q, k, v = parts
-    band = np.tril(np.ones((1, 1, 512, 512), bool)) & ~np.tril(np.ones((512, 512), bool), -64)
-    both = b.layer("Concat", 1, n, n, axis=0)
-    mask = b.layer("Slice", 8, b.c(band), b.c([0, 0]), both, b.c([1, 1]), b.c([2, 3]))
-    scores = b.layer("MatMul", 1, q, k, transpose_b=True)
-    scores = b.layer("Select", 1, mask, scores, b.c(np.float32(-np.inf)))
-    y = b.layer("MatMul", 1, b.layer("SoftMax", 8, scores, axis=-1), v)
-    y = b.layer(
-        "Reshape", 1, b.layer("Transpose", 1, y, b.c([0, 2, 1, 3])), back, special_zero=True
+
+    def forward(own: Source) -> Source:
+        wide = b.dense(b.normalized(own), width, 4 * width)
+        narrow = b.dense(b.layer("Swish", 4, wide), 4 * width, width)
+        return b.layer("Add", 1, own, b.layer("Multiply", 1, narrow, b.c(np.float32(0.5))))
+
+    y = forward(x)
+    y = b.layer("Add", 1, y, b.attention(b.normalized(y), width, 4))
+    first, second = b.add(
+        "Split", 1, b.dense(b.normalized(y), width, 2 * width), b.c(2), num_splits=2
     )
-    b.result(b.layer("Add", 1, x, b.layer("MatMul", 1, y, b.w(width, width))), "y")
+    h = b.turned(b.layer("Multiply", 1, first, b.layer("Sigmoid", 1, second)))
+    pads: dict[str, Any] = {"pads_begin": [14], "pads_end": [0]}
+    h = b.layer(
+        *("GroupConvolution", 1, h, b.w(width, 1, 1, 15)), strides=[1], dilations=[1], **pads
+    )
+    h = b.dense(b.layer("Swish", 4, b.turned(h)), width, width)
+    b.result(b.normalized(forward(b.layer("Add", 1, y, h))), "y")
     return b.model()
 
 
@@ -184,6 +256,9 @@ STREAMS = (
     Stream("TCN, 6 dilated convolutions of 64", _tcn, {"x": 1}),
     Stream("GRU 2 x 256 tagger", _tagger, {"x": 1}, cells=_tagger_cells),
     Stream("attention, 4 heads, 64 frames", _attention, {"x": 1}),
+    Stream("denoiser of DTLN's kind", _denoiser, {"x": 1}),
+    Stream("forecast by LSTM, 2 x 128", _forecast, {"x": 1}),
+    Stream("Conformer block of 144, causal", _conformer, {"x": 1}),
 )
 
 

@@ -223,6 +223,44 @@ def test_sessions_in_another_axis_and_inputs_that_all_share() -> None:
         compiled.sessions(4, axes={"y": 1})
 
 
+def test_names_may_be_an_array() -> None:
+    sessions = opened(sums(), range(6))
+    sessions.step(np.array([5, 0, 3], np.int32), ones(3))
+    assert totals(sessions, np.arange(6)) == [1, 0, 0, 1, 0, 1]
+    named = opened(sums(), ["a", "b"])
+    named.step(np.array(["b"]), ones(1, 7))
+    assert totals(named, "ab") == [0, 7]
+    with pytest.raises(uncork.InputError, match="session 3: comes twice in one step"):
+        sessions.step(np.array([3, 1, 3]), ones(3))
+
+
+def test_frames_unlike_those_before_are_looked_at_anew() -> None:
+    sessions = opened(sums())
+    sessions.step(["a", "b"], ones(2))
+    sessions.step(["a"], [[1, 2]])  # a list, converted
+    sessions.step(["b"], np.asfortranarray(ones(2))[1:])
+    for wrong in (ones(3), np.ones((2, 3), np.float32), np.float32(1), ones(2).astype("f8") / 3):
+        with pytest.raises(uncork.InputError, match="'x'"):
+            sessions.step(["a", "b"], wrong)
+    assert totals(sessions, "ab") == [2, 2]
+
+
+def test_codes_of_a_small_float_are_no_frames() -> None:
+    """What carries bf16 inside is u16: a caller's u16 are numbers, as at a call."""
+    b = uncork.Builder("small")
+    x = b.parameter("x", "bf16", [None, 2])
+    of = {"variable_id": "kept", "variable_type": "f32"}
+    shape = uncork.PartialShape([None, 2])
+    start = b.constant(np.zeros((1, 2), np.float32))
+    (before,) = b.add("ReadValue", 6, start, variable_shape=shape, **of)
+    (total,) = b.add("Add", 1, before, b.add("Convert", 1, x, destination_type="f32")[0])
+    b.add("Assign", 6, total, variable_id="kept")
+    b.result(total, "total")
+    sessions = opened(b.model())
+    sessions.step(["a"], ones(1))
+    assert sessions.step(["a"], np.full((1, 2), 3, np.uint16))["total"].tolist() == [[4, 4]]
+
+
 # ---- the memory
 
 

@@ -91,3 +91,29 @@ def test_nan_is_left_to_the_reference(place: int) -> None:
     rows[1, place] = np.nan
     assert best(rows, 4, "max") is None
     assert best(rows, 4, "min") is None
+
+
+@pytest.mark.parametrize("mode", ["max", "min"])
+@pytest.mark.parametrize("best", [1, 10, 17, 64])
+def test_the_best_of_rows_of_all_kinds(mode: str, best: int) -> None:
+    """Long rows, of which a bound is known before they are searched, and short ones; equal numbers
+    come in their order.
+    """
+    import uncork
+
+    b = uncork.Builder("best")
+    x = b.parameter("x", "f32", [None, None])
+    settings = {"mode": mode, "sort": "value", "index_element_type": "i32"}
+    for result in b.add("TopK", 11, x, b.constant(np.array(best)), axis=-1, **settings):
+        b.result(result)
+    compiled, random = uncork.compile_model(b.model()), np.random.default_rng(best)
+    for count in (64, 65, 127, 128, 129, 1683):
+        plain = random.standard_normal((3, count)).astype(np.float32)
+        some = plain.copy()
+        some[:, ::2], some[:, 5] = -np.inf, np.inf
+        rows = [plain, np.round(plain), np.maximum(plain, 0), some, np.sort(plain), -np.sort(plain)]
+        for row in rows:
+            values, places = compiled(row)
+            order = np.argsort(-row if mode == "max" else row, axis=1, kind="stable")[:, :best]
+            assert places.tolist() == order.tolist()
+            assert values.tolist() == np.take_along_axis(row, order, 1).tolist()

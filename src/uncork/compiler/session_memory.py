@@ -32,7 +32,7 @@ held_at_forks(_writing)
 
 
 class Rows(Struct, frozen=True):
-    """Rows of tables, by their numbers."""
+    """Rows of tables, by their numbers. The last row of all tables is nobody's."""
 
     tables: Sequence[Array]
     numbers: Array
@@ -68,11 +68,6 @@ class SessionMemory:
             ) from None
 
     @property
-    def nobody(self) -> int:
-        """The row that is nobody's."""
-        return len(self.rows) + len(self.spare)
-
-    @property
     def nbytes(self) -> int:
         """The bytes of all states, the spare ones included."""
         return sum(table.nbytes for table in self.tables)
@@ -87,7 +82,8 @@ class SessionMemory:
         """
         if may_spare and count <= len(self.spare):
             return Rows(self.tables, self.spare[:count].copy())
-        return Rows([np.empty_like(table) for table in self.tables], np.arange(count))
+        own = [np.empty((count + 1, *table.shape[1:]), table.dtype) for table in self.tables]
+        return Rows(own, np.arange(count))
 
     # ---- values
 
@@ -115,15 +111,17 @@ class SessionMemory:
 
     # ---- steps
 
-    def keep(self, places: Array, new: Rows) -> None:
+    def keep(self, places: Array, old: Rows, new: Rows) -> None:
         """Have sessions go on with the rows that a step has written."""
-        old = self.rows[places]
         if new.tables is self.tables:
             first = slice(0, len(places))
-            writes: list[_Write] = [(self.rows, places, new.numbers), (self.spare, first, old)]
+            writes: list[_Write] = [
+                (self.rows, places, new.numbers),
+                (self.spare, first, old.numbers),
+            ]
         else:
             writes = [
-                (table, old, own[: len(places)])
+                (table, old.numbers, own[: len(places)])
                 for table, own in zip(self.tables, new.tables, strict=True)
             ]
         _written([*writes, *self._told(places)])
@@ -131,10 +129,12 @@ class SessionMemory:
     def _told(self, places: int | Array) -> list[_Write]:
         return [(self.fresh, places, False), (self.used, places, time.monotonic())]
 
-    def groups(self, places: Array) -> list[Array]:
-        """The positions of sessions that may be of one batch: those whose common values agree."""
+    def groups(self, places: Array) -> list[Array] | None:
+        """The positions of sessions that may be of one batch: those whose common values agree; None
+        where all may.
+        """
         if not self._common or len(places) < 2:
-            return [np.arange(len(places))]
+            return None
         rows = self.rows[places]
         keys = np.concatenate(
             [
@@ -144,7 +144,7 @@ class SessionMemory:
             1,
         )
         if (keys == keys[0]).all():
-            return [np.arange(len(rows))]
+            return None
         _, group = np.unique(keys, axis=0, return_inverse=True)
         group = group.reshape(-1)
         return [np.flatnonzero(group == number) for number in range(int(group.max()) + 1)]

@@ -27,7 +27,7 @@ def stepped(
     """
     step = _Step(batches, memory, places, frames, may_spare)
     results = step.run()
-    memory.keep(places, step.new)
+    memory.keep(places, step.old, step.new)
     return results
 
 
@@ -43,18 +43,17 @@ class _Step:
         may_spare: bool,
     ) -> None:
         self._batches, self._memory, self._model = batches, memory, batches.model
-        self._frames = frames
+        self._frames, self._count = frames, len(places)
         self._begin(places)
-        self._old = memory.of(places)
-        #: The rows that the step writes.
-        self.new = memory.room(len(places), may_spare)
+        #: The rows that the step reads, and those that it writes.
+        self.old, self.new = memory.of(places), memory.room(len(places), may_spare)
         self._groups = memory.groups(places)
 
     def _begin(self, places: Array) -> None:
         """Have sessions without a step begin."""
         memory, model = self._memory, self._model
         fresh = memory.fresh[places]
-        if not fresh.any():
+        if not np.count_nonzero(fresh):
             return
         if model.begins_alike:
             memory.begin(places[fresh], model.begun(list))
@@ -64,23 +63,16 @@ class _Step:
 
     def run(self) -> list[Array]:
         """The results, as the caller's own arrays."""
-        count = len(self._old.numbers)
-        parts = [(some, size) for some in self._groups for some, size in self._parts(some)]
-        if len(parts) == 1:
-            (some, size) = parts[0]
-            whole = size == count
-            made = (
-                self._batches.call(self._frames, self._old, self.new)
-                if whole
-                else self._batch(some, size)
-            )
-            return [
-                self._own(array, axis, count)
-                for array, axis in zip(made, self._model.result_axes, strict=True)
-            ]
-        if len(self._groups) == 1 and not any(self._model.result_axes):
-            return self._in_order(parts)
-        return self._scattered(parts)
+        count = self._count
+        if self._groups is not None:
+            return self._scattered([part for some in self._groups for part in self._parts(some)])
+        sizes = self._batches.sizes(count, self._frames, self._state)
+        if sizes == [count]:
+            made = self._batches.call(self._frames, self.old, self.new)
+            return [self._own(array) for array in made]
+        if len(sizes) > 1 and any(self._model.result_axes):
+            return self._scattered(self._parts(np.arange(count)))
+        return self._in_order(sizes)
 
     def _parts(self, some: Array) -> list[tuple[Array, int]]:
         """Sessions of one group, by their positions, as batches of so many rows."""
@@ -89,28 +81,33 @@ class _Step:
         return [(some[end - size : end], size) for end, size in zip(ends, sizes, strict=True)]
 
     def _state(self) -> list[Array]:
-        return [table[self._old.numbers[0]] for table in self._old.tables]
+        return [table[self.old.numbers[0]] for table in self.old.tables]
 
-    def _in_order(self, parts: Sequence[tuple[Array, int]]) -> list[Array]:
+    def _in_order(self, sizes: Sequence[int]) -> list[Array]:
         """The results of batches, written where they stay by batches of the usual size."""
-        wholes: list[Array] = []
-        room, most, at = sum(size for _, size in parts), parts[0][1], 0
-        for some, size in parts:
+        most, at = sizes[0], 0
+        # As the step before had them; empty where there was none.
+        wholes = self._batches.rooms(sum(sizes), self._frames)
+        for size in sizes:
             places = [whole[at : at + size] for whole in wholes]
-            made = self._batch(some, size, places if size == most else ())
-            if not wholes:
-                wholes = [np.empty((room, *array.shape[1:]), array.dtype) for array in made]
+            made = self._batch(slice(at, at + size), size, places if size == most else ())
+            if len(sizes) == 1:
+                axes = self._model.result_axes
+                return [self._cut(a, axis) for a, axis in zip(made, axes, strict=True)]
+            if at == 0 and [a.shape for a in made] != [a.shape for a in places]:
+                wholes = [np.empty((sum(sizes), *a.shape[1:]), a.dtype) for a in made]
+                self._batches.keep_rooms(wholes, self._frames)
                 places = [whole[:size] for whole in wholes]
             for position, (place, array) in enumerate(zip(places, made, strict=True)):
                 if place is not array:
                     check_shapes(position, place.shape, array.shape)
                     place[...] = array
             at += size
-        return [whole[: len(self._old.numbers)] for whole in wholes]
+        return [whole[: self._count] for whole in wholes]
 
     def _scattered(self, parts: Sequence[tuple[Array, int]]) -> list[Array]:
         """The results of batches, put into the order of the sessions."""
-        axes, count = self._model.result_axes, len(self._old.numbers)
+        axes, count = self._model.result_axes, self._count
         wholes: list[Array] = []
         for some, size in parts:
             made = [
@@ -127,43 +124,41 @@ class _Step:
             for whole, axis in zip(wholes, axes, strict=True)
         ]
 
-    def _batch(self, some: Array, size: int, into: Sequence[Array] = ()) -> Sequence[Array]:
-        """Run a batch of so many rows; the first row comes again where there are fewer sessions,
-        for nobody.
+    def _batch(self, some: slice | Array, size: int, into: Sequence[Array] = ()) -> Sequence[Array]:
+        """Run a batch of so many rows, of some sessions by their positions; the first row comes
+        again where there are fewer sessions, for nobody.
         """
-        old, new, more = self._old, self.new, size - len(some)
-        targets = new.numbers[some]
+        old, new = self.old, self.new
+        read, written = old.numbers[some], new.numbers[some]
+        more = size - len(read)
         if more:
+            some = np.arange(self._count)[some]
             some = np.concatenate([some, np.repeat(some[:1], more)])
-            targets = np.concatenate([targets, np.full(more, self._memory.nobody)])
+            nobody = np.full(more, len(new.tables[0]) - 1)
+            read, written = old.numbers[some], np.concatenate([written, nobody])
         return self._batches.call(
-            self._given(some), Rows(old.tables, old.numbers[some]), Rows(new.tables, targets), into
+            self._given(some), Rows(old.tables, read), Rows(new.tables, written), into
         )
 
-    def _given(self, some: Array) -> list[Array]:
+    def _given(self, some: slice | Array) -> list[Array]:
         """The frames of some sessions."""
         return [
-            _taken(array, some, axis)
+            array if axis is None else _taken(array, some, axis)
             for array, axis in zip(self._frames, self._model.input_axes, strict=True)
         ]
 
-    def _own(self, array: Array, axis: int, count: int) -> Array:
-        """A result of one batch, of so many sessions, as the caller's own array."""
-        if array.shape[axis] != count:
-            array = np.ascontiguousarray(array[(slice(None),) * axis + (slice(count),)])
+    def _own(self, array: Array) -> Array:
+        """A result of one batch as the caller's own array."""
         is_own = array.base is None and all(array is not frame for frame in self._frames)
         return array if is_own else array.copy()
 
+    def _cut(self, array: Array, axis: int) -> Array:
+        """A result of one batch without the rows of nobody, as the caller's own array."""
+        return array[(slice(None),) * axis + (slice(self._count),)].copy()
 
-def _taken(array: Array, places: Array, axis: int | None) -> Array:
+
+def _taken(array: Array, some: slice | Array, axis: int) -> Array:
     """The rows of an array at some places."""
-    if axis is None:
-        return array
-    count = len(places)
     if axis == 0:
-        first = int(places[0])
-        if (
-            int(places[-1]) - first == count - 1
-        ):  # places ascend, or repeat the first one at the end
-            return array if count == len(array) else array[first : first + count]
-    return np.ascontiguousarray(array.take(places, axis))
+        return array[some]
+    return np.ascontiguousarray(array[(slice(None),) * axis + (some,)])

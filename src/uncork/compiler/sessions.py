@@ -16,6 +16,7 @@ from msgspec import Struct
 from uncork.blas import at_most
 from uncork.compiler.arguments import Results, accept, match, present
 from uncork.compiler.execute import Executor
+from uncork.compiler.repeated_call import RepeatedCall
 from uncork.compiler.saved_state import read_saved, saved
 from uncork.compiler.session_batches import Batches
 from uncork.compiler.session_memory import SessionMemory
@@ -38,7 +39,7 @@ class _AtWork(Struct, frozen=True):
     """Sessions that a thread is at work with, in a call of a function."""
 
     thread: int
-    places: frozenset[int]
+    places: Array
     #: Whether nobody else uses the spare rows meanwhile.
     spares: bool
     frame: FrameType
@@ -95,8 +96,14 @@ class Sessions:
             batched,
         )
         self._batches = Batches(self._batched)
+        self._order = RepeatedCall(self._batched.executor, self.model.inputs, (), False)
+        #: Types and shapes of the frames of the step before.
+        self._before = _Frames(self._batched)
+        self._converted = not all(port.element_type.is_native for port in self.model.outputs)
         self._memory = SessionMemory(self._batched.kept, capacity)
         self._places: dict[Hashable, int] = {}
+        #: Where places find out whether one of them comes twice.
+        self._marks = np.zeros(capacity, np.intp)
         self._free = list(range(capacity - 1, -1, -1))
         self._at_work: dict[object, _AtWork] = {}
         self.renew_locks()
@@ -205,7 +212,9 @@ class Sessions:
         twice, or that timed out, and for frames that do not fit: no session has moved then.
         """
         names = _listed(sessions)
-        arrays = self._accepted(names, match(self.model.inputs, inputs, named))
+        arrays: Sequence[Any] | None = self._order.in_order(inputs, named)
+        if arrays is None or not self._before.are_like(arrays, len(names)):
+            arrays = self._accepted(len(names), match(self.model.inputs, inputs, named))
         for file in self._files:
             file.check()
         turn = self._alone(names, stepping=True)
@@ -217,23 +226,24 @@ class Sessions:
                     f"not enough memory for this step: {error}", f"model '{self.model.name}'"
                 ) from None
         ports = self.model.outputs
-        return Results(
-            ports, [present(p.element_type, array) for p, array in zip(ports, made, strict=True)]
-        )
+        if self._converted:
+            made = [present(p.element_type, array) for p, array in zip(ports, made, strict=True)]
+        return Results(ports, made)
 
-    def _accepted(self, names: Sequence[Hashable], values: Sequence[Any]) -> list[Array]:
-        """The frames in their carrier types."""
+    def _accepted(self, count: int, values: Sequence[Any]) -> list[Array]:
+        """The frames of so many sessions in their carrier types."""
         arrays = []
         batched = self._batched
         for port, value, axis in zip(batched.inputs, values, batched.input_axes, strict=True):
             array = accept(port, value)
-            if axis is not None and array.shape[axis] != len(names):
+            if axis is not None and array.shape[axis] != count:
                 raise InputError(
-                    f"expected {len(names)} rows in axis {axis}, one for each session, got shape "
+                    f"expected {count} rows in axis {axis}, one for each session, got shape "
                     f"{list(array.shape)}",
                     Label(f"input '{port.name}'", input=port.name),
                 )
             arrays.append(array)
+        self._before.keep(arrays)
         return arrays
 
     # ---- turns
@@ -243,7 +253,8 @@ class Sessions:
 
     def _at_work_with(self, places: Iterable[int]) -> _AtWork | None:
         """Who is at work with one of these places."""
-        return self._whose(lambda work: not work.places.isdisjoint(places))
+        taken = {*places}
+        return self._whose(lambda work: not taken.isdisjoint(work.places.tolist()))
 
     def _is_inside(self, thread: int) -> bool:
         """Whether a thread is at work already, in a call that something has interrupted."""
@@ -258,10 +269,11 @@ class Sessions:
                 self._at_work.pop(token, None)
         return None
 
-    def _places_of(self, names: Sequence[Hashable]) -> list[int]:
+    def _places_of(self, names: Sequence[Hashable]) -> Array:
         """The places of sessions. Raises InputError where one is not open, or comes twice."""
+        count = len(names)
         try:
-            places = [self._places[name] for name in names]
+            places = np.fromiter(map(self._places.__getitem__, names), np.intp, count)
         except KeyError:
             lost = next(name for name in names if name not in self._places)
             raise InputError("is not open: open() it", _named(lost)) from None
@@ -269,18 +281,21 @@ class Sessions:
             for name in names:
                 _check_name(name)
             raise
-        if len(set(places)) < len(places):
-            twice = next(name for i, name in enumerate(names) if name in names[:i])
-            raise InputError("comes twice in one step: step it twice", _named(twice))
+        if count > 1:
+            order = np.arange(count)
+            self._marks[places] = order
+            if np.count_nonzero(self._marks[places] != order):
+                seen = set[Hashable]()
+                twice = next(name for name in names if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+                raise InputError("comes twice in one step: step it twice", _named(twice))
         if self.timeout is not None:
-            used = self._memory.used[np.array(places, np.intp)]
-            gone = np.flatnonzero(time.monotonic() - used > self.timeout)
-            gone = gone[[self._is_late(places[index]) for index in gone]]
-            if gone.size:
-                raise InputError(
-                    f"had no step for {self.timeout:g} seconds and timed out: open() it anew",
-                    _named(names[int(gone[0])]),
-                )
+            gone = np.flatnonzero(time.monotonic() - self._memory.used[places] > self.timeout)
+            for index in gone.tolist():
+                if self._is_late(int(places[index])):
+                    raise InputError(
+                        f"had no step for {self.timeout:g} seconds and timed out: open() it anew",
+                        _named(names[index]),
+                    )
         return places
 
     # ---- saved sessions
@@ -366,14 +381,14 @@ class _Turn:
         while True:
             with of._lock:
                 places = of._places_of(self._names)
-                other = of._at_work_with(places)
+                other = of._at_work_with(places.tolist()) if of._at_work else None
                 if other is None:
-                    self.spares &= of._whose(lambda work: work.spares) is None
+                    if of._at_work:
+                        self.spares &= of._whose(lambda work: work.spares) is None
                     ended = threading.Lock()
                     ended.acquire()
-                    work = _AtWork(me, frozenset(places), self.spares, sys._getframe(1), ended)
-                    of._at_work[self] = work
-                    return np.array(places, np.intp)
+                    of._at_work[self] = _AtWork(me, places, self.spares, sys._getframe(1), ended)
+                    return places
             if of._is_inside(me):
                 raise InputError(
                     "some of them are in a step of this very thread, or of one that it would wait "
@@ -390,12 +405,67 @@ class _Turn:
             work.ended.release()
 
 
+class _Frames:
+    """Types and shapes of the frames of a step, but for the number of sessions: frames like these
+    need no other look.
+    """
+
+    def __init__(self, model: SessionModel) -> None:
+        self._axes = model.input_axes
+        #: Whether no input is converted.
+        self._all_native = all(port.element_type.is_native for port in model.inputs)
+        self._kept: list[tuple[Any, ...]] = []
+
+    def keep(self, arrays: Sequence[Array]) -> None:
+        """Keep those of a step that may be made."""
+        if self._all_native:
+            self._kept = [
+                (array.dtype, axis, *_around(array.shape, axis))
+                for array, axis in zip(arrays, self._axes, strict=True)
+            ]
+
+    def are_like(self, arrays: Sequence[Any], count: int) -> bool:
+        """Whether these, of so many sessions, are like them, and lie in memory as they do."""
+        kept = self._kept
+        if len(kept) != len(arrays):
+            return False
+        for array, (dtype, axis, before, after) in zip(arrays, kept, strict=True):
+            if (
+                type(array) is not np.ndarray
+                or array.dtype is not dtype
+                or not array.flags.c_contiguous
+            ):
+                return False
+            shape = array.shape
+            if axis is None:
+                if shape != before:
+                    return False
+            elif (
+                len(shape) <= axis
+                or shape[axis] != count
+                or shape[axis + 1 :] != after
+                or shape[:axis] != before
+            ):
+                return False
+        return True
+
+
+def _around(shape: tuple[int, ...], axis: int | None) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The sizes before an axis and those behind it; without one all are before."""
+    return (shape, ()) if axis is None else (shape[:axis], shape[axis + 1 :])
+
+
 def _listed(sessions: Iterable[Hashable]) -> list[Hashable]:
-    if isinstance(sessions, (str, bytes)) or not isinstance(sessions, Iterable):
+    if type(sessions) is not list and (
+        isinstance(sessions, (str, bytes)) or not isinstance(sessions, Iterable)
+    ):
         raise InputError(
             f"expected a list of names, got {sessions!r}: give [{sessions!r}]", "sessions"
         )
-    names = list(sessions)
+    if isinstance(sessions, np.ndarray) and sessions.ndim == 1 and sessions.dtype.kind in "iubU":
+        names = sessions.tolist()  # as the keys of a dict are: equal, and faster to find
+    else:
+        names = list(sessions)
     if not names:
         raise InputError("expected at least one session, got an empty list", "sessions")
     return names
