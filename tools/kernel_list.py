@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 import uncork
+from benchmarks.stored_weights import Form
 from tools.kernel_bundle import LIST
 from uncork import functional as F
 from uncork.ir.model import Source
@@ -33,7 +34,9 @@ ROOT = Path(__file__).resolve().parent.parent
 #: are the same where a level only adds instructions for small integers and bf16.
 PLANNED = {
     "x86-64-v3": ("x86-64-v3", "x86-64-v3-avxvnni"),
+    "x86-64-v3-avxvnni": ("x86-64-v3-avxvnni",),
     "x86-64-v4": ("x86-64-v4", "x86-64-v4-vnni", "x86-64-v4-bf16"),
+    "x86-64-v4-vnni": ("x86-64-v4-vnni", "x86-64-v4-bf16"),
     "aarch64-dotprod": ("aarch64", "aarch64-dotprod"),
 }
 #: Numbers in a row of an embedding table.
@@ -220,16 +223,80 @@ def looked_up_rows() -> Iterator[uncork.Model]:
         yield m.builder.model()
 
 
+def stored_products() -> Iterator[uncork.Model]:
+    """Products of rows by matrices of 8 and 4 bits, as compressed language models have them."""
+    forms = [Form("i8"), Form("u8"), *(Form(kind, 128) for kind in ("i8", "u8"))]
+    forms += [Form(kind, group) for kind in ("i4", "u4") for group in (0, 32, 64, 128)]
+    for form in forms:
+        m = _Model(form.name)
+        x = m.builder.parameter("x", "f32", [None, None, 256])
+        m.builder.result(m.add("MatMul", 1, x, form.matrix(m.builder, 256, 192), transpose_b=True))
+        table = form.matrix(m.builder, 256, 300, seed=1)
+        ids = m.open("ids", "i64", 2)
+        m.builder.result(m.add("Gather", 8, table, ids, m.builder.constant(np.int64(0))))
+        yield m.builder.model()
+
+
+def quantized_layers() -> Iterator[uncork.Model]:
+    """Networks of convolutions and products between FakeQuantize layers, as post-training
+    quantization writes them.
+    """
+    for channels, size in itertools.product((16, 64, 256), (None, 56)):
+        m = _Model(f"quantized, {channels}")
+
+        def levels(x: Source, low: float, m: _Model = m) -> Source:
+            ends = [m.builder.constant(np.full((1,), n, np.float32)) for n in (low, 2.5)]
+            return m.add("FakeQuantize", 1, x, *ends, *ends, levels=256)
+
+        def weights(*shape: int, m: _Model = m) -> Source:
+            codes = np.random.default_rng(shape[0]).integers(-127, 128, shape).astype(np.int8)
+            numbers = m.add("Convert", 1, m.builder.constant(codes), destination_type="f32")
+            per_output = (*shape[: 2 if len(shape) > 4 else 1], *[1] * (len(shape) - 1))
+            scale = m.builder.constant(np.full(per_output[: len(shape)], 0.004, np.float32))
+            return m.add("Multiply", 1, numbers, scale)
+
+        def convolved(
+            x: Source, filters: Source, name: str, pad: int, stride: int, m: _Model = m
+        ) -> Source:
+            pads = {"pads_begin": [pad] * 2, "pads_end": [pad] * 2, "dilations": [1, 1]}
+            y = m.add(name, 1, x, filters, strides=[stride] * 2, **pads)
+            return m.add("Add", 1, y, m.table(1, m.builder.spec(y).shape[1].low, 1, 1))
+
+        x = m.builder.parameter("x", "f32", [1, 3, size, size])
+        y = levels(x, -2.5)
+        y = levels(m.add("ReLU", 1, convolved(y, weights(channels, 3, 3, 3), "Convolution", 1, 2)), 0)
+        for stride in (1, 2):
+            short = y
+            y = convolved(y, weights(channels, channels, 3, 3), "Convolution", 1, stride)
+            y = levels(m.add("ReLU", 1, y), 0)
+            y = convolved(y, weights(channels, 1, 1, 3, 3), "GroupConvolution", 1, 1)
+            y = levels(m.add("Clamp", 1, y, min=0.0, max=6.0), 0)
+            y = levels(convolved(y, weights(channels, channels, 1, 1), "Convolution", 0, 1), -2.5)
+            if stride == 1:
+                y = levels(m.add("ReLU", 1, m.add("Add", 1, y, short)), 0)
+        axes = m.integers(2, 3)
+        y = levels(m.add("ReduceMean", 1, y, axes, keep_dims=False), -2.5)
+        m.builder.result(m.add("MatMul", 1, y, weights(10, channels), transpose_b=True))
+        yield m.builder.model()
+
+
 def asked_by(level: str, folders: Sequence[Path]) -> list[KernelSpec]:
     """The kernels of a level; what cannot be planned is told."""
     from tools.kernel_plans import plan_folders, plan_functions, planning_for
-    from uncork.compiler.compile import compile_for
+    from uncork.compiler.compile import compile_for, settled
+    from uncork.compiler.options import Options
 
     target = LEVELS[level]
     with planning_for(target) as asked:
         plan_functions(itertools.chain(lookups(), sequences(), examples_of_operations()))
-        for model in itertools.chain(looked_up_rows(), looked_up_sequences()):
+        for model in itertools.chain(
+            looked_up_rows(), looked_up_sequences(), stored_products(), quantized_layers()
+        ):
             compile_for(model, target, 4).prepare()
+        fast = Options(precision="fast", target=level)
+        for model in stored_products():
+            made = settled(model, fast, elsewhere=True)
+            compile_for(made.model, target, 4, made.precision).prepare()
         for problem in plan_folders(folders, target):
             print(f"{level}: {problem}", file=sys.stderr)
     return list(asked.specs)

@@ -109,8 +109,9 @@ def plan_functions(cases: Iterable[tuple[str, Any]]) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for _, call in cases:
-            with contextlib.suppress(Exception):
-                call()
+            for _ in range(2):  # values that a plan has in it have one when they come again
+                with contextlib.suppress(Exception):
+                    call()
             for calls in list(concurrency._owners):
                 if isinstance(calls, _native._Calls):  # a function remembers few kinds of calls
                     calls._executors.clear()

@@ -165,7 +165,7 @@ def test_layers_of_bodies_come_back() -> None:
         b = uncork.Builder(type_name)
         x = b.parameter("x", "f32", [None])
         b.result(b.add(type_name, 9 if type_name == "SoftSign" else 5, x)[0], "y")
-        return BodyMap(GraphBody(b.model()), [BodyInput(1, 0)], [BodyOutput(0, 0)], [])
+        return BodyMap(GraphBody(b.model()), (BodyInput(1, 0),), (BodyOutput(0, 0),))
 
     b = uncork.Builder("branches")
     condition, x = b.parameter("condition", "boolean", []), b.parameter("x", "f32", [None])
@@ -183,7 +183,11 @@ def test_layers_of_bodies_come_back() -> None:
 def test_variables_stay_inputs_and_outputs() -> None:
     b = uncork.Builder("sum")
     x = b.parameter("x", "f32", [2])
-    kept = {"variable_id": "v", "variable_shape": PartialShape([2]), "variable_type": T.f32}
+    kept: dict[str, Any] = {
+        "variable_id": "v",
+        "variable_shape": PartialShape([2]),
+        "variable_type": T.f32,
+    }
     (old,) = b.add("ReadValue", 6, x, **kept)
     new = b.add("Add", 1, old, x)[0]
     b.add("Assign", 6, new, variable_id="v")
