@@ -328,7 +328,7 @@ def page(results: Sequence[Result]) -> str:
         others = {o.contender: o for o in results if o.work == r.work}
         bound, plain = others.get("openvino bound"), others.get("openvino infer(dict)")
         ours = not r.contender.startswith("openvino")
-        goals = (GOAL, None)
+        goals: tuple[float | None, float | None] = (GOAL, None)
         if r.contender.endswith(" sessions"):
             many = int(r.contender.split()[0]) >= _MANY
             goals = (SESSIONS_GOAL, DICT_GOAL) if many else (None, None)

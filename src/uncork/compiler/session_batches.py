@@ -44,8 +44,6 @@ class Batches:
         self._tried: dict[tuple[object, ...], _Tried] = {}
         #: By the number of rows and the shapes of frames: the sizes of batches.
         self._sizes: dict[tuple[object, ...], list[int]] = {}
-        #: The shapes of rows of results, and their types, by the shapes of rows of frames.
-        self._rooms: tuple[tuple[object, ...], list[tuple[tuple[int, ...], np.dtype[Any]]]] = (), []
         #: By the shapes of arrays: native calls into results that are given, or None.
         self._bound: dict[tuple[object, ...], Callable[..., Any] | None] = {}
 
@@ -80,20 +78,6 @@ class Batches:
             call = native.bound(given) if native is not None and fits else None
             self._bound[key] = None if call is None else call.run
         return self._bound[key]
-
-    def rooms(self, rows: int, frames: Sequence[Array]) -> list[Array]:
-        """Arrays for results of so many rows, as frames of these shapes gave them last; none where
-        that is not known.
-        """
-        shapes, kept = self._rooms
-        if shapes != self._shapes(frames):
-            return []
-        return [np.empty((rows, *shape), dtype) for shape, dtype in kept]
-
-    def keep_rooms(self, results: Sequence[Array], frames: Sequence[Array]) -> None:
-        """Keep what rows of results look like for such frames."""
-        kept = [(array.shape[1:], array.dtype) for array in results]
-        self._rooms = self._shapes(frames), kept
 
     def sizes(self, count: int, frames: Sequence[Array], state: State) -> list[int]:
         """How many of `count` rows each batch takes, the rows of nobody at its end included.

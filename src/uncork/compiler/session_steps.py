@@ -85,18 +85,16 @@ class _Step:
 
     def _in_order(self, sizes: Sequence[int]) -> list[Array]:
         """The results of batches, written where they stay by batches of the usual size."""
+        wholes: list[Array] = []
         most, at = sizes[0], 0
-        # As the step before had them; empty where there was none.
-        wholes = self._batches.rooms(sum(sizes), self._frames)
         for size in sizes:
             places = [whole[at : at + size] for whole in wholes]
             made = self._batch(slice(at, at + size), size, places if size == most else ())
-            if len(sizes) == 1:
-                axes = self._model.result_axes
-                return [self._cut(a, axis) for a, axis in zip(made, axes, strict=True)]
-            if at == 0 and [a.shape for a in made] != [a.shape for a in places]:
+            if not wholes:
+                if len(sizes) == 1:
+                    axes = self._model.result_axes
+                    return [self._cut(a, axis) for a, axis in zip(made, axes, strict=True)]
                 wholes = [np.empty((sum(sizes), *a.shape[1:]), a.dtype) for a in made]
-                self._batches.keep_rooms(wholes, self._frames)
                 places = [whole[:size] for whole in wholes]
             for position, (place, array) in enumerate(zip(places, made, strict=True)):
                 if place is not array:
@@ -160,5 +158,6 @@ class _Step:
 def _taken(array: Array, some: slice | Array, axis: int) -> Array:
     """The rows of an array at some places."""
     if axis == 0:
-        return array[some]
+        rows: Array = array[some]
+        return rows
     return np.ascontiguousarray(array[(slice(None),) * axis + (some,)])

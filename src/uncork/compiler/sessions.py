@@ -96,7 +96,7 @@ class Sessions:
             batched,
         )
         self._batches = Batches(self._batched)
-        self._order = RepeatedCall(self._batched.executor, self.model.inputs, (), False)
+        self._order = RepeatedCall(of, self.model.inputs, (), False)
         #: Types and shapes of the frames of the step before.
         self._before = _Frames(self._batched)
         self._converted = not all(port.element_type.is_native for port in self.model.outputs)
@@ -463,7 +463,9 @@ def _listed(sessions: Iterable[Hashable]) -> list[Hashable]:
             f"expected a list of names, got {sessions!r}: give [{sessions!r}]", "sessions"
         )
     if isinstance(sessions, np.ndarray) and sessions.ndim == 1 and sessions.dtype.kind in "iubU":
-        names = sessions.tolist()  # as the keys of a dict are: equal, and faster to find
+        names: list[Hashable] = (
+            sessions.tolist()
+        )  # as the keys of a dict are: equal, and faster to find
     else:
         names = list(sessions)
     if not names:
