@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from benchmarks.stored_weights import Form
 
 import uncork
-from benchmarks.stored_weights import Form
 from tools.kernel_bundle import LIST
 from uncork import functional as F
 from uncork.ir.model import Source
@@ -264,7 +264,9 @@ def quantized_layers() -> Iterator[uncork.Model]:
 
         x = m.builder.parameter("x", "f32", [1, 3, size, size])
         y = levels(x, -2.5)
-        y = levels(m.add("ReLU", 1, convolved(y, weights(channels, 3, 3, 3), "Convolution", 1, 2)), 0)
+        y = levels(
+            m.add("ReLU", 1, convolved(y, weights(channels, 3, 3, 3), "Convolution", 1, 2)), 0
+        )
         for stride in (1, 2):
             short = y
             y = convolved(y, weights(channels, channels, 3, 3), "Convolution", 1, stride)
