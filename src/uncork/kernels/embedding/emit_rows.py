@@ -40,6 +40,8 @@ _TYPES = {"u8": U8, "i8": I8, "f16": F16, "bf16": U16, "f8e4m3": U8, "f8e5m2": U
 #: back with every row take 1.1 to 3.2 times as long (measured with 16 registers): by where the
 #: stack lies, for vectors on it may cross cache lines.
 _BLOCK_VECTORS, _OF_TERM, _OF_CODES = 16, 4, 8
+#: Registers for vectors where there are few.
+_FEW_REGISTERS = 16
 #: Vectors that are added to by turns, in one chain or in several.
 _ACCUMULATORS = 4
 #: Dense rows ahead that are prefetched; fewer of long rows, which fill the line buffers by
@@ -89,8 +91,8 @@ class RowReader:
     ) -> None:
         self.k, self.table, self.bits, self.columns = k, table, bits, rows.columns
         self.groups = rows.groups
-        assert k.target is not None
-        self.block = min(_BLOCK_VECTORS, k.target.vector_registers - others) * lanes
+        registers = k.target.vector_registers if k.target else _FEW_REGISTERS
+        self.block = min(_BLOCK_VECTORS, registers - others) * lanes
         #: How many whole blocks of the same parts, and the parts of the rest.
         self.whole, rest = divmod(rows.columns, self.block)
         self.block_parts, self.rest_parts = pieces(self.block, together), pieces(rest, together)
