@@ -14,7 +14,8 @@ from uncork.kernels.codegen.emit import F32, I8, I16, I32, U8, Kernel, Value, Va
 from uncork.kernels.compressed.emit_dots import Book, rows_without_digits
 from uncork.kernels.compressed.emit_few import across, store_columns
 from uncork.kernels.compressed.emit_stored import Column, Operand, arguments_of, column_at
-from uncork.kernels.compressed.spec_dots import DotFew, code_added
+from uncork.kernels.compressed.form import code_added
+from uncork.kernels.compressed.spec_dots import DotFew
 from uncork.kernels.gemm.dots import FOUR_SMALL, flipped
 from uncork.kernels.gemm.microkernel_dots import (
     SMALL_SUMS,

@@ -6,6 +6,7 @@ import numpy as np
 
 from uncork.internal_ops.compressed_linear import CompressedMatrix
 from uncork.kernels.compressed.spec import CONVERTED, SPLIT, Stored
+from uncork.kernels.gemm.dots import PAIRS, flipped
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.stored_types import converts_halves
 from uncork.types import Array
@@ -58,6 +59,13 @@ def whole_book(numbers: Array) -> tuple[Array, float] | None:
     if (whole != np.rint(whole)).any():
         return None
     return whole.astype(np.int16), unit
+
+
+def code_added(how: str, element_type: str) -> int:
+    """What few rows find added to every code that they read. Bytes that become 16 bits are not
+    flipped, as these have both signs.
+    """
+    return 0 if how == PAIRS else flipped(how, element_type)[1]
 
 
 def laid_out_book(numbers: Array) -> Array:

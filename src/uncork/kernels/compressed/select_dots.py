@@ -8,7 +8,7 @@ import numpy as np
 from msgspec import Struct
 
 from uncork.internal_ops.compressed_linear import ACTIVATION_BYTES, CompressedMatrix
-from uncork.kernels.compressed.form import is_whole, whole_book
+from uncork.kernels.compressed.form import code_added, is_whole, whole_book
 from uncork.kernels.compressed.spec import FOUR_BITS, Stored
 from uncork.kernels.compressed.spec_dots import (
     DIGITS,
@@ -18,7 +18,6 @@ from uncork.kernels.compressed.spec_dots import (
     Digits,
     DotFew,
     DotRows,
-    code_added,
     places_of,
     record,
 )
@@ -90,7 +89,10 @@ def dot_rows(
         rows = _TILE_ROWS[digits]
     else:
         rows = max(2, _SUMS // (_VECTORS * len(places_of(digits, how == PAIRS and not large))))
-    return DotRows(stored, how, lanes, rows, _VECTORS, unit, end, digits, large)
+    lines = {FOUR_SMALL: 2, PAIRS: 16 // stored.bits}.get(how, 1)
+    return DotRows(
+        stored, how, lanes, rows, _VECTORS, unit, end, digits, how == PAIRS, lines, large
+    )
 
 
 def _method(target: Target, bits: int, book: bool) -> tuple[str, int]:
@@ -235,6 +237,7 @@ def dot_few(spec: DotRows, columns: int, rows: SizeLike) -> DotFew | None:
         stored.bits,
         middle if stored.zeros else more,
         spec.digits,
+        spec.wide,
         spec.large,
     )
     sizes = (blocks.numbers, blocks.unit, *([stored.group] if stored.group else []))

@@ -17,7 +17,6 @@ from msgspec import Struct
 
 from uncork.kernels.compressed.spec import ARGUMENTS, PER_WORD, Stored
 from uncork.kernels.epilogue import PLAIN, Epilogue
-from uncork.kernels.gemm.dots import FOUR_SMALL, PAIRS, flipped
 from uncork.kernels.kernel_spec import KernelSpec
 from uncork.kernels.names import flags
 
@@ -36,13 +35,6 @@ def places_of(digits: int, wide: bool) -> tuple[int, ...]:
     if not wide:
         return (1,) * digits
     return (min(digits, 2), *[1] * (digits - 2))
-
-
-def code_added(how: str, element_type: str) -> int:
-    """What few rows find added to every code that they read. Bytes that become 16 bits are not
-    flipped, as these have both signs.
-    """
-    return 0 if how == PAIRS else flipped(how, element_type)[1]
 
 
 def record(places: int) -> int:
@@ -93,6 +85,11 @@ class DotRows(KernelSpec, frozen=True):
     unit: int
     end: Epilogue = PLAIN
     digits: int = DIGITS
+    #: Digits, and the codes of a panel, have 16 bits.
+    wide: bool = False
+    #: Lines of a panel that a word of codes becomes: where registers are few, no word is taken
+    #: apart in the inner loop.
+    lines: int = 1
     #: Codes stand for numbers that a byte does not hold.
     large: bool = False
 
@@ -107,11 +104,6 @@ class DotRows(KernelSpec, frozen=True):
         return self.vectors * self.lanes
 
     @property
-    def wide(self) -> bool:
-        """Whether digits, and the codes of a panel, have 16 bits."""
-        return self.how == PAIRS
-
-    @property
     def places(self) -> tuple[int, ...]:
         """The bytes of each place of a number."""
         return places_of(self.digits, self.takes_two)
@@ -120,15 +112,6 @@ class DotRows(KernelSpec, frozen=True):
     def run(self) -> int:
         """Bytes of the digits of a run."""
         return len(self.places) * self.unit * (2 if self.wide else 1)
-
-    @property
-    def lines(self) -> int:
-        """Lines of a panel that a word of codes becomes: where registers are few, no word is taken
-        apart in the inner loop.
-        """
-        if self.how == FOUR_SMALL:
-            return 2
-        return 16 // self.stored.bits if self.wide else 1
 
     @property
     def per_line(self) -> int:
@@ -171,6 +154,8 @@ class Blocks(Struct, frozen=True):
     bits: int
     middle: int
     digits: int = DIGITS
+    #: Digits have 16 bits.
+    wide: bool = False
     #: Codes stand for numbers that a byte does not hold.
     large: bool = False
 
@@ -178,11 +163,6 @@ class Blocks(Struct, frozen=True):
     def numbers(self) -> int:
         """The numbers of a block."""
         return self.lanes * 32 // self.bits
-
-    @property
-    def wide(self) -> bool:
-        """Whether digits have 16 bits."""
-        return self.how == PAIRS
 
     @property
     def places(self) -> tuple[int, ...]:
