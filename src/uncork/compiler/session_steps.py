@@ -152,8 +152,8 @@ class _Step:
 
     def _cut(self, array: Array, axis: int) -> Array:
         """A result of one batch without the rows of nobody, as the caller's own array."""
-        rows: Array = array[(slice(None),) * axis + (slice(self._count),)]
-        return rows.copy()
+        own: Array = array[(slice(None),) * axis + (slice(self._count),)].copy()
+        return own
 
 
 def _taken(array: Array, some: slice | Array, axis: int) -> Array:
