@@ -41,7 +41,8 @@ def compile_to(
     packed. `targets` are the processors that it is for, levels such as "x86-64-v3", "x86-64-v4" and
     "aarch64" (none: this machine's); of those that a machine runs, `load` takes the largest.
 
-    There is a plan for calls of any size, as far as the model leaves sizes open. With `shapes`
+    There is a plan for calls of any size, as far as the model leaves sizes open, and others for
+    sizes that answer its questions otherwise (whether two are equal, or one is 1). With `shapes`
     there is one for each of them, by names of inputs: `{"image": [1, 3, None, None]}` fixes two
     sizes, as kernels may need them, and leaves two open. Other options are those of
     `compile_model`; `threads` is the most threads that a call uses, wherever it runs.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,7 @@ from uncork.compiler.image.record import Code, Constants, RecordedPlan, Recorder
 from uncork.compiler.printed_plan import printed
 from uncork.compiler.scope import Scope
 from uncork.compiler.state import constant_value, is_computed
-from uncork.errors import UnsupportedError
+from uncork.errors import UncorkError, UnsupportedError
 from uncork.ir.model import Model, Node
 from uncork.ir.ports import ModelPort
 from uncork.ir.replacement import Replacement
@@ -32,12 +34,15 @@ from uncork.ops.gather import Gather1, Gather7, Gather8
 from uncork.ops.state import Assign3, ReadValue3
 from uncork.passes.functionalize_variables import initial_values
 from uncork.passes.match_appends import Append
-from uncork.symbolic import Guard
+from uncork.symbolic import Guard, Origin, Relation
 from uncork.types import TensorSpec
 
 #: Code begins at multiples of so many bytes: instructions of aarch64 count in pages.
 _ALIGNMENT = {"x86_64": 64, "wasm32": 1}
 _WHOLE_PAGE = 4096
+#: Plans of one model, for the ways in which guards fail. For so many numbers at a time, and these,
+#: it is tried to have one fail, and so often in vain.
+_MOST_PLANS, _MOST_SYMBOLS, _TRIED, _IN_VAIN = 8, 4, (1, 2, 3, 7, 64), 2
 
 
 class _Made(Struct):
@@ -130,9 +135,13 @@ def write_compiled(
         with recorded() as recording:
             for make in executors[level]:
                 main, initial, variables = _without_variables(make())
-                plans.append(_image(main, Recorder(recording, constants, code)))
+                usual, *others = _plans(main)
+                plans.append(_image(usual, Recorder(recording, constants, code)))
+                for plan in others:
+                    with contextlib.suppress(UnsupportedError):  # calls of it are refused, by name
+                        plans.append(_image(plan, Recorder(recording, constants, code)))
                 if initial is not None and not begins:
-                    begins.append(_image(initial, Recorder(recording, constants, code)))
+                    begins.append(_image(_plans(initial)[0], Recorder(recording, constants, code)))
         functions: dict[str, int] = {}
         if target.arch != "wasm32":  # which has neither Python nor threads
             functions = {
@@ -191,13 +200,47 @@ def _linked(target: Target, one: Wanted) -> tuple[bytes, int]:
     return STORE.linked(one, target)
 
 
-def _image(executor: Executor, recorder: Recorder) -> tuple[RecordedPlan, list[str]]:
-    """The image of the plan that an executor makes first, and the symbols in it."""
-    plans = executor.plans_for({})
-    if not plans:
+def _plans(executor: Executor) -> list[CallPlan]:
+    """The plan that an executor makes first, and those for calls for which its guards on inputs,
+    or those of these, fail.
+    """
+    made = executor.plans_for({})[:1]
+    if not made or executor.plans is None:
         reason = "" if executor.plans is None else executor.plans.reason
         raise UnsupportedError(f"has no plan for every size: {reason}: give it sizes (--shape)")
-    return recorder.image(plans[0], first_segment(plans[0])), recorder.symbols
+    for plan in made:  # which grows
+        for guard in plan.relations:
+            in_vain = 0
+            for hints in _breaking(guard) if _is_of_inputs(guard, executor.model) else ():
+                if len(made) >= _MOST_PLANS or in_vain >= _IN_VAIN:
+                    break
+                try:
+                    made += [p for p in executor.plans.serving(hints)[:1] if p not in made]
+                except UncorkError:  # there is no such call
+                    in_vain += 1
+    return made
+
+
+def _is_of_inputs(relation: Relation, model: Model) -> bool:
+    """Whether it is a guard that the arguments of a call alone decide."""
+    parameters = {*model.parameters}
+    return isinstance(relation, Guard) and all(
+        symbol.origin.node in parameters for symbol in relation.symbols
+    )
+
+
+def _breaking(guard: Relation) -> Iterator[dict[Origin, int]]:
+    """Some numbers for which a guard fails."""
+    symbols = sorted(guard.symbols, key=lambda symbol: symbol.name)
+    tried = [[n for n in _TRIED if s.low <= n and (s.high is None or n <= s.high)] for s in symbols]
+    for numbers in itertools.product(*tried) if len(symbols) <= _MOST_SYMBOLS else ():
+        if not guard.holds(dict(zip(symbols, numbers, strict=True))):
+            yield {s.origin: number for s, number in zip(symbols, numbers, strict=True)}
+
+
+def _image(plan: CallPlan, recorder: Recorder) -> tuple[RecordedPlan, list[str]]:
+    """The image of a plan, and the symbols in it."""
+    return recorder.image(plan, first_segment(plan)), recorder.symbols
 
 
 def _port(port: ModelPort) -> format.Port:
