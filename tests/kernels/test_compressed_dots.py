@@ -89,7 +89,8 @@ def test_stored_types(stored: str, zeros: str, scales: bool, target: str) -> Non
     for (columns, inner, group), rows in product(SIZES, ROWS):
         weights = matrix(generator, stored, columns, inner, group, zeros, scales)
         spec = dots_of(weights, rows, given)
-        if group == 512 and weights.element_type.bits == 8 and dot_method_of(given)[0] == PAIRS:
+        is_wide = scales and group == 512 and weights.element_type.bits == 8
+        if is_wide and dot_method_of(given)[0] == PAIRS:
             assert spec is None  # such sums are more than 32 bits hold
             continue
         assert spec is not None
