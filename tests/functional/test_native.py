@@ -608,3 +608,11 @@ def test_values_that_differ_at_every_call_have_no_plans(planned: list[bool]) -> 
         expected = np.roll(x, (shift, 1), (0, 1))
         np.testing.assert_array_equal(F.roll(x, np.array([shift, 1]), axes), expected)
     assert len(planned) <= 3, "for any values"
+
+
+def test_integers_that_i64_does_not_hold_are_no_settings() -> None:
+    """They stay in their array, whose type a tuple of numbers would not have."""
+    large = np.array([0, 1, 2**63 + 5], np.uint64)
+    expected = [[1, 0], [0, 1], [0, 0]]
+    for _ in range(3):
+        np.testing.assert_array_equal(F.one_hot(large, 2, 1.0, 0.0, axis=-1), expected)

@@ -11,6 +11,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
+pytest.importorskip("llvmlite")
+
 from tools import kernel_bundle, kernel_list, kernel_plans
 
 import uncork

@@ -12,6 +12,7 @@ import pytest
 
 import uncork
 from uncork.cli import main
+from uncork.compiler.execute import kernels_available
 from uncork.files import SMALL
 from uncork.ir.constants import mapped_files, stored_arrays
 
@@ -407,5 +408,5 @@ def test_weights_in_blocks_are_multiplied_as_they_are_stored(axis: int, points: 
     spread = [np.repeat(array, block, axis) for array in (zeros, scales)]
     expected = x @ ((codes - spread[0]) * spread[1])
     np.testing.assert_allclose(compiled(x)[0], expected, rtol=1e-4, atol=1e-4)
-    if axis == 0:
+    if axis == 0 and kernels_available():
         assert "weights in u4" in str(compiled.plan)

@@ -70,7 +70,7 @@ class Arguments:
         """
 
         def closed(name: str, value: Any) -> Any:
-            if name in shaping and type(value) is np.ndarray and value.ndim == 1:
+            if name in shaping and _is_vector(value):
                 return tuple(value.tolist())
             return _closed(value) if name in integers else value
 
@@ -102,6 +102,16 @@ def _closed(value: Any) -> Any:
     """An array that is one integer as an integer; anything else as it is."""
     is_number = type(value) is np.ndarray and value.ndim == 0 and value.dtype.kind in "iu"
     return int(value) if is_number else value
+
+
+def _is_vector(value: Any) -> bool:
+    """Whether it is a vector of integers that i64 holds whatever they are."""
+    return (
+        type(value) is np.ndarray
+        and value.ndim == 1
+        and value.dtype.kind in "iu"
+        and np.can_cast(value.dtype, np.int64)
+    )
 
 
 def _listed(value: Any) -> Any:

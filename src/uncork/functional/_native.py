@@ -236,7 +236,7 @@ class _Calls:
         """The call with its settings, and the integers that its results' shapes follow from, as
         numbers; None where there are none, or they come so already.
         """
-        if given.kind in self._shaping:
+        if given.kind in self._shaping or kernel_target() is None:
             return None
         if len(self._shaping) >= _KEPT:
             self._shaping.clear()
