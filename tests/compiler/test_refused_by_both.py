@@ -88,3 +88,16 @@ def test_what_is_wrong_is_refused(case: Any, backend: Backend) -> None:
     model, given, words = case()
     with pytest.raises(uncork.UncorkError, match=re.escape(words)):
         uncork.compile_model(model, backend=backend)(*given)
+
+
+@pytest.mark.parametrize("kind", ["Squeeze", "Unsqueeze"])
+def test_an_axis_of_the_call_that_is_outside(kind: str) -> None:
+    """Nobody but the reference looks at it."""
+    b = uncork.Builder("axis")
+    x, axis = b.parameter("x", "f32", [1]), b.parameter("axis", "i64", [1])
+    b.result(b.add(kind, 1, x, axis)[0], "y")
+    for backend in ("cpu", "reference"):
+        compiled = uncork.compile_model(b.model(), backend=backend)
+        for _ in range(2):
+            with pytest.raises(uncork.InputError, match="is outside"):
+                compiled(np.ones(1, np.float32), np.array([5]))

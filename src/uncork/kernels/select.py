@@ -134,6 +134,8 @@ SELECTORS: Mapping[str, str] = {
 MOVES = "movement.copy_table:select_move"
 #: Operations whose output is their first input in another shape: nothing runs.
 VIEWS = frozenset(["Reshape", "Squeeze", "Unsqueeze", "View"])
+#: Those of them that axes choose.
+_BY_AXES = frozenset(["Squeeze", "Unsqueeze"])
 #: The families of layers of floats whose kernels compute with f32 numbers that lie so.
 ONLY_SINGLES = (
     "convolution",
@@ -167,9 +169,11 @@ def select_kernel(
     """
     if is_view(operation):
         # The reference refuses values that do not fit: without a look at them the shape alone does
-        # not tell.
+        # not tell. Of sizes that a call tells a plan checks what `infer` demands, of axes nothing.
+        sizes = operation.type_name not in _BY_AXES
         known = all(
-            spec is None or spec.value is not None or spec.has_all_elements for spec in inputs[1:]
+            spec is None or spec.value is not None or (sizes and spec.has_all_elements)
+            for spec in inputs[1:]
         )
         return Alias(0) if known else "its other inputs are known at the call only"
     if operation.fills and (zero := blank(outputs[0].element_type)):
