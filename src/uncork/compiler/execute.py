@@ -183,7 +183,7 @@ class Executor(BaseExecutor):
         if self.plans is None:
             return None
         try:
-            results = self.plans.run(inputs)
+            results = self.plans.make(inputs)
         except CallDeclined:
             return None
         self.last = self.plans.fast
@@ -200,7 +200,7 @@ class Executor(BaseExecutor):
         if self.plans is None:
             return interpret(self.model, inputs)
         try:
-            results = self.plans.run(inputs)
+            results = self.plans.make(inputs)
         except NoPlan as no_plan:
             results = interpret(
                 self.model, inputs

@@ -190,12 +190,12 @@ class PlanSet:
         """The working memory that is kept now."""
         return sum(call.working_bytes for plans in self._all for call in plans.calls)
 
-    def run(self, inputs: Sequence[Array]) -> list[Array]:
+    def make(self, inputs: Sequence[Array]) -> list[Array]:
         """The results. Raises Refused where references have to look at the call."""
         hints = partial(_hints_of, self._model, inputs)
         shapes = [array.shape for array in inputs]
         best = self._for_shapes(shapes)._best(shapes, hints)
-        call, results = best.run(inputs, hints)
+        call, results = best.make(inputs, hints)
         self.last, self.fast = call, call if best.is_best else None
         return results
 

@@ -346,7 +346,7 @@ def _run(
     try:
         todo = [unit for unit in units if unit.number not in sink.finished]
         with progress_bar(job.source.rows, progress) as show:
-            faults = engine.run(job, todo, sink, show)
+            faults = engine.score_units(job, todo, sink, show)
         counts = sink.counts
         counts.check(job.source.rows, job.source.name)
         engine.close()

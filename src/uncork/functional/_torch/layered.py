@@ -174,7 +174,7 @@ class LayeredCall(Call):
         results = self._layers(builder, **arguments, **self.attributes)
         return [results] if isinstance(results, Source) else [*results]
 
-    def run(self) -> list[Array]:
+    def evaluate(self) -> list[Array]:
         """The outputs of the references, layer by layer."""
         graph = _Computed(self)
         inputs: list[Source | None] = []

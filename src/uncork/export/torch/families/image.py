@@ -49,17 +49,17 @@ def interpolate(w: Writer, op: Interpolating, data: Value, *inputs: Value | None
     if op.antialias:
         options["antialias"] = True
     if by_sizes:
-        return w.call("resized", data, repr(axes), sizes=Code(w.listed(wanted)), **options)
+        return w.helper("resized", data, repr(axes), sizes=Code(w.listed(wanted)), **options)
     if wanted.type is T.f64:
         options["double"] = True
     if wanted.value is not None:
         from uncork.export.torch.types import literal
 
         numbers = [literal(wanted.type, n) for n in wanted.value.reshape(-1)]
-        return w.call(
+        return w.helper(
             "resized", data, repr(axes), scales=Code(f"[{', '.join(numbers)}]"), **options
         )
-    return w.call("resized", data, repr(axes), scales=Code(f"{w(wanted)}.tolist()"), **options)
+    return w.helper("resized", data, repr(axes), scales=Code(f"{w(wanted)}.tolist()"), **options)
 
 
 @lowers("GridSample")
@@ -68,7 +68,7 @@ def grid_sample(w: Writer, op: Operation, data: Value, grid: Value) -> str:
     and halfway between cells.
     """
     keys = ("mode", "padding_mode", "align_corners")
-    return w.call("grid_sample", data, grid, **{k: getattr(op, k) for k in keys})
+    return w.helper("grid_sample", data, grid, **{k: getattr(op, k) for k in keys})
 
 
 @lowers("Col2Im")
@@ -76,7 +76,7 @@ def col2im(w: Writer, op: Operation, data: Value, size: Value, kernel: Value) ->
     """Patches added up to an image."""
     keys = ("strides", "dilations", "pads_begin", "pads_end")
     options = {k: list(getattr(op, k)) for k in keys}
-    return w.call("columns_to_image", data, w.listed(size), w.listed(kernel), **options)
+    return w.helper("columns_to_image", data, w.listed(size), w.listed(kernel), **options)
 
 
 @lowers("ROIPooling")
@@ -85,4 +85,4 @@ def roi_pooling(w: Writer, op: ROIPooling1, data: Value, rois: Value) -> str | l
     if op.method != "max":
         return composed(w, op, data, rois)
     keys = ("pooled_h", "pooled_w", "spatial_scale")
-    return w.call("roi_pooling", data, rois, **{k: getattr(op, k) for k in keys})
+    return w.helper("roi_pooling", data, rois, **{k: getattr(op, k) for k in keys})

@@ -57,9 +57,9 @@ def sequence(w: Writer, op: RecurrentSequence, x: Value, *rest: Value | None) ->
         options: dict[str, object] = {"direction": op.direction}
         if _kind(op) == "rnn":
             options["activation"] = op.functions()[0]
-        return unpacked(w, w.call(f"{_kind(op)}_sequence", x, *given, **options))
+        return unpacked(w, w.helper(f"{_kind(op)}_sequence", x, *given, **options))
     options = {"direction": op.direction, **_options(op)}
-    return unpacked(w, w.call(f"{_kind(op)}_sequence_by_steps", x, *given, **options))
+    return unpacked(w, w.helper(f"{_kind(op)}_sequence_by_steps", x, *given, **options))
 
 
 @lowers("GRUCell", "RNNCell", "LSTMCell")
@@ -68,5 +68,5 @@ def cell(w: Writer, op: Recurrent, x: Value, *rest: Value | None) -> list[str] |
     count = 2 if _kind(op) == "lstm" else 1
     states, weights = rest[:count], list(rest[count : count + 3])
     weights += [None] * (3 - len(weights))
-    text = w.call(f"{_kind(op)}_step", x, *states, *weights, **_options(op))
+    text = w.helper(f"{_kind(op)}_step", x, *states, *weights, **_options(op))
     return unpacked(w, text) if count == 2 else text
