@@ -154,7 +154,6 @@ class NativeCall(Instances[_SegmentInstance]):
         segment = Segment(
             own.with_arguments(dict(enumerate((*self._positions, *ends)))),
             context,
-            plan.buffers,
             array_guards=self._arguments,
             results=[
                 MadeResult(result.dtype, result.sizes or ()) for result in plan.results[given:]

@@ -169,7 +169,6 @@ class _Instance:
                 {number: plan.arguments + i for i, number in enumerate(made)}
             ),
             self.context,
-            plan.buffers,
             array_guards=() if before else (*plan.array_guards, *nothing),
             results=[result for _, result in part.makes],
             before=before,

@@ -47,7 +47,7 @@ class Batches:
         #: By the shapes of arrays: native calls into results that are given, or None.
         self._bound: dict[tuple[object, ...], Callable[..., Any] | None] = {}
 
-    def compute(
+    def call(
         self, frames: Sequence[Array], old: Rows, new: Rows, into: Sequence[Array] = ()
     ) -> Sequence[Array]:
         """The results for some rows of sessions, which go from `old` to `new` rows; written `into`
@@ -180,7 +180,7 @@ class Batches:
             for array, axis in zip(rows, self.model.input_axes, strict=True)
         ]
         new = Rows([np.zeros_like(table) for table in tables], np.arange(len(places)))
-        results = self.compute(given, Rows(tables, places), new)
+        results = self.call(given, Rows(tables, places), new)
         return [*results, *(table[: len(places)] for table in new.tables)]
 
     @property

@@ -26,7 +26,7 @@ def stepped(
     after it then. `frames` are carriers; `may_spare`: nobody else uses the memory's spare rows.
     """
     step = _Step(batches, memory, places, frames, may_spare)
-    results = step.results()
+    results = step.run()
     memory.keep(places, step.old, step.new)
     return results
 
@@ -61,14 +61,14 @@ class _Step:
         for at in np.flatnonzero(fresh)[:, None]:
             memory.begin(int(places[at[0]]), model.begun(partial(self._given, at)))
 
-    def results(self) -> list[Array]:
+    def run(self) -> list[Array]:
         """The results, as the caller's own arrays."""
         count = self._count
         if self._groups is not None:
             return self._scattered([part for some in self._groups for part in self._parts(some)])
         sizes = self._batches.sizes(count, self._frames, self._state)
         if sizes == [count]:
-            made = self._batches.compute(self._frames, self.old, self.new)
+            made = self._batches.call(self._frames, self.old, self.new)
             return [self._own(array) for array in made]
         if len(sizes) > 1 and any(self._model.result_axes):
             return self._scattered(self._parts(np.arange(count)))
@@ -134,7 +134,7 @@ class _Step:
             some = np.concatenate([some, np.repeat(some[:1], more)])
             nobody = np.full(more, len(new.tables[0]) - 1)
             read, written = old.numbers[some], np.concatenate([written, nobody])
-        return self._batches.compute(
+        return self._batches.call(
             self._given(some), Rows(old.tables, read), Rows(new.tables, written), into
         )
 

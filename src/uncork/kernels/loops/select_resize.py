@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
 
 from uncork.kernels.extents import KernelDeclined, extents, is_empty, same
 from uncork.kernels.kernel_plan import KernelPlan, Selection
@@ -12,13 +11,7 @@ from uncork.kernels.loops.nest_call import computed_type, element_bytes, unsuppo
 from uncork.kernels.loops.resize_nest import Resizing
 from uncork.kernels.loops.resize_taps import KnownTaps, OpenAxis, OpenTaps, Taps
 from uncork.ops._common.resize import Axis, taps_of_place
-from uncork.ops.interpolate import (
-    Interpolate1,
-    Interpolate4,
-    InterpolateByInputs,
-    Interpolating,
-    at_least_f32,
-)
+from uncork.ops.interpolate import Interpolate1, Interpolating, at_least_f32
 from uncork.storage import decode
 from uncork.symbolic import SizeLike
 from uncork.types import Array, TensorSpec
@@ -122,21 +115,12 @@ def _axes(
     """The axes that are resized, and the scale of each where scales say by how much."""
     if isinstance(operation, Interpolate1):
         return list(operation.axes), [None] * len(operation.axes)
-    assert isinstance(operation, InterpolateByInputs)
-    wanted, *others = inputs[1:]
-    if isinstance(operation, Interpolate4):
-        scales, *others = others
-        wanted = scales if operation.shape_calculation_mode == "scales" else wanted
-    axes = others[0] if others else None
+    wanted, axes = operation.chosen(*inputs[1:])
     if axes is not None and axes.value is None:
         raise KernelDeclined("axes are known at the call only")
-    numbers = (
-        list(range(rank))
-        if axes is None or axes.value is None
-        else cast("list[int]", axes.value.tolist())
-    )
-    if operation.shape_calculation_mode == "sizes":
+    numbers = list(range(rank)) if axes is None else axes.value.tolist()
+    if operation.by_sizes:
         return numbers, [None] * len(numbers)
-    if wanted is None or wanted.value is None:
+    if wanted.value is None:
         raise KernelDeclined("scales are known at the call only")
     return numbers, list(at_least_f32(decode(wanted.value, wanted.element_type)))
