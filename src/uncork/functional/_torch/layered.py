@@ -11,6 +11,7 @@ such or of the type of the others. Everything else comes as the caller gave it.
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias, TypeVar
@@ -51,13 +52,29 @@ def named(layers: Written) -> Written:
 
 
 def named_for_axes(write: Callable[[int], Layers]) -> Callable[[int], Layers]:
-    """Offer what is written for images of 1, 2 and 3 axes: under its name and `1d`, `2d`, `3d`."""
+    """Offer what is written for batches of images of 1, 2 and 3 axes: under its name and `1d`,
+    `2d`, `3d`. Of one image the batches have an axis of 1.
+    """
     for axes in (1, 2, 3):
-        layers = write(axes)
+        layers = _of_one_or_batches(write(axes), axes)
         layers.__name__ = layers.__qualname__ = f"{write.__name__}{axes}d"
         layers.__doc__ = layers.__doc__ or write.__doc__
         named(layers)
     return write
+
+
+def _of_one_or_batches(layers: Layers, axes: int) -> Layers:
+    @functools.wraps(layers)
+    def of_any(g: Graph, input: Source, *rest: Any, **options: Any) -> Any:
+        data, added = batched(g, input, axes)
+        results = layers(g, data, *rest, **options)
+        if not added:
+            return results
+        several = [results] if isinstance(results, Source) else results
+        made = [g.squeeze(result, 0) for result in several]
+        return made[0] if isinstance(results, Source) else made
+
+    return of_any
 
 
 def function_of(name: str) -> Callable[..., Any] | None:

@@ -26,10 +26,10 @@ _LSTM_ORDER = (1, 3, 0, 2)
 
 
 @lowers("GRUSequence", "RNNSequence", "LSTMSequence")
-def sequence(g: Graph, op: RecurrentSequence, x: Tensor, *given: Tensor) -> list[Tensor]:
+def sequence(g: Graph, op: RecurrentSequence, x: Tensor, *rest: Tensor) -> list[Tensor]:
     """ONNX's recurrent node; the last state of a row whose length may be 0 is made zeros."""
     count = _states(op)
-    states, lengths, (w, r, b) = given[:count], given[count], given[count + 1 : count + 4]
+    states, lengths, w, r, b = rest[:count], *rest[count : count + 4]
     steps, known = x.shape[1].static_size if x.rank == 3 else None, lengths.known()
     if x.type is ElementType.f64:
         made = sequence_by_steps(g, op, op.direction, x, states, lengths, [w, r, b])
@@ -151,13 +151,13 @@ def _bias(g: Graph, op: Recurrent, b: Tensor, order: Sequence[int]) -> Tensor:
 def cell(g: Graph, op: Recurrent, x: Tensor, *given: Tensor) -> list[Tensor]:
     """ONNX's recurrent node, as a sequence of one step."""
     count = _states(op)
-    states, (w, r, b) = given[:count], (*given, None)[count : count + 3]
+    states, w, r = given[:count], given[count], given[count + 1]
+    b = given[count + 2] if len(given) > count + 2 else None
     if x.type is ElementType.f64:
         return Steps(op, w, r, b).step(g, x, states)
-    weights = [None if t is None else g.unsqueeze(t, [0]) for t in (w, r, b)]
-    assert weights[0] is not None and weights[1] is not None
-    lifted = [g.unsqueeze(t, [0]) for t in (x, *states)]
-    _, *last = _node(g, op, lifted[0], lifted[1:], None, weights[0], weights[1], weights[2])
+    first, *lifted, wide, own = (g.unsqueeze(t, [0]) for t in (x, *states, w, r))
+    bias = None if b is None else g.unsqueeze(b, [0])
+    _, *last = _node(g, op, first, lifted, None, wide, own, bias)
     return [g.op("Squeeze", t, [0]) for t in last]
 
 
