@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from uncork.kernels.extents import KernelDeclined, extents, is_empty, same
 from uncork.kernels.kernel_plan import KernelPlan, Selection
 from uncork.kernels.layer import Layer
-from uncork.kernels.loops.nest_call import computed_type, element_bytes, unsupported
+from uncork.kernels.loops.nest_call import computed_type, element_bytes, require_types
 from uncork.kernels.loops.resize_nest import Resizing
 from uncork.kernels.loops.resize_taps import KnownTaps, OpenAxis, OpenTaps, Taps
 from uncork.ops._common.resize import Axis, taps_of_place
@@ -34,8 +34,7 @@ def select_resizing(layer: Layer) -> Selection:
     )
     data = layer.input(0)
     name = data.element_type.name
-    if why := unsupported([name], target):
-        return why
+    require_types([name], target)
     shape: Sequence[SizeLike] = extents(data)
     result: Sequence[SizeLike] = extents(outputs[0])
     if is_empty(result):

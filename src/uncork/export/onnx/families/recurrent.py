@@ -27,7 +27,7 @@ _LSTM_ORDER = (1, 3, 0, 2)
 
 @lowers("GRUSequence", "RNNSequence", "LSTMSequence")
 def sequence(g: Graph, op: RecurrentSequence, x: Tensor, *rest: Tensor) -> list[Tensor]:
-    """ONNX's recurrent node; the last state of a row whose length may be 0 is made zeros."""
+    """ONNX's GRU, LSTM or RNN; the last state of a row whose length may be 0 is made zeros."""
     count = _states(op)
     states, lengths, w, r, b = rest[:count], *rest[count : count + 4]
     steps, known = x.shape[1].static_size if x.rank == 3 else None, lengths.known()
@@ -149,7 +149,7 @@ def _bias(g: Graph, op: Recurrent, b: Tensor, order: Sequence[int]) -> Tensor:
 
 @lowers("GRUCell", "RNNCell", "LSTMCell")
 def cell(g: Graph, op: Recurrent, x: Tensor, *given: Tensor) -> list[Tensor]:
-    """ONNX's recurrent node, as a sequence of one step."""
+    """ONNX's GRU, LSTM or RNN, as a sequence of one step."""
     count = _states(op)
     states, w, r = given[:count], given[count], given[count + 1]
     b = given[count + 2] if len(given) > count + 2 else None
