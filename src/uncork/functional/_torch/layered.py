@@ -51,6 +51,23 @@ def named(layers: Written) -> Written:
     return layers
 
 
+def named_with_old(**before: str) -> Callable[[Written], Written]:
+    """Offer what is written as layers with arguments that torch keeps for old programs, each before
+    another: only None is taken for them, and the layers know nothing of them.
+    """
+
+    def offer(layers: Written) -> Written:
+        parameters = list(inspect.signature(layers).parameters.values())
+        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        for name, other in before.items():
+            place = [parameter.name for parameter in parameters].index(other)
+            parameters.insert(place, inspect.Parameter(name, kind, default=None))
+        layers.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        return named(layers)
+
+    return offer
+
+
 def named_for_axes(write: Callable[[int], Layers]) -> Callable[[int], Layers]:
     """Offer what is written for batches of images of 1, 2 and 3 axes: under its name and `1d`,
     `2d`, `3d`. Of one image the batches have an axis of 1.
