@@ -167,24 +167,6 @@ def shift(w: Writer, op: Operation, a: Value, b: Value) -> str:
     return w.helper("shifted", a, b, left=op.type_name == "BitwiseLeftShift", bits=a.type.bits)
 
 
-@lowers("LogicalNot")
-def logical_not(w: Writer, op: Operation, data: Value) -> str:
-    """not data"""
-    return f"~{atom(w(data))}"
-
-
-@lowers("BitwiseNot")
-def bitwise_not(w: Writer, op: Operation, data: Value) -> str:
-    """The bitwise complement."""
-    return f"~{atom(w(data))}"
-
-
-@lowers("IsNaN", "IsFinite")
-def tested(w: Writer, op: Operation, data: Value) -> str:
-    """The torch function of the same name."""
-    return f"torch.{op.type_name.lower()}({w(data)})"
-
-
 @lowers("IsInf")
 def is_infinite(w: Writer, op: Operation, data: Value) -> str:
     """Whether a value is infinite, of the signs asked for."""

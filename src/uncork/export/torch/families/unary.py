@@ -33,6 +33,18 @@ _REAL = {
     "Acosh": "acosh",
     "Atanh": "atanh",
 }
+#: Those that are the same for every type.
+_FUNCTIONS = {
+    "Exp": "torch.exp",
+    "ErfInv": "torch.erfinv",
+    "Sigmoid": "torch.sigmoid",
+    "IsNaN": "torch.isnan",
+    "IsFinite": "torch.isfinite",
+    "ReLU": "F.relu",
+    "HSigmoid": "F.hardsigmoid",
+    "SoftSign": "F.softsign",
+}
+_SIGNS = {"Negative": "-", "LogicalNot": "~", "BitwiseNot": "~"}
 
 
 @lowers(*_REAL)
@@ -52,10 +64,16 @@ def real(w: Writer, op: Operation, data: Value) -> str:
     return f"{text}.to({w.dtype(data.type)})"
 
 
-@lowers("Exp", "ErfInv", "Sigmoid")
-def of_floats(w: Writer, op: Operation, data: Value) -> str:
+@lowers(*_FUNCTIONS)
+def function(w: Writer, op: Operation, data: Value) -> str:
     """The torch function of the same meaning."""
-    return f"torch.{op.type_name.lower()}({w(data)})"
+    return f"{_FUNCTIONS[op.type_name]}({w(data)})"
+
+
+@lowers(*_SIGNS)
+def by_sign(w: Writer, op: Operation, data: Value) -> str:
+    """Python's operator of the same meaning."""
+    return f"{_SIGNS[op.type_name]}{atom(w(data))}"
 
 
 @lowers("Abs", "Sign")
@@ -70,12 +88,6 @@ def magnitude(w: Writer, op: Operation, data: Value) -> str | Value:
     return f"torch.sign({w(data)})"
 
 
-@lowers("Negative")
-def negative(w: Writer, op: Operation, data: Value) -> str:
-    """-x"""
-    return f"-{atom(w(data))}"
-
-
 @lowers("Floor", "Ceiling", "Round")
 def rounded(w: Writer, op: Operation, data: Value) -> str | Value:
     """torch.floor, torch.ceil or torch.round. Integers stay as they are; halves go to the even
@@ -88,12 +100,6 @@ def rounded(w: Writer, op: Operation, data: Value) -> str | Value:
             return f"torch.round({w(data)})"
         return w.helper("round_half_away", data)
     return f"torch.{'floor' if op.type_name == 'Floor' else 'ceil'}({w(data)})"
-
-
-@lowers("ReLU")
-def relu(w: Writer, op: Operation, data: Value) -> str:
-    """F.relu"""
-    return f"F.relu({w(data)})"
 
 
 @lowers("Elu")
@@ -123,12 +129,6 @@ def hard_sigmoid(w: Writer, op: Operation, data: Value, alpha: Value, beta: Valu
     return f"torch.clamp({_single(w, alpha)} * {w(data)} + {_single(w, beta)}, 0, 1)"
 
 
-@lowers("HSigmoid")
-def h_sigmoid(w: Writer, op: Operation, data: Value) -> str:
-    """F.hardsigmoid"""
-    return f"F.hardsigmoid({w(data)})"
-
-
 @lowers("HSwish")
 def h_swish(w: Writer, op: Operation, data: Value) -> str:
     """x * min(max(x + 3, 0), 6) / 6, which is NaN at minus infinity, as F.hardswish is not."""
@@ -153,12 +153,6 @@ def softplus(w: Writer, op: Operation, data: Value) -> str:
 def mish(w: Writer, op: Operation, data: Value) -> str:
     """x * tanh(SoftPlus(x))"""
     return f"{w(data)} * torch.tanh(torch.logaddexp({w(data)}, torch.zeros_like({w(data)})))"
-
-
-@lowers("SoftSign")
-def softsign(w: Writer, op: Operation, data: Value) -> str:
-    """F.softsign"""
-    return f"F.softsign({w(data)})"
 
 
 @lowers("Gelu")
