@@ -19,7 +19,8 @@ PROGRAMS = {
     "uncork": """
 import uncork
 def load(path, inputs):
-    return uncork.load(path, threads=THREADS)
+    # How many threads a compiled file takes was said when it was compiled.
+    return uncork.load(path) if path.endswith(".uncork") else uncork.load(path, threads=THREADS)
 def run(loaded, inputs):
     return list(loaded(*inputs))
 """,

@@ -210,3 +210,49 @@ def test_a_product_that_overflows_beside_a_zero_is_the_reference_s(axis: int) ->
     with np.errstate(over="ignore", invalid="ignore"):
         (made,) = uncork.compile_model(builder.model())(data)
     np.testing.assert_array_equal(made, [0, np.nan])
+
+
+#: Rows that are long enough to be summed in blocks, with ends of their own.
+LONG = 3 * 4096 * 2 + 4096 + 1037
+
+
+@pytest.mark.parametrize("type_name", ["ReduceSum", "ReduceMean", "ReduceL1", "ReduceL2"])
+@pytest.mark.parametrize("width", [None, 1, 3, 20, 67])
+def test_long_sums_lose_no_more_than_their_blocks(type_name: str, width: int | None) -> None:
+    shape = (2, LONG) if width is None else (2, LONG, width)
+    values = np.random.default_rng(3).random(shape, np.float32) + 1
+    operation = find(type_name, VERSION.get(type_name, 1))(keep_dims=False)
+    got, _ = run(operation, [spec_of(values, F32), axes(1)], shift=4)
+    wide = values.astype(np.float64)
+    expected = {
+        "ReduceSum": wide.sum(1),
+        "ReduceMean": wide.mean(1),
+        "ReduceL1": wide.sum(1),
+        "ReduceL2": np.sqrt((wide**2).sum(1)),
+    }[type_name]
+    # One after the other, so many numbers of one size lose 2e-5.
+    np.testing.assert_allclose(got, expected, rtol=4e-6)
+
+
+@pytest.mark.parametrize("name", ["f64", "i32", "i64"])
+@pytest.mark.parametrize("width", [None, 5, 70])
+def test_long_sums_of_other_types(name: str, width: int | None) -> None:
+    shape = (1, LONG) if width is None else (LONG, width)
+    values = np.random.default_rng(4).integers(-(2**30), 2**30, shape)
+    kind = ElementType[name]
+    data = spec_of(values.astype(kind.dtype), kind)
+    got, _ = run(find("ReduceSum", 1)(keep_dims=False), [data, axes(1 if width is None else 0)])
+    total = values.sum(1 if width is None else 0).astype(kind.dtype)  # modulo 2^32 in i32
+    np.testing.assert_array_equal(got, total)  # exact in f64, too: below 2^53
+
+
+@pytest.mark.parametrize("length", [LONG, 200_704])
+def test_long_rows_are_standardised(length: int) -> None:
+    values = np.random.default_rng(5).standard_normal((1, length)).astype(np.float32) + 5
+    operation = find("MVN", 6)(normalize_variance=True, eps=1e-5, eps_mode="inside_sqrt")
+    got, _ = run(operation, [spec_of(values, F32), axes(-1)], shift=4)
+    wide = values.astype(np.float64)
+    expected = (wide - wide.mean(-1, keepdims=True)) / np.sqrt(
+        wide.var(-1, keepdims=True) + np.float64(1e-5)
+    )
+    np.testing.assert_allclose(got, expected, rtol=1e-4, atol=5e-6)

@@ -317,6 +317,25 @@ def test_names_and_keys() -> None:
     assert names(model.outputs) == ["user", "x_output", "extra_output", "first"]
 
 
+def test_parameters_that_are_equal_stay_apart_and_states_go_both_ways() -> None:
+    network = nn.Sequential(
+        nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Conv2d(4, 4, 3), nn.BatchNorm2d(4)
+    )
+    example = torch.rand(2, 3, 8, 8)
+    expected = network.eval()(example)
+    exported = uncork.to_torch(uncork.from_torch(network, example, dynamic=True))
+    state = exported.state_dict()
+    counts = {"1.num_batches_tracked", "4.num_batches_tracked"}  # nothing is computed with them
+    assert network.state_dict().keys() - state.keys() == counts
+    assert network.training is False
+    assert len(list(exported.parameters())) == 8
+    assert torch.allclose(exported(example), expected, atol=1e-5)
+    state_of_network = network.state_dict()
+    exported.load_state_dict(state_of_network, strict=True)
+    network.load_state_dict(state, strict=True)
+    assert state_of_network.keys() >= counts
+
+
 def test_sizes_are_the_examples_unless_they_are_opened() -> None:
     shapes = {}
     for dynamic in (False, True, {"x": [0]}, {"x": {-2: "batch"}}):

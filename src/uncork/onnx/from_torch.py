@@ -244,9 +244,14 @@ def _flat(torch: Any, module: Any, call: _Example) -> Any:
             ]
             return tuple(value for _, value in kept)
 
-    flat = Flat()
-    flat.training = False
-    return flat
+        def train(self, mode: bool = True) -> Any:
+            # The exporter asks for the eval mode, in which all parts are. Of a module that is not
+            # trained it makes one constant of parameters that are equal, as those of norms are
+            # before training: then they would be trained as one, and lack their names.
+            self.training = True
+            return self
+
+    return Flat().train()
 
 
 @contextlib.contextmanager

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from msgspec.structs import replace
 
 from uncork.decompositions.language import Layers as Layers
@@ -25,6 +27,13 @@ class Graph(Layers):
         #: Of a body: what it takes from the graph around it, in the order of the parameters.
         self.captured: dict[Source, Source] = {}
         self._names: set[str] = set()
+
+    def reshape(self, source: Source, shape: Source | Sequence[int]) -> Source:
+        """A tensor in another shape. A constant of the file stays as it is, under its name."""
+        node = self._nodes[source.node]
+        if isinstance(node.operation, Const) and node.name and not isinstance(shape, Source):
+            return self.make("Reshape", source, self.i64(shape), special_zero=False)
+        return super().reshape(source, shape)
 
     # ---- bodies
 

@@ -8,8 +8,10 @@ import re
 from collections.abc import Mapping, Sequence, Set
 
 #: A name of a state: words with points between them, and none that a converter has counted
-#: (`Constant_7`). OpenVINO's puts `self` before names.
-_NAME = re.compile(r"(?:self\.)?(?![A-Z]\w*_\d+$)([A-Za-z_]\w*(?:\.\w+)*)", re.ASCII)
+#: (`Constant_7`). OpenVINO's puts `self` before names; those of a Sequential begin with a number.
+_NAME = re.compile(
+    r"(?:self\.)?(?![A-Z]\w*_\d+$)((?:\d+(?:\.\d+)*\.)?[A-Za-z_]\w*(?:\.\w+)*)", re.ASCII
+)
 #: What the module does when it is made.
 HOOKS = (
     "self.register_state_dict_post_hook(named)",
@@ -34,6 +36,9 @@ def placed(module: nn.Module, state: dict[str, Tensor], prefix: str, *_: object)
     for key, name in NAMES.items():
         if prefix + name in state:
             state[prefix + key] = state.pop(prefix + name)
+        if name.endswith("running_var"):  # BatchNorm counts batches besides, for its training alone
+            count = name.removesuffix("running_var") + "num_batches_tracked"
+            state.pop(prefix + count, None)
     own = dict(module.named_buffers())
     for key in UNNAMED:
         state.setdefault(prefix + key, own[key])'''

@@ -45,6 +45,8 @@ def _from(k: Kernel, first: Value, lanes: int) -> Value:
     return Value(k, numbers, I32, lanes) >= k.splat(first.to(I32), lanes)
 
 
+#: How many values of a long row are joined first: whole turns of any number of accumulators.
+BLOCK = 4096
 #: The vector of a row that begins at a position; a mask says which of its lanes there are, None
 #: that all are.
 Term = Callable[[Value, Union[Value, None]], Value]
@@ -73,17 +75,23 @@ def folded(
     term: Term,
     accumulators: int = 1,
     open_row: bool = False,
+    blocks: bool = False,
 ) -> Value:
     """`term(position)` joined over a row of `count` values, in so many `accumulators` in turn.
 
-    There are at least as many values as lanes, unless it is an `open_row`.
+    There are at least as many values as lanes, unless it is an `open_row`. With `blocks` those of
+    each block are joined first: sums of long rows lose less.
     """
+
+    def vectors() -> Value:
+        return _folded_vectors(k, count, lanes, identity, combine, term, accumulators, blocks)
+
     if not open_row or lanes == 1:
-        return _folded_vectors(k, count, lanes, identity, combine, term, accumulators)
+        return vectors()
     result = k.variable(identity.part(0, 1))
     with k.if_else(count >= lanes, likely=True) as (long, short):
         with long:
-            result.set(_folded_vectors(k, count, lanes, identity, combine, term, accumulators))
+            result.set(vectors())
         with short:
             mask = k.lanes_below(count, lanes)
             result.set(joined(k, k.select(mask, term(k.integer(0), mask), identity), combine))
@@ -98,6 +106,7 @@ def _folded_vectors(
     combine: Combine,
     term: Term,
     accumulators: int,
+    blocks: bool,
 ) -> Value:
     """The fold of at least as many values as a vector has lanes."""
     partial = [k.variable(identity) for _ in range(accumulators)]
@@ -106,31 +115,46 @@ def _folded_vectors(
     def add(chain: Variable, value: Value) -> None:
         chain.set(combine(k, chain.get(), value))
 
-    rest = k.integer(0)
-    if accumulators > 1:
-        rest = count // (lanes * accumulators) * (lanes * accumulators)
-        with k.loop(0, rest, lanes * accumulators) as i:
+    def turns(first: Value | int, end: Value) -> None:
+        with k.loop(first, end, lanes * accumulators) as i:
             for index, chain in enumerate(partial):
                 add(chain, term(i + index * lanes, None))
+
+    rest = k.integer(0)
+    if blocks:
+        joined_blocks = k.variable(identity)
+        rest = count // BLOCK * BLOCK
+        with k.loop(0, rest, BLOCK) as begin:
+            turns(begin, begin + BLOCK)
+            for chain in partial:
+                add(joined_blocks, chain.get())
+                chain.set(identity)
+    if accumulators > 1:
+        begun, rest = rest, count // (lanes * accumulators) * (lanes * accumulators)
+        turns(begun, rest)
     with k.loop(rest, whole, lanes) as i:
         add(partial[0], term(i, None))
     if lanes > 1:
         with k.if_(whole < count):
             fresh = _from(k, whole + lanes - count, lanes)
             add(partial[-1], k.select(fresh, term(count - lanes, None), identity))
+    if blocks:
+        add(partial[0], joined_blocks.get())
     values = [chain.get() for chain in partial]
     while len(values) > 1:
         values = [combine(k, a, b) for a, b in zip(values[::2], values[1::2], strict=True)]
     return joined(k, values[0], combine)
 
 
-def _along(k: Kernel, count: Value, lanes: int, step: Action, open_row: bool) -> None:
-    """Do `step` for all vectors of a row of `count` values, for some values twice; there are at
-    least as many as lanes, unless it is an `open_row`.
+def _along(
+    k: Kernel, count: Value, lanes: int, step: Action, open_row: bool, first: Value | int = 0
+) -> None:
+    """Do `step` for all vectors of a row of `count` values from the `first` on, for some values
+    twice; there are at least as many as lanes, unless it is an `open_row`.
     """
 
     def vectors() -> None:
-        with k.loop(0, count, lanes) as i:
+        with k.loop(first, count, lanes) as i:
             step(k.minimum(i, count - lanes) if lanes > 1 else i, None)
 
     if not open_row or lanes == 1:
@@ -167,29 +191,59 @@ def emit_reduction(spec: Reduction, machine: Target) -> str:
             k, narrowed(k, _ended(k, spec.op, total, count), spec.element_type), address, mask
         )
 
+    how = spec.accumulators, spec.open_row, spec.blocks
     with k.loop(0, outer) as block:
         first = data + block * count * row * size
 
-        def column(
-            position: Value, mask: Value | None, first: Value = first, block: Value = block
+        def columns(
+            position: Value,
+            mask: Value | None,
+            vectors: int = 1,
+            first: Value = first,
+            block: Value = block,
         ) -> None:
-            total = k.variable(identity)
-            with k.loop(0, count) as i:
-                total.set(combine(k, total.get(), term(first + (i * row + position) * size, mask)))
-            end(total.get(), output + (block * row + position) * size, mask)
+            """Some vectors of columns side by side."""
+            partial = [k.variable(identity) for _ in range(vectors)]
+            places = [position + index * lanes for index in range(vectors)]
+            rest = k.integer(0)
+
+            def rows(begin: Value, end: Value) -> None:
+                with k.loop(begin, end) as i:
+                    for place, chain in zip(places, partial, strict=True):
+                        value = term(first + (i * row + place) * size, mask)
+                        chain.set(combine(k, chain.get(), value))
+
+            if spec.blocks:
+                totals = [k.variable(identity) for _ in range(vectors)]
+                rest = count // BLOCK * BLOCK
+                with k.loop(0, rest, BLOCK) as begin:
+                    rows(begin, begin + BLOCK)
+                    for total, chain in zip(totals, partial, strict=True):
+                        total.set(combine(k, total.get(), chain.get()))
+                        chain.set(identity)
+            rows(rest, count)
+            for index, (place, chain) in enumerate(zip(places, partial, strict=True)):
+                if spec.blocks:
+                    chain.set(combine(k, totals[index].get(), chain.get()))
+                end(chain.get(), output + (block * row + place) * size, mask)
 
         def of_row(position: Value, mask: Value | None, first: Value = first) -> Value:
             return term(first + position * size, mask)
 
         if spec.along_rows:
             end(
-                folded(
-                    k, count, lanes, identity, combine, of_row, spec.accumulators, spec.open_row
-                ),
+                folded(k, count, lanes, identity, combine, of_row, *how),
                 output + block * size,
             )
         else:
-            _along(k, inner, lanes, column, spec.open_row)
+            done: Value | int = 0
+            several = spec.accumulators
+            while several > 1:
+                begun, done = done, inner // (lanes * several) * (lanes * several)
+                with k.loop(begun, done, lanes * several) as i:
+                    columns(i, None, several)
+                several //= 2
+            _along(k, inner, lanes, columns, spec.open_row, done)
     k.finish()
     return k.text()
 
@@ -206,6 +260,7 @@ def _softmax(spec: Rows, machine: Target) -> str:
     k = Kernel(spec.name, ["data", "output", "rows", "count"], machine)
     data, output, rows, count = k.arguments
     lanes = spec.lanes
+    how = spec.accumulators, spec.open_row, spec.blocks
     with k.loop(0, rows) as row:
         source, target = data + row * count * 4, output + row * count * 4
         lowest, zero = k.constant(-math.inf, F32, lanes), k.constant(0.0, F32, lanes)
@@ -227,7 +282,7 @@ def _softmax(spec: Rows, machine: Target) -> str:
                 store_row(k, value, target + i * 4, mask)
             return value
 
-        total = folded(k, count, lanes, zero, plus, raised, spec.accumulators, spec.open_row)
+        total = folded(k, count, lanes, zero, plus, raised, *how)
         if spec.kind == "softmax":
             scale = k.splat(k.constant(1.0, F32) / total, lanes)
             _scaled(k, count, lanes, target, scale, spec.open_row)
@@ -283,12 +338,13 @@ def _standardising(spec: Rows, machine: Target) -> str:
     lanes = spec.lanes
     zero = k.constant(0.0, F32, lanes)
     size = count.to(F32)
+    how = spec.accumulators, spec.open_row, spec.blocks
 
     def standardise(source: Value, target: Value) -> None:
         def value_at(i: Value, mask: Value | None) -> Value:
             return load_row(k, source + i * 4, F32, lanes, mask)
 
-        total = folded(k, count, lanes, zero, plus, value_at, spec.accumulators, spec.open_row)
+        total = folded(k, count, lanes, zero, plus, value_at, *how)
         mean = k.splat(total / size, lanes)
 
         def centred(i: Value, mask: Value | None) -> Value:
@@ -304,9 +360,7 @@ def _standardising(spec: Rows, machine: Target) -> str:
         if spec.kind == "centre":
             _along(k, count, lanes, store_centred, spec.open_row)
             return
-        variance = (
-            folded(k, count, lanes, zero, plus, squared, spec.accumulators, spec.open_row) / size
-        )
+        variance = folded(k, count, lanes, zero, plus, squared, *how) / size
         inside = spec.kind == "standardise"
         deviation = (
             k.intrinsic("sqrt", variance + spec.epsilon)

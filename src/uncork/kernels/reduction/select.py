@@ -34,8 +34,9 @@ if TYPE_CHECKING:  # a model need not have them, and importing costs time
 
 #: Threads share columns by so many vectors.
 _SHARED = 4
-#: Longer rows are left to NumPy, which adds in pairs: more accurate, and as fast there.
-_LONGEST = 1 << 16
+#: Sums of more values than this are sums of blocks, which lose less.
+_LONG = 1 << 14
+_SUMS = frozenset({"sum", "mean", "l1", "l2"})
 _FLOATS = frozenset({"f32", "f64", "f16", "bf16"})
 _INTEGERS = frozenset({"i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64"})
 
@@ -50,11 +51,26 @@ def _fitting(size: SizeLike, element_bytes: int, lanes: int) -> int:
     return width
 
 
+def _in_blocks(count: SizeLike) -> bool:
+    """Whether a sum may be long."""
+    return not isinstance(count, int) or count > _LONG
+
+
 def _chains(count: SizeLike, width: int) -> int:
     """The number of accumulators of a row's sum: an addition waits for the one before it, but in a
     short row that does not matter.
     """
     return 4 if not isinstance(count, int) or count >= 8 * width else 1
+
+
+def _side_by_side(inner: SizeLike, lanes: int) -> int:
+    """How many vectors of columns are reduced at a time: of one at a time each row's line is read
+    twice.
+    """
+    vectors = 8
+    while isinstance(inner, int) and vectors > max(1, inner // lanes):
+        vectors //= 2
+    return vectors
 
 
 _OPS = {
@@ -91,17 +107,19 @@ def select_reduction(layer: Layer) -> Selection:
             op, shape, normalised_axes(operation, axes.value, len(shape)), name, target
         )
     outer, count, inner = folds
-    if isinstance(count, int) and count > _LONGEST:
-        return "NumPy adds long rows as fast"
     along_rows = certainly(inner, 1)
     element_bytes = 4 if name in ("f16", "bf16") else data.element_type.dtype.itemsize
     row = count if along_rows else inner
+    lanes = _fitting(row, element_bytes, target.lanes)
+    long = op in _SUMS and name in _FLOATS and _in_blocks(count)
     spec = Reduction(
         op,
         name,
         along_rows,
-        _fitting(row, element_bytes, target.lanes),
+        lanes,
+        (_chains(count, lanes) if long else 1) if along_rows else _side_by_side(inner, lanes),
         open_row=not isinstance(row, int),
+        blocks=long,
     )
     stored = data.element_type.dtype.itemsize
 
@@ -150,10 +168,9 @@ def _rows(
 ) -> Selection:
     if is_empty((rows, count)):
         return "nothing to compute"
-    if isinstance(count, int) and count > _LONGEST:
-        return "NumPy adds long rows as fast"
     width = _fitting(count, 4, target.lanes)
-    found = Rows(kind, width, _chains(count, width), epsilon, not isinstance(count, int))
+    open_row = not isinstance(count, int)
+    found = Rows(kind, width, _chains(count, width), epsilon, open_row, _in_blocks(count))
 
     def part(first: SizeLike, number: SizeLike) -> KernelCall:
         """The call for some of the rows."""

@@ -10,7 +10,8 @@ from uncork.kernels.kernel_spec import KernelSpec
 
 class Reduction(KernelSpec, frozen=True):
     """What a reduction is specialised for. `along_rows`: the values that are reduced to one are
-    contiguous; else neighbours are reduced side by side.
+    contiguous; else neighbours are reduced side by side. `accumulators`: vectors of a row that are
+    joined in turn, or neighbouring vectors of columns.
     """
 
     emitter: ClassVar[str] = "uncork.kernels.reduction.emit:emit_reduction"
@@ -21,12 +22,14 @@ class Reduction(KernelSpec, frozen=True):
     accumulators: int = 1
     #: Rows may be shorter than a vector.
     open_row: bool = False
+    #: Sums may be long: those of blocks are added.
+    blocks: bool = False
 
     @property
     def name(self) -> str:
         axis = "rows" if self.along_rows else "columns"
         open_row = "_open" if self.open_row else ""
-        sizes = f"{self.lanes}x{self.accumulators}{open_row}"
+        sizes = f"{self.lanes}x{self.accumulators}{open_row}{'_blocks' * self.blocks}"
         return f"reduce_{self.op}_{self.element_type}_{axis}_{sizes}"
 
 
@@ -42,10 +45,12 @@ class Rows(KernelSpec, frozen=True):
     epsilon: float = 0.0
     #: Rows may be shorter than a vector.
     open_row: bool = False
+    #: Sums may be long: those of blocks are added.
+    blocks: bool = False
 
     @property
     def name(self) -> str:
-        tail = "_open" if self.open_row else ""
+        tail = "_open" * self.open_row + "_blocks" * self.blocks
         tail += (
             f"_{hashlib.sha256(repr(self.epsilon).encode()).hexdigest()[:8]}"
             if self.epsilon
