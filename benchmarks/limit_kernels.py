@@ -42,7 +42,7 @@ def program(name: str, make: Callable[[], str], words: Sequence[int]) -> Callabl
     from uncork.kernels.runtime.segment_plan import SegmentPlan, Step
 
     return Segment(
-        SegmentPlan((Step(STORE.function(name, _source(), make), tuple(words)),)), Context([], 0), 0
+        SegmentPlan((Step(STORE.function(name, _source(), make), tuple(words)),)), Context([], 0)
     ).run
 
 

@@ -31,6 +31,7 @@ from benchmarks.report import Report, markdown_table
 from benchmarks.scoring_tables import BATCH, Work, works
 from uncork import score as scoring
 from uncork.score import prepare_score
+from uncork.score.options import ScoreOptions
 
 #: Rows per second of each worker, in those of OpenVINO's loop; and what two workers do, in those of
 #: one.
@@ -130,7 +131,9 @@ def ways_of(work: Work, options: Options, folder: Path) -> list[Way]:
             stored = folder / f"{table.stem}.pickle"
             if not stored.exists():
                 prepared = prepare_score(
-                    work.model, table, inputs=work.inputs, keep=["number"], batch_size=BATCH
+                    work.model,
+                    table,
+                    ScoreOptions(inputs=work.inputs, keep=["number"], batch_size=BATCH),
                 )
                 stored.write_bytes(pickle.dumps((prepared.job, prepared.units)))
             return [

@@ -70,7 +70,7 @@ def planning_for(target: Target) -> Iterator[Asked]:
         patch.setattr(kernel_cache, "no_compiler", lambda: "")
         patch.setattr(segment, "native_entry", lambda target: True)
         patch.setattr(segment, "bound", lambda block, target: lambda *_: None)
-        patch.setattr(PlanSet, "run", run)
+        patch.setattr(PlanSet, "make", run)
         for module in (execute, _native):
             patch.setattr(module, "kernel_target", lambda *_: target)
         patch.setattr(thread_pool, "_pool", {})

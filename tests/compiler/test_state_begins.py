@@ -29,13 +29,13 @@ def rows(*numbers: float, batch: int = 1) -> Array:
 def slow(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Grows by one for each call that is not like the one before it."""
     made: list[int] = []
-    run = PlanSet.run
+    make = PlanSet.make
 
     def counted(self: PlanSet, inputs: Sequence[Array]) -> list[Array]:
         made.append(1)
-        return run(self, inputs)
+        return make(self, inputs)
 
-    monkeypatch.setattr(PlanSet, "run", counted)
+    monkeypatch.setattr(PlanSet, "make", counted)
     return made
 
 

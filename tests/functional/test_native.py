@@ -477,7 +477,7 @@ def test_ever_new_lists_of_ids(
     agrees(6, 2)
     planned.clear()
     with monkeypatch.context() as without_references:
-        without_references.delattr(Call, "run")
+        without_references.delattr(Call, "evaluate")
         for indices in ((1, 2), (2, 1), (3, 3, 3), (0,), (6, 5, 4, 3, 2, 1, 0)):
             agrees(*indices)
     assert not planned
@@ -572,13 +572,13 @@ def test_axes_in_an_array_have_a_kernel_from_their_second_call_on(
     """Whatever the sizes are; other axes have another plan."""
     call, axes, expected = SETTINGS[name]
     referred: list[str] = []
-    run = Call.run
+    evaluate = Call.evaluate
 
     def told(self: Call) -> Any:
         referred.append(self.function)
-        return run(self)
+        return evaluate(self)
 
-    monkeypatch.setattr(Call, "run", told)
+    monkeypatch.setattr(Call, "evaluate", told)
     for columns in (4, 3, 9, 5):
         x = floats(6, columns)
         np.testing.assert_allclose(call(x, np.array(axes)), expected(x), rtol=1e-5, atol=1e-6)
@@ -592,7 +592,7 @@ def test_lists_as_attributes_have_a_kernel(
     planned: list[bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A list may be another when it comes again."""
-    monkeypatch.setattr(Call, "run", None)
+    monkeypatch.setattr(Call, "evaluate", None)
     settings: dict[str, Any] = {"pads_begin": [0, 0], "pads_end": [0, 0], "dilations": [1, 1]}
     x, strides = floats(1, 2, 5, 7), [1, 1]
     for stride in (1, 2, 1):

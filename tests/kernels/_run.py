@@ -90,7 +90,7 @@ def run_native(
         Step(STORE.address(spec, target), tuple(word(o) for o in words))
         for spec, words in choice.calls
     ]
-    segment = Segment(SegmentPlan(tuple(steps)), Context([], 0), 0)
+    segment = Segment(SegmentPlan(tuple(steps)), Context([], 0))
     everything = [*given, *made, scratch]
     status = segment.run(*(g.array for g in everything))
     for guarded in everything:

@@ -59,7 +59,7 @@ def doubling() -> int:
 
 def segment(*steps: Step, binds: Sequence[Bind] = (), slots: int = 0, **options: Any) -> Segment:
     """A segment of these steps in memory of its own."""
-    return Segment(SegmentPlan(steps, tuple(binds)), Context([0] * slots, 0), 0, **options)
+    return Segment(SegmentPlan(steps, tuple(binds)), Context([0] * slots, 0), **options)
 
 
 def at(argument: int, offset: int = 0) -> ArgumentAddress:
@@ -223,13 +223,12 @@ def found_rows() -> tuple[Segment, Context]:
     last = SegmentPlan((Step(step, (at(3), at(4), Slot(2))),))
     made = [MadeResult(np.dtype(np.float32), sizes) for sizes in ((4,), (Slot(0),), (Slot(2),))]
     guards = ArrayGuard(np.dtype(np.float32), (4,)), ArrayGuard(np.dtype(np.int64), (2,))
-    segments = [Segment(first, context, 1, array_guards=guards, results=made[:1])]
+    segments = [Segment(first, context, array_guards=guards, results=made[:1])]
     for number, plan in enumerate((then, last), 1):
         segments.append(
             Segment(
                 plan,
                 context,
-                1,
                 results=made[number : number + 1],
                 before=segments[-1],
                 first_result=number,
@@ -268,7 +267,7 @@ def test_memory_is_taken_from_a_segment_that_nobody_is_in(native: bool) -> None:
         binds=(Bind(Slot(0), 0, 0),),
         buffers=(BufferLifetime(0, Slot(0), 0, 1),),
     )
-    made = Segment(plan, context, 1)
+    made = Segment(plan, context)
     run = made.run if native else made._block.run_by_ctypes
     x, y = np.array([1, 2], np.float32), np.zeros(2, np.float32)
     assert run(x, y) == NO_MEMORY
@@ -299,7 +298,7 @@ def test_results_of_a_call_that_stops_in_the_middle_are_given_back() -> None:
 def test_sizes_of_every_type_are_read(element: str) -> None:
     dtype = np.dtype(f"{element[0]}{int(element[1:]) // 8}")
     context = Context([0], 0)
-    made = Segment(SegmentPlan((reading(element, 0, 0, dtype.itemsize),)), context, 0)
+    made = Segment(SegmentPlan((reading(element, 0, 0, dtype.itemsize),)), context)
     version = context.get("version")
     for value in (7, 7, np.iinfo(dtype).max if element != "u64" else 1 << 62, 0):
         assert made.run(np.array([9, value], dtype)) == OK

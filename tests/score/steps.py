@@ -38,7 +38,7 @@ class Here:
     def __init__(self, *_: Any, units: int | None = None) -> None:
         self.units = units
 
-    def run(
+    def score_units(
         self, job: Job, units: Sequence[Unit], sink: Sink, progress: Callable[[int], None]
     ) -> list[RowError]:
         scorer, faults = UnitScorer(job), list[RowError]()

@@ -25,6 +25,7 @@ from tests.score.test_units import BAGS, write
 from uncork.errors import InputError, UncorkError
 from uncork.score import prepare_score, worker
 from uncork.score.local import LocalEngine
+from uncork.score.options import ScoreOptions
 from uncork.score.parts import PartWriter, scratch_files
 from uncork.score.sink import JOURNAL, Sink
 from uncork.score.target import foreign_names
@@ -203,13 +204,15 @@ def test_a_part_that_cannot_be_made_durable(source: Path, monkeypatch: pytest.Mo
 def test_progress_only_grows(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[int] = []
     prepared = prepare_score(
-        source.parent / "bags.xml", source, inputs=BAGS, batch_size=1, rows_per_part=1000
+        source.parent / "bags.xml",
+        source,
+        ScoreOptions(inputs=BAGS, batch_size=1, rows_per_part=1000),
     )
     engine = LocalEngine(2)
     sink = Sink(str(source.parent / "out"), None, prepared.describe(), prepared.job)
     sink.open(False, False)
     try:
-        engine.run(prepared.job, prepared.units, sink, told.append)
+        engine.score_units(prepared.job, prepared.units, sink, told.append)
     finally:
         engine.close()
         sink.leave()
@@ -542,7 +545,7 @@ def test_a_damaged_file_is_named(source: Path) -> None:
 
 
 def test_a_file_that_is_cut_while_it_is_read(source: Path) -> None:
-    prepared = prepare_score(source.parent / "bags.xml", source, inputs=BAGS)
+    prepared = prepare_score(source.parent / "bags.xml", source, ScoreOptions(inputs=BAGS))
     source.write_bytes(source.read_bytes()[:5000])
     from tests.score._units import score_unit
 

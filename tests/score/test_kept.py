@@ -387,8 +387,8 @@ def test_an_output_that_comes_meanwhile_stays(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Meanwhile(Here):
-        def run(self, *arguments: Any) -> Any:
-            found = super().run(*arguments)
+        def score_units(self, *arguments: Any) -> Any:
+            found = super().score_units(*arguments)
             (tmp_path / "out").mkdir()
             (tmp_path / "out" / "diary.txt").write_text("dear diary")
             return found
@@ -410,8 +410,8 @@ def test_a_model_that_changes_meanwhile_makes_no_output(
     np.save(tmp_path / "table.npy", np.zeros((20, 3), np.float32))
 
     class Meanwhile(Here):
-        def run(self, *arguments: Any) -> Any:
-            found = super().run(*arguments)
+        def score_units(self, *arguments: Any) -> Any:
+            found = super().score_units(*arguments)
             path = tmp_path / changed
             new = path.with_name("new")
             new.write_bytes(path.read_bytes() + b"\n")

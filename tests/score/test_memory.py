@@ -16,6 +16,7 @@ from tests.score.conftest import TABLE
 from tests.score.test_units import BAGS
 from uncork.score import prepare_score
 from uncork.score.local import LocalEngine
+from uncork.score.options import ScoreOptions
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 
@@ -23,12 +24,13 @@ _PEAK = """
 import pathlib, re, sys
 import uncork.score.parts as parts
 from uncork.score import prepare_score
+from uncork.score.options import ScoreOptions
 from uncork.score.unit import UnitScorer
 from uncork.score.engine import write_unit
 parts._GROUP_BYTES = 1 << 20
 inputs = {"ids": "values(items)", "offsets": "offsets(items)"}
-prepared = prepare_score(sys.argv[1], sys.argv[2], inputs=inputs, keep=["row", "items"],
-                         batch_size=512, rows_per_part=10**9)
+options = ScoreOptions(inputs=inputs, keep=["row", "items"], batch_size=512, rows_per_part=10**9)
+prepared = prepare_score(sys.argv[1], sys.argv[2], options)
 (unit,) = prepared.units
 folder = pathlib.Path(sys.argv[3])
 folder.mkdir()
@@ -88,7 +90,9 @@ def test_workers_share_the_tables(tmp_path: Path) -> None:
     )
     pq.write_table(pa.table({"items": items}), tmp_path / "rows.parquet", row_group_size=rows)
     prepared = prepare_score(
-        tmp_path / "big.xml", tmp_path / "rows.parquet", inputs=BAGS, rows_per_part=rows
+        tmp_path / "big.xml",
+        tmp_path / "rows.parquet",
+        ScoreOptions(inputs=BAGS, rows_per_part=rows),
     )
     assert len(prepared.units) == 2
     engine = LocalEngine(2)

@@ -20,11 +20,12 @@ from uncork.ir.bodies import GraphBody
 from uncork.ops._body import BodyInput, BodyMap, BodyOutput
 from uncork.score import prepare_score
 from uncork.score.batch import BadRowError
+from uncork.score.options import ScoreOptions
 from uncork.score.unit import Counts
 
 
 def scored(model: Path, source: Path, **options: Any) -> list[UnitResult]:
-    prepared = prepare_score(model, source, **options)
+    prepared = prepare_score(model, source, ScoreOptions(**options))
     return [score_unit(prepared.job, unit) for unit in prepared.units]
 
 

@@ -27,6 +27,7 @@ from tests.score.test_units import BAGS, write
 from uncork.errors import InputError, UncorkError
 from uncork.score import prepare_score
 from uncork.score.landmarks import Landmarks
+from uncork.score.options import ScoreOptions
 from uncork.score.ray_engine import _absolute, _interrupted_after
 from uncork.score.sink import JOURNAL
 from uncork.score.summary import Summary
@@ -318,7 +319,7 @@ def landmarks(source: Path, monkeypatch: pytest.MonkeyPatch) -> Landmarks:
     folder = source.parent
     (folder / JOURNAL).write_text("what is scored\nunit\n")
     monkeypatch.chdir(folder)
-    job = _absolute(prepare_score("bags.xml", source, inputs=BAGS).job)
+    job = _absolute(prepare_score("bags.xml", source, ScoreOptions(inputs=BAGS)).job)
     assert job.model == str(folder / "bags.xml")
     return Landmarks.of(job, folder)
 

@@ -19,6 +19,7 @@ from tests.score.conftest import TABLE, Row, random_rows, summed
 from uncork.errors import InputError
 from uncork.score import prepare_score
 from uncork.score.batch import BadRowError
+from uncork.score.options import ScoreOptions
 from uncork.score.outputs import best
 from uncork.score.unit import Counts
 
@@ -40,7 +41,7 @@ def scored(model: Path, source: Path, **options: Any) -> list[UnitResult]:
     """The results of all units. Job and units go through pickle first, as they do on their way to a
     worker.
     """
-    prepared = prepare_score(model, source, **options)
+    prepared = prepare_score(model, source, ScoreOptions(**options))
     return [
         score_unit(*pickle.loads(pickle.dumps((prepared.job, unit)))) for unit in prepared.units
     ]

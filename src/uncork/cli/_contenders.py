@@ -106,9 +106,9 @@ def _torch(path: str, given: Sequence[GivenInput], threads: int) -> Contender:
     ordered = in_order(given, [(name, f"{name}:0") for name in names])
     tensors = [torch.from_numpy(np.array(one.array)) for one in ordered]
 
-    def call() -> Any:
+    def predict() -> Any:
         with torch.inference_mode():
             return module(*tensors)
 
-    call()
-    return Contender("torch", call)
+    predict()
+    return Contender("torch", predict)

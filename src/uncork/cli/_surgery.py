@@ -32,7 +32,7 @@ def add_options(parser: Parser) -> None:
     parser.add_json()
 
 
-def run(arguments: argparse.Namespace, change: Callable[[Model], Model]) -> int:
+def change_file(arguments: argparse.Namespace, change: Callable[[Model], Model]) -> int:
     """Read the model, change it, write it and say what changed."""
     check_output(arguments)
     before = read_model(arguments.model, arguments.weights)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from uncork.cli._parser import Parser
-from uncork.cli._surgery import add_options, run
+from uncork.cli._surgery import add_options, change_file
 from uncork.surgery import cut
 
 _EPILOG = """\
@@ -50,4 +50,4 @@ def parser() -> Parser:
 def execute(arguments: argparse.Namespace) -> int:
     if not arguments.start and not arguments.end:
         parser().error("expected --from or --to")
-    return run(arguments, lambda model: cut(model, arguments.start, arguments.end))
+    return change_file(arguments, lambda model: cut(model, arguments.start, arguments.end))

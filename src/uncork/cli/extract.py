@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from uncork.cli._parser import Parser
-from uncork.cli._surgery import add_options, run
+from uncork.cli._surgery import add_options, change_file
 from uncork.surgery import extract
 
 _EPILOG = """\
@@ -48,4 +48,4 @@ def parser() -> Parser:
 def execute(arguments: argparse.Namespace) -> int:
     if not arguments.input and not arguments.tensors:
         parser().error("expected --input or --tensor")
-    return run(arguments, lambda model: extract(model, arguments.input, arguments.tensors))
+    return change_file(arguments, lambda model: extract(model, arguments.input, arguments.tensors))

@@ -6,7 +6,7 @@ import argparse
 
 from uncork.cli._files import read_arrays
 from uncork.cli._parser import Parser
-from uncork.cli._surgery import add_options, run
+from uncork.cli._surgery import add_options, change_file
 from uncork.errors import InputError
 from uncork.export.safetensors import read_tensors
 from uncork.surgery import with_constants
@@ -37,7 +37,7 @@ def parser() -> Parser:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    return run(arguments, lambda model: with_constants(model, _arrays(arguments.arrays)))
+    return change_file(arguments, lambda model: with_constants(model, _arrays(arguments.arrays)))
 
 
 def _arrays(path: str) -> dict[str, Array]:

@@ -6,7 +6,7 @@ import argparse
 
 from uncork.cli._parser import Parser
 from uncork.cli._pictures import add_pictures, pictures_of
-from uncork.cli._surgery import add_options, run
+from uncork.cli._surgery import add_options, change_file
 from uncork.errors import InputError
 from uncork.ir.model import Model
 from uncork.surgery import preprocess
@@ -40,7 +40,7 @@ def parser() -> Parser:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    return run(arguments, lambda model: _changed(model, arguments))
+    return change_file(arguments, lambda model: _changed(model, arguments))
 
 
 def _changed(model: Model, arguments: argparse.Namespace) -> Model:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from uncork.cli._parser import Parser
-from uncork.cli._surgery import add_options, pair, run
+from uncork.cli._surgery import add_options, change_file, pair
 from uncork.surgery import rename
 
 _EPILOG = """\
@@ -46,6 +46,6 @@ def parser() -> Parser:
 def execute(arguments: argparse.Namespace) -> int:
     if not arguments.input and not arguments.renamed:
         parser().error("expected --input or --output-name")
-    return run(
+    return change_file(
         arguments, lambda model: rename(model, dict(arguments.input), dict(arguments.renamed))
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from uncork.cli._parser import Parser
-from uncork.cli._surgery import add_options, pair, run
+from uncork.cli._surgery import add_options, change_file, pair
 from uncork.errors import InputError
 from uncork.surgery import reshape
 from uncork.types import PartialShape
@@ -42,7 +42,7 @@ def parser() -> Parser:
 
 def execute(arguments: argparse.Namespace) -> int:
     shapes = {name: _shape(name, text) for name, text in arguments.shape}
-    return run(arguments, lambda model: reshape(model, shapes))
+    return change_file(arguments, lambda model: reshape(model, shapes))
 
 
 def _shape(name: str, text: str) -> PartialShape:

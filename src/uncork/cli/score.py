@@ -16,6 +16,7 @@ from uncork.cli._tables import add_tables, given_tables
 from uncork.errors import UncorkError
 from uncork.quoting import in_terminal
 from uncork.score import ScoringInterrupted, prepare_score, score
+from uncork.score.options import ScoreOptions
 
 _EPILOG = """\
 SOURCE is a Parquet, Arrow IPC or CSV file, a folder or a glob of them, or a URI that pyarrow reads
@@ -202,7 +203,7 @@ def execute(arguments: argparse.Namespace) -> int:
     }
     try:
         if arguments.show_mapping:
-            prepared = prepare_score(arguments.model, arguments.source, **options)
+            prepared = prepare_score(arguments.model, arguments.source, ScoreOptions(**options))
             if arguments.json:
                 emit_json(
                     {

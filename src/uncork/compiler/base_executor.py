@@ -29,7 +29,23 @@ class NativelyMade(Protocol):
     def retry(self, found: int, inputs: Sequence[Any]) -> list[Array] | None: ...
 
 
-class BaseExecutor:
+class RunsModel(Protocol):
+    """What every executor of a model does."""
+
+    def run(self, inputs: Sequence[Array]) -> list[Array]:
+        """The results, in carrier types, from one carrier array per parameter."""
+
+    def run_as_before(self, inputs: Sequence[Array]) -> list[Array] | None:
+        """The results, when these arrays are like those of the last call; else None."""
+
+    def prepare(self, shapes: Mapping[int, Sequence[int | None]]) -> None:
+        """Plan the calls of inputs of these shapes, by number, and compile their kernels."""
+
+    def plan(self) -> Plan:
+        """The plan of the last call; before any call, what can be said of one."""
+
+
+class BaseExecutor(RunsModel):
     """The executor of a model; may be called from several threads."""
 
     model: Model
@@ -48,22 +64,10 @@ class BaseExecutor:
         """
         raise NotImplementedError
 
-    def run(self, inputs: Sequence[Array]) -> list[Array]:
-        """The results, in carrier types, from one carrier array per parameter."""
-        raise NotImplementedError
-
     def native_call(self, inputs: Sequence[Array]) -> NativeCall | None:
         """One native call for arrays of these shapes and of the model's types; None when there is
         no such call.
         """
-        raise NotImplementedError
-
-    def prepare(self, shapes: Mapping[int, Sequence[int | None]]) -> None:
-        """Plan the calls of inputs of these shapes, by number, and compile their kernels."""
-        raise NotImplementedError
-
-    def plan(self) -> Plan:
-        """The plan of the last call; before any call, what can be said of one."""
         raise NotImplementedError
 
     def plan_for(self, shapes: Mapping[int, Sequence[int | None]]) -> Plan:
@@ -87,7 +91,6 @@ class BaseExecutor:
         raise NotImplementedError
 
     def run_as_before(self, inputs: Sequence[Array]) -> list[Array] | None:
-        """The results, when these arrays are like those of the last call; else None."""
         last = self.last
         if last is None:
             return None

@@ -10,6 +10,7 @@ from typing import Protocol
 import numpy as np
 from msgspec.structs import replace
 
+from uncork.compiler.base_executor import RunsModel
 from uncork.compiler.call_plan import CallPlan
 from uncork.compiler.plan import Plan, Step
 from uncork.concurrency import lazy
@@ -26,18 +27,10 @@ _DESCRIBED = 64
 _SMALL = 64
 
 
-class BodyExecutor(Protocol):
+class BodyExecutor(RunsModel, Protocol):
     """Runs the model of a body; see `Executor`."""
 
     prepared: Model
-
-    def run_as_before(self, inputs: Sequence[Array]) -> list[Array] | None: ...
-
-    def run(self, inputs: Sequence[Array]) -> list[Array]: ...
-
-    def plan(self) -> Plan: ...
-
-    def prepare(self, shapes: Mapping[int, Sequence[int | None]]) -> None: ...
 
     def plans_for(self, shapes: Mapping[int, Sequence[int | None]]) -> list[CallPlan]: ...
 

@@ -14,7 +14,7 @@ from uncork.compiler.base_executor import BaseExecutor
 from uncork.compiler.call_plan import CallPlan
 from uncork.compiler.native_call import NativeCall
 from uncork.compiler.plan import Plan
-from uncork.compiler.plan_set import CallDeclined, NoPlan, PlanSet
+from uncork.compiler.plan_set import CallDeclined, NoPlan, Planning, PlanSet
 from uncork.compiler.planned_parts import NotPlanned
 from uncork.compiler.scoped_plans import refuse_wrong_sizes
 from uncork.concurrency import lazy, unforked
@@ -147,7 +147,7 @@ class Executor(BaseExecutor):
         #: What runs calls by kernels; None where only references run.
         self.plans = None
         if target is not None:
-            self.plans = PlanSet(
+            planning = Planning(
                 self.prepared,
                 partial(_fused, target),
                 target,
@@ -158,6 +158,7 @@ class Executor(BaseExecutor):
                 compilers,
                 self._branches,
             )
+            self.plans = PlanSet(planning)
         self.last = None
 
     @lazy
@@ -183,7 +184,7 @@ class Executor(BaseExecutor):
         if self.plans is None:
             return None
         try:
-            results = self.plans.run(inputs)
+            results = self.plans.make(inputs)
         except CallDeclined:
             return None
         self.last = self.plans.fast
@@ -200,7 +201,7 @@ class Executor(BaseExecutor):
         if self.plans is None:
             return interpret(self.model, inputs)
         try:
-            results = self.plans.run(inputs)
+            results = self.plans.make(inputs)
         except NoPlan as no_plan:
             results = interpret(
                 self.model, inputs

@@ -136,7 +136,7 @@ class LoopCall:
         self._costs = [part.segment.cost for part in plan.segments if part.segment.cost]
         context = Context(plan.slots, plan.buffers, plan.tensor_bytes)
         segments = [part.segment for part in plan.segments]
-        self.table = TurnTable(segments, turns, context, plan.buffers, keep=plan)
+        self.table = TurnTable(segments, turns, context, keep=plan)
 
     def advance(self, turns: Turns, slices: Mapping[int, SlicedInput]) -> None:
         """Make as many turns as this plan can, and leave in `turns` what they gave."""

@@ -134,7 +134,7 @@ class NativeCall(Instances[_SegmentInstance]):
         """The segment that makes calls while no other call is under way."""
         return self._instances[0].segment
 
-    def call(self, inputs: Sequence[Array]) -> list[Array] | Stop:
+    def attempt(self, inputs: Sequence[Array]) -> list[Array] | Stop:
         """The results, or why there are none."""
         found = self._finish(self.run(*inputs), inputs)
         return Stop(found) if isinstance(found, int) else found
@@ -154,7 +154,6 @@ class NativeCall(Instances[_SegmentInstance]):
         segment = Segment(
             own.with_arguments(dict(enumerate((*self._positions, *ends)))),
             context,
-            plan.buffers,
             array_guards=self._arguments,
             results=[
                 MadeResult(result.dtype, result.sizes or ()) for result in plan.results[given:]

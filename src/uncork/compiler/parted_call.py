@@ -45,20 +45,20 @@ class PartedCall:
         """A list of new results, or a number where this plan does not make the call. Safe to call
         with anything.
         """
-        found = self.call(inputs)
+        found = self.attempt(inputs)
         return found.status if isinstance(found, Stop) else found
 
     def retry(self, found: int, inputs: Sequence[Any]) -> list[Array] | None:
         """None: a call for which `run` gave a number has no results."""
         return None
 
-    def call(self, inputs: Sequence[Any]) -> list[Array] | Stop:
+    def attempt(self, inputs: Sequence[Any]) -> list[Array] | Stop:
         """The results, or why there are none."""
         try:
             instance = self._idle.pop()  # one step, also for threads and forks: there is no lock
         except IndexError:
             instance = _Instance(self.plan)
-        results = instance.run(inputs)
+        results = instance.run_parts(inputs)
         self._idle.append(instance)
         return results
 
@@ -169,7 +169,6 @@ class _Instance:
                 {number: plan.arguments + i for i, number in enumerate(made)}
             ),
             self.context,
-            plan.buffers,
             array_guards=() if before else (*plan.array_guards, *nothing),
             results=[result for _, result in part.makes],
             before=before,
@@ -178,7 +177,7 @@ class _Instance:
             keep=plan,
         )
 
-    def run(self, inputs: Sequence[Any]) -> list[Array] | Stop:
+    def run_parts(self, inputs: Sequence[Any]) -> list[Array] | Stop:
         """The results, in carrier types, or why there are none."""
         while True:
             result = self._run(inputs)

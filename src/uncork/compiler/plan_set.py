@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from uncork.compiler.call_plan import CallPlan
@@ -44,12 +45,34 @@ from uncork.kernels.runtime.target import Target
 from uncork.symbolic import Origin
 from uncork.types import Array, TensorSpec
 
-__all__ = ["CallDeclined", "NoPlan", "PlanSet", "PlannedCall"]
+__all__ = ["CallDeclined", "NoPlan", "PlanSet", "PlannedCall", "Planning"]
 
 #: Numbers of an input that shapes may read.
 _FEW = 64
 #: Inputs of which it is tried one by one whether kernels need their last axes.
 _MOST_INNER = 16
+
+
+class Planning(Struct, frozen=True):
+    """A model to plan, and what all its plans are made with."""
+
+    model: Model
+    #: The passes that need specs.
+    rewrite: Callable[[Model], Model]
+    target: Target
+    #: A call uses at most so many threads.
+    threads: int = 1
+    #: Where constants may lie.
+    files: Sequence[MappedFile] = ()
+    #: Inputs are taken to be of at least one element, but for these: calls in which another one is
+    #: empty have plans of their own.
+    may_be_empty: Collection[int] = ()
+    #: The working memory of a call, in bytes.
+    memory_limit: int | None = None
+    #: So many make the kernels.
+    compilers: int = 1
+    #: What is put in the place of If layers whose conditions follow from sizes.
+    branches: TakenBranches | None = None
 
 
 class PlanSet:
@@ -58,30 +81,10 @@ class PlanSet:
     May be used from several threads.
     """
 
-    def __init__(
-        self,
-        model: Model,
-        rewrite: Callable[[Model], Model],
-        target: Target,
-        threads: int = 1,
-        files: Sequence[MappedFile] = (),
-        may_be_empty: Collection[int] = (),
-        memory_limit: int | None = None,
-        compilers: int = 1,
-        branches: TakenBranches | None = None,
-    ) -> None:
-        """`rewrite` are the passes that need specs; kernels are selected for `target`.
-
-        A call uses at most so many `threads`, and so many `compilers` make its kernels.
-        Constants may lie in `files`. Inputs are taken to be of at least one element, but for those
-        that `may_be_empty`: calls in which another one is have plans of their own. A call takes at
-        most `memory_limit` bytes of working memory. `branches` are put in the place of If layers
-        whose conditions follow from sizes.
-        """
-        self._branches = branches
-        self._memory_limit = memory_limit
-        self._model, self._rewrite, self._target, self._threads = model, rewrite, target, threads
-        self._files, self._may_be_empty, self._compilers = files, may_be_empty, compilers
+    def __init__(self, planning: Planning) -> None:
+        self._planning = planning
+        self._model = model = planning.model
+        self._target = planning.target
         ranked = all(
             model.by_id[parameter].outputs[0].spec.rank is not None
             for parameter in model.parameters
@@ -100,21 +103,11 @@ class PlanSet:
         self.fast: PlannedCall | None = None
 
     def _plans_of(self, scope: Scope, specs: Mapping[int, TensorSpec] | None) -> ScopedPlans:
-        limit, compilers, branches = self._memory_limit, self._compilers, self._branches
-        given = (
-            self._model,
-            specs,
-            self._rewrite,
-            self._target,
-            self._threads,
-            self._files,
-            self._may_be_empty,
-        )
         return ScopedPlans(
             scope,
             lambda hints, compiles: replace(
-                planned(*given, hints, compilers if compiles else 0, branches, limit),
-                memory_limit=limit,
+                planned(self._planning, specs, hints, compiles),
+                memory_limit=self._planning.memory_limit,
             ),
             self._target,
         )
@@ -135,25 +128,20 @@ class PlanSet:
         empty = frozenset(
             parameter
             for parameter, axis, size in sizes
-            if size == 0 and parameter not in self._may_be_empty and self._is_open(parameter, axis)
+            if size == 0
+            and parameter not in self._planning.may_be_empty
+            and self._is_open(parameter, axis)
         )
         if not empty:
             return self
 
-        def made() -> PlanSet:
-            return PlanSet(
-                self._model,
-                self._rewrite,
-                self._target,
-                self._threads,
-                self._files,
-                empty.union(self._may_be_empty),
-                self._memory_limit,
-                self._compilers,
-                self._branches,
+        may_be_empty = empty.union(self._planning.may_be_empty)
+        return (
+            self._with_empty.of(
+                empty, lambda: PlanSet(replace(self._planning, may_be_empty=may_be_empty))
             )
-
-        return self._with_empty.of(empty, made) or self
+            or self
+        )
 
     def _is_open(self, parameter: int, axis: int) -> bool:
         """Whether the model leaves the size of an input open."""
@@ -190,12 +178,12 @@ class PlanSet:
         """The working memory that is kept now."""
         return sum(call.working_bytes for plans in self._all for call in plans.calls)
 
-    def run(self, inputs: Sequence[Array]) -> list[Array]:
+    def make(self, inputs: Sequence[Array]) -> list[Array]:
         """The results. Raises Refused where references have to look at the call."""
         hints = partial(_hints_of, self._model, inputs)
         shapes = [array.shape for array in inputs]
         best = self._for_shapes(shapes)._best(shapes, hints)
-        call, results = best.run(inputs, hints)
+        call, results = best.make(inputs, hints)
         self.last, self.fast = call, call if best.is_best else None
         return results
 
@@ -402,23 +390,19 @@ def _hints_of(model: Model, inputs: Sequence[Array]) -> dict[Origin, int]:
 
 
 def planned(
-    model: Model,
-    specs: Mapping[int, TensorSpec] | None,
-    rewrite: Callable[[Model], Model],
-    target: Target,
-    threads: int,
-    files: Sequence[MappedFile],
-    may_be_empty: Collection[int],
-    hints: Hints,
-    compilers: int,
-    branches: TakenBranches | None = None,
-    memory_limit: int | None = None,
+    planning: Planning, specs: Mapping[int, TensorSpec] | None, hints: Hints, compiles: bool
 ) -> CallPlan:
-    """The plan of a model for sizes like the hints; `specs` say what parameters are, by node id."""
-    kernels = LayerKernels(target, threads, compilers, memory_limit)
+    """The plan of a model for sizes like the hints; `specs` say what parameters are, by node id.
+    Kernels are made where it `compiles`.
+    """
+    model, target, files = planning.model, planning.target, planning.files
+    compilers = planning.compilers if compiles else 0
+    kernels = LayerKernels(target, planning.threads, compilers, planning.memory_limit)
     with kernels.compiled(bool(files)):
-        described, facts = infer_symbolic(model, specs, hints, may_be_empty, branches)
-        planner = Planner(rewrite(described), facts, kernels, files)
+        described, facts = infer_symbolic(
+            model, specs, hints, planning.may_be_empty, planning.branches
+        )
+        planner = Planner(planning.rewrite(described), facts, kernels, files)
         planner.select()
         if planner.refused and compilers:
             _refuse_or_tell(model, planner.refused)

@@ -239,7 +239,7 @@ class InferRequest:
         given = inputs if share_inputs else _copied(inputs)
         self.userdata = userdata
 
-        def call() -> None:
+        def make() -> None:
             try:
                 try:
                     self._results = self._call(given)
@@ -257,7 +257,7 @@ class InferRequest:
 
         self._is_at_work = True
         try:
-            self._begun = _Begun(self._thread.submit(call))
+            self._begun = _Begun(self._thread.submit(make))
         except BaseException:
             self._is_at_work = False
             raise

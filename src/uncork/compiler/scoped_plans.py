@@ -109,7 +109,7 @@ class ScopedPlans:
         """Whether no plan of a narrower scope has more kernels."""
         return self._lacking == 0 or self.scope is Scope.THESE_SIZES
 
-    def run(self, inputs: Sequence[Array], hints: HintsOf) -> tuple[PlannedCall, list[Array]]:
+    def make(self, inputs: Sequence[Array], hints: HintsOf) -> tuple[PlannedCall, list[Array]]:
         """The call that was made, and its results.
 
         Raises Refused where references have to look at it.
@@ -121,7 +121,7 @@ class ScopedPlans:
                 if call in tried:
                     continue
                 tried.append(call)
-                found = call.call(as_planned(call.plan, inputs))
+                found = call.attempt(as_planned(call.plan, inputs))
                 if not isinstance(found, Stop):
                     if len(tried) > 1:
                         self._put_first(call)

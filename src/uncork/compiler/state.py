@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 from msgspec.structs import replace
 
+from uncork.compiler.base_executor import RunsModel
 from uncork.compiler.native_call import NativeCall
 from uncork.compiler.plan import Plan
 from uncork.concurrency import lazy, unforked
@@ -21,12 +22,8 @@ from uncork.passes.functionalize_variables import Lifted, initial_values, variab
 from uncork.types import Array
 
 
-class StatelessExecutor(Protocol):
+class StatelessExecutor(RunsModel, Protocol):
     """Runs a model without variables; see `Executor`."""
-
-    def run(self, inputs: Sequence[Array]) -> list[Array]: ...
-
-    def run_as_before(self, inputs: Sequence[Array]) -> list[Array] | None: ...
 
     def run_planned(self, inputs: Sequence[Array]) -> list[Array] | None: ...
 
@@ -34,11 +31,7 @@ class StatelessExecutor(Protocol):
 
     def extended(self, inputs: Sequence[Array]) -> Mapping[int, tuple[int, ...]] | None: ...
 
-    def plan(self) -> Plan: ...
-
     def plan_for(self, shapes: Mapping[int, Sequence[int | None]]) -> Plan: ...
-
-    def prepare(self, shapes: Mapping[int, Sequence[int | None]]) -> None: ...
 
     def release_memory(self) -> None: ...
 

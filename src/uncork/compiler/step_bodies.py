@@ -65,7 +65,7 @@ def _table(plan: CallPlan, turns: TurnPlan, working_bytes: int) -> TurnTable:
     if working_bytes:
         take(plan, context, working_bytes)
     rooms = room_bytes(plan) // max(1, turns.rooms)
-    return TurnTable([part.segment], turns, context, plan.buffers, keep=plan, room_bytes=rooms)
+    return TurnTable([part.segment], turns, context, keep=plan, room_bytes=rooms)
 
 
 def takes(plan: CallPlan, number: int, spec: TensorSpec) -> bool:

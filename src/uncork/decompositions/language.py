@@ -105,13 +105,6 @@ class Layers(Builder):
         self.rank(source)
         return [int(d) if d.is_static else None for d in self._specs[source].shape]
 
-    def known_sizes(self, source: Source, what: str) -> list[int]:
-        """The sizes of a tensor. Raises UnsupportedError where one is not known."""
-        sizes = self.sizes(source)
-        if None in sizes:
-            raise UnsupportedError(f"the sizes of {what} are not known")
-        return [n for n in sizes if n is not None]
-
     # ---- constants
 
     def constant(

@@ -164,7 +164,7 @@ class Call:
         self.attributes = attributes
         return self
 
-    def run(self) -> list[Array]:
+    def evaluate(self) -> list[Array]:
         """The outputs of the reference, in the dtype of the caller's first array."""
         operation = find(self.type_name, self.opset)
         if operation is None:

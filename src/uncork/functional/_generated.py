@@ -184,7 +184,7 @@ def _by_references(describe: Callable[..., Call], operation: type[Operation]) ->
     """The function of an operation of any number of inputs, which the reference computes."""
 
     def function(*args: Any, **options: Any) -> Any:
-        results: list[np.ndarray[Any, Any]] = describe(*args, **options).run()
+        results: list[np.ndarray[Any, Any]] = describe(*args, **options).evaluate()
         return results[0] if len(operation.outputs) == 1 else tuple(results)
 
     for own in ("__name__", "__qualname__", "__doc__", "__module__"):

@@ -166,7 +166,7 @@ class _Calls:
         """The results of a call whose lists are arrays."""
         if not all(type(value) is np.ndarray or stays(value) for value in given.all):
             # nothing is remembered of what may be another when it comes again
-            return self._describe(*given.args, **given.options).run()
+            return self._describe(*given.args, **given.options).evaluate()
         results = self._by_entry(given)
         opened = None
         if results is None:
@@ -211,7 +211,7 @@ class _Calls:
             closed = self._with_shaping(given, call)
         if compiled is None and closed is not None and self._comes_again(given, closed):
             return self._made(closed)
-        return call.run() if compiled is None else compiled
+        return call.evaluate() if compiled is None else compiled
 
     def _learn(self, call: Call) -> None:
         """Learn from a call which arguments are integers, and which no inputs."""
@@ -304,7 +304,7 @@ class _Calls:
         if executor is None or executor.plans is None:
             return None
         try:
-            results = executor.plans.run(contiguous)
+            results = executor.plans.make(contiguous)
         except CallDeclined:
             return None
         native = executor.plans.last

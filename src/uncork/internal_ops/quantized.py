@@ -70,14 +70,6 @@ class Grid(Struct, frozen=True):
         factor = (self.levels - 1) / (self.input_high - self.input_low)
         return factor, -self.input_low * factor
 
-    def same_values(self, other: Grid) -> bool:
-        """Whether codes of both grids stand for the same numbers."""
-        return (self.levels, self.output_low, self.output_high) == (
-            other.levels,
-            other.output_low,
-            other.output_high,
-        )
-
     def codes(self, values: Array) -> Array:
         """The codes of numbers, by the formula of FakeQuantize."""
         low, high = np.float32(self.input_low), np.float32(self.input_high)

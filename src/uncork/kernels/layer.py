@@ -88,6 +88,11 @@ class Layer(Struct, frozen=True):
         if found not in element_types:
             raise KernelDeclined(f"no kernel for {found}")
 
+    def require_numbers(self, position: int) -> None:
+        """Decline where the elements of an input are strings."""
+        if self.input(position).element_type is ElementType.string:
+            raise KernelDeclined("no kernel for strings")
+
     def constant(self, position: int, what: str) -> Array:
         """The value of an input that the model holds; `what` it is, in a plan's words."""
         value = self.input(position).value

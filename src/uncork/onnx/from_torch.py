@@ -127,7 +127,7 @@ class _Example:
         first = _key(keys[0])
         return _path(keys[1:] if self.kinds.get(first) is gathered else keys)
 
-    def call(self, module: Any, tensors: Sequence[Any]) -> Any:
+    def outputs_for(self, module: Any, tensors: Sequence[Any]) -> Any:
         """The module, called with other tensors in the places of the example's."""
         leaves = list(self.leaves)
         for place, tensor in zip(self.places, tensors, strict=True):
@@ -227,7 +227,7 @@ def _flat(torch: Any, module: Any, call: _Example) -> Any:
             self.__dict__["names"] = []
 
         def forward(self, *tensors: Any) -> Any:
-            made = call.call(module, tensors)
+            made = call.outputs_for(module, tensors)
             pairs, _ = torch.utils._pytree.tree_flatten_with_path(made)
             kept = [(_path(keys), value) for keys, value in pairs if value is not None]
             for name, value in kept:

@@ -23,6 +23,7 @@ from uncork.ir.graph import Port, Source
 from uncork.ir.model import Model as CoreModel
 from uncork.ir.write import write_model
 from uncork.openvino import _config
+from uncork.openvino._attribute import attribute
 from uncork.openvino._compiled import CompiledModel
 from uncork.openvino._errors import as_runtime_errors, unsupported
 from uncork.openvino._model import Model
@@ -96,14 +97,11 @@ class Core:
             compiled = core.compile_model(own.checked, **_config.options_of(options))
         return CompiledModel(own, compiled, options)
 
-    @property
-    def available_devices(self) -> list[str]:
-        """The CPU."""
-        return ["CPU"]
-
     def get_available_devices(self) -> list[str]:
         """The CPU."""
         return ["CPU"]
+
+    available_devices = attribute(get_available_devices)
 
     def get_property(self, *args: Any) -> Any:
         """The value of a property: `(name)` or `(device, name)`."""

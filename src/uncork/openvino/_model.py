@@ -15,6 +15,7 @@ from uncork.ir.graph import XmlElement
 from uncork.ir.model import Model as CoreModel
 from uncork.openvino import _graph
 from uncork.openvino._any import OVAny, RTMap
+from uncork.openvino._attribute import attribute
 from uncork.openvino._errors import (
     NoSuchPosition,
     as_runtime_errors,
@@ -43,10 +44,7 @@ class Variable:
         """What is said of it: this very object has it."""
         return self
 
-    @property
-    def info(self) -> Variable:
-        """What is said of it: this very object has it."""
-        return self
+    info = attribute(get_info)
 
     @property
     def variable_id(self) -> str:
@@ -171,10 +169,7 @@ class Model:
         """A name that no other model has."""
         return self._own_name
 
-    @property
-    def name(self) -> str:
-        """A name that no other model has."""
-        return self._own_name
+    name = attribute(get_name)
 
     def get_friendly_name(self) -> str:
         """The name of the model."""
@@ -184,14 +179,7 @@ class Model:
         """Name the model."""
         self._name = name
 
-    @property
-    def friendly_name(self) -> str:
-        """The name of the model."""
-        return self.get_friendly_name()
-
-    @friendly_name.setter
-    def friendly_name(self, name: str) -> None:
-        self._name = name
+    friendly_name = attribute(get_friendly_name, set_friendly_name)
 
     # ---- nodes
 
@@ -207,19 +195,13 @@ class Model:
         """The nodes of the inputs."""
         return list(self._parameters)
 
-    @property
-    def parameters(self) -> list[Parameter]:
-        """The nodes of the inputs."""
-        return list(self._parameters)
+    parameters = attribute(get_parameters)
 
     def get_results(self) -> list[Result]:
         """The nodes of the outputs."""
         return list(self._results)
 
-    @property
-    def results(self) -> list[Result]:
-        """The nodes of the outputs."""
-        return list(self._results)
+    results = attribute(get_results)
 
     def get_result(self) -> Result:
         """The node of the only output."""
@@ -227,19 +209,13 @@ class Model:
             raise invalid(f"the model has {len(self._results)} results: get_results()")
         return self._results[0]
 
-    @property
-    def result(self) -> Result:
-        """The node of the only output."""
-        return self.get_result()
+    result = attribute(get_result)
 
     def get_sinks(self) -> list[Node]:
         """The nodes that set variables."""
         return list(self._sinks)
 
-    @property
-    def sinks(self) -> list[Node]:
-        """The nodes that set variables."""
-        return list(self._sinks)
+    sinks = attribute(get_sinks)
 
     def get_variables(self) -> list[Variable]:
         """The variables."""
@@ -251,10 +227,7 @@ class Model:
                 found.setdefault(node.operation.variable_id, None)
         return [Variable(name, read) for name, read in found.items()]
 
-    @property
-    def variables(self) -> list[Variable]:
-        """The variables."""
-        return self.get_variables()
+    variables = attribute(get_variables)
 
     def get_variable_by_id(self, variable_id: str) -> Variable | None:
         """The variable of a name; None where there is none."""

@@ -20,6 +20,7 @@ from uncork.errors import Label, UncorkError
 from uncork.internal_ops.packed_const import PackedConst
 from uncork.ir import graph
 from uncork.openvino._any import OVAny, RTMap
+from uncork.openvino._attribute import attribute
 from uncork.openvino._errors import as_runtime_errors, invalid, unsupported, wrong_input
 from uncork.openvino._layout import Layout, as_layout
 from uncork.openvino._ports import ConstOutput, Input, Operators, Output
@@ -143,19 +144,13 @@ class Node(Operators):
         opset = f"opset{self.operation.opset}" if self.record is None else self.record.opset
         return DiscreteTypeInfo(self.get_type_name(), opset)
 
-    @property
-    def type_info(self) -> DiscreteTypeInfo:
-        """The type with its opset."""
-        return self.get_type_info()
+    type_info = attribute(get_type_info)
 
     def get_name(self) -> str:
         """A name that no other node has."""
         return self._own_name
 
-    @property
-    def name(self) -> str:
-        """A name that no other node has."""
-        return self._own_name
+    name = attribute(get_name)
 
     def get_friendly_name(self) -> str:
         """The name of the layer."""
@@ -165,14 +160,7 @@ class Node(Operators):
         """Name the layer."""
         self._name = name
 
-    @property
-    def friendly_name(self) -> str:
-        """The name of the layer."""
-        return self.get_friendly_name()
-
-    @friendly_name.setter
-    def friendly_name(self, name: str) -> None:
-        self.set_friendly_name(name)
+    friendly_name = attribute(get_friendly_name, set_friendly_name)
 
     def get_instance_id(self) -> int:
         """A number that no other node has."""
@@ -344,10 +332,7 @@ class Node(Operators):
         """Remarks of this layer, for this process: they are not written to files."""
         return RTMap(self._info)
 
-    @property
-    def rt_info(self) -> RTMap:
-        """Remarks of this layer, for this process: they are not written to files."""
-        return RTMap(self._info)
+    rt_info = attribute(get_rt_info)
 
     def set_rt_info(self, value: Any, key: str) -> None:
         """Put a remark at this layer."""
@@ -414,14 +399,7 @@ class Parameter(Node):
         """The shape that it takes."""
         return PartialShape(self.operation.shape)
 
-    @property
-    def partial_shape(self) -> PartialShape:
-        """The shape that it takes."""
-        return self.get_partial_shape()
-
-    @partial_shape.setter
-    def partial_shape(self, value: Any) -> None:
-        self.set_partial_shape(value)
+    partial_shape = attribute(get_partial_shape, set_partial_shape)
 
 
 class Result(Node):
@@ -510,10 +488,7 @@ class Constant(Node):
         """Bytes from one element to the next, along each axis."""
         return Strides(self.operation.value.strides)
 
-    @property
-    def strides(self) -> Strides:
-        """Bytes from one element to the next, along each axis."""
-        return self.get_strides()
+    strides = attribute(get_strides)
 
     def get_tensor_view(self) -> Tensor:
         """The values as a tensor."""
@@ -521,10 +496,7 @@ class Constant(Node):
         shown = storage.decode(operation.value, operation.element_type)
         return Tensor.of_carrier(operation.element_type, shown)
 
-    @property
-    def tensor_view(self) -> Tensor:
-        """The values as a tensor."""
-        return self.get_tensor_view()
+    tensor_view = attribute(get_tensor_view)
 
 
 def constant_of(value: Any, element_type: Any = None, shared: bool = False) -> ends.Const:

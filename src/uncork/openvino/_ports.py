@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from uncork.openvino._any import RTMap
+from uncork.openvino._attribute import attribute
 from uncork.openvino._errors import invalid, unsupported
 from uncork.openvino._shapes import PartialShape, Shape
 from uncork.openvino._types import Type, of_element
@@ -66,28 +67,19 @@ class ConstOutput:
         """The node that gives it."""
         return self._node
 
-    @property
-    def node(self) -> Node:
-        """The node that gives it."""
-        return self._node
+    node = attribute(get_node)
 
     def get_index(self) -> int:
         """The position among the node's outputs."""
         return self._index
 
-    @property
-    def index(self) -> int:
-        """The position among the node's outputs."""
-        return self._index
+    index = attribute(get_index)
 
     def get_names(self) -> set[str]:
         """The names of the tensor."""
         return set(self._tensor_names)
 
-    @property
-    def names(self) -> set[str]:
-        """The names of the tensor."""
-        return set(self._tensor_names)
+    names = attribute(get_names)
 
     def get_any_name(self) -> str:
         """The first of its names in the order of letters. Raises RuntimeError where it has none."""
@@ -98,37 +90,25 @@ class ConstOutput:
             )
         return min(self._tensor_names)
 
-    @property
-    def any_name(self) -> str:
-        """The first of its names in the order of letters. Raises RuntimeError where it has none."""
-        return self.get_any_name()
+    any_name = attribute(get_any_name)
 
     def get_element_type(self) -> Type:
         """The element type."""
         return of_element(self.spec.element_type)
 
-    @property
-    def element_type(self) -> Type:
-        """The element type."""
-        return of_element(self.spec.element_type)
+    element_type = attribute(get_element_type)
 
     def get_partial_shape(self) -> PartialShape:
         """The shape, of which sizes may be open."""
         return PartialShape(self.spec.shape)
 
-    @property
-    def partial_shape(self) -> PartialShape:
-        """The shape, of which sizes may be open."""
-        return PartialShape(self.spec.shape)
+    partial_shape = attribute(get_partial_shape)
 
     def get_shape(self) -> Shape:
         """The shape in numbers. Raises RuntimeError where a size is open."""
         return self.get_partial_shape().get_shape()
 
-    @property
-    def shape(self) -> Shape:
-        """The shape in numbers. Raises RuntimeError where a size is open."""
-        return self.get_partial_shape().get_shape()
+    shape = attribute(get_shape)
 
     def get_target_inputs(self) -> set[Input]:
         """The inputs that read it."""
@@ -139,28 +119,19 @@ class ConstOutput:
             if source._node is self._node and source._index == self._index
         }
 
-    @property
-    def target_inputs(self) -> set[Input]:
-        """The inputs that read it."""
-        return self.get_target_inputs()
+    target_inputs = attribute(get_target_inputs)
 
     def get_tensor(self) -> ConstOutput:
         """The description of the tensor: this very output has its names, type and shape."""
         return self
 
-    @property
-    def tensor(self) -> ConstOutput:
-        """The description of the tensor: this very output has its names, type and shape."""
-        return self
+    tensor = attribute(get_tensor)
 
     def get_rt_info(self) -> RTMap:
         """Remarks at this output."""
         return RTMap(self._node.port_info.setdefault(self._index, {}))
 
-    @property
-    def rt_info(self) -> RTMap:
-        """Remarks at this output."""
-        return self.get_rt_info()
+    rt_info = attribute(get_rt_info)
 
     def __eq__(self, other: object) -> bool:
         return (
@@ -224,19 +195,13 @@ class Input:
         """The node."""
         return self._node
 
-    @property
-    def node(self) -> Node:
-        """The node."""
-        return self._node
+    node = attribute(get_node)
 
     def get_index(self) -> int:
         """The position among the node's inputs."""
         return self._index
 
-    @property
-    def index(self) -> int:
-        """The position among the node's inputs."""
-        return self._index
+    index = attribute(get_index)
 
     def get_source_output(self) -> Output:
         """The output that it reads."""
@@ -250,46 +215,31 @@ class Input:
         """The element type of what it reads."""
         return self.get_source_output().get_element_type()
 
-    @property
-    def element_type(self) -> Type:
-        """The element type of what it reads."""
-        return self.get_element_type()
+    element_type = attribute(get_element_type)
 
     def get_partial_shape(self) -> PartialShape:
         """The shape of what it reads."""
         return self.get_source_output().get_partial_shape()
 
-    @property
-    def partial_shape(self) -> PartialShape:
-        """The shape of what it reads."""
-        return self.get_partial_shape()
+    partial_shape = attribute(get_partial_shape)
 
     def get_shape(self) -> Shape:
         """The shape of what it reads, in numbers."""
         return self.get_source_output().get_shape()
 
-    @property
-    def shape(self) -> Shape:
-        """The shape of what it reads, in numbers."""
-        return self.get_shape()
+    shape = attribute(get_shape)
 
     def get_tensor(self) -> ConstOutput:
         """The description of the tensor that it reads."""
         return self.get_source_output()
 
-    @property
-    def tensor(self) -> ConstOutput:
-        """The description of the tensor that it reads."""
-        return self.get_source_output()
+    tensor = attribute(get_tensor)
 
     def get_rt_info(self) -> RTMap:
         """Remarks at this input."""
         return RTMap(self._node.port_info.setdefault(-1 - self._index, {}))
 
-    @property
-    def rt_info(self) -> RTMap:
-        """Remarks at this input."""
-        return self.get_rt_info()
+    rt_info = attribute(get_rt_info)
 
     def set_rt_info(self, value: Any, key: str) -> None:
         """Put a remark at this input."""

@@ -12,6 +12,7 @@ import numpy as np
 from uncork.compiler import requests as core
 from uncork.compiler.variables import VariableState as CoreState
 from uncork.openvino import _config
+from uncork.openvino._attribute import attribute
 from uncork.openvino._calls import OVDict, given_inputs, shown
 from uncork.openvino._errors import as_runtime_errors, unsupported, wrong_input
 from uncork.openvino._model import ports_text, position_of
@@ -376,10 +377,7 @@ class InferRequest(core.InferRequest):
             ProfilingInfo(s.layer, s.operation.split("-")[0], s.kernel, s.seconds) for s in steps
         ]
 
-    @property
-    def profiling_info(self) -> list[ProfilingInfo]:
-        """The same as `get_profiling_info()`."""
-        return self.get_profiling_info()
+    profiling_info = attribute(get_profiling_info)
 
     def __repr__(self) -> str:
         return f"<InferRequest:\n{ports_text(self._owner._inputs, self._owner._outputs)}>"

@@ -7,6 +7,7 @@ from operator import index
 from typing import Any, overload
 
 from uncork import types
+from uncork.openvino._attribute import attribute
 from uncork.openvino._errors import invalid, unsupported
 
 _MOST = 2**63 - 1
@@ -50,15 +51,9 @@ class Dimension:
         """The greatest number; -1 where there is none."""
         return -1 if self._size.high is None else self._size.high
 
-    @property
-    def min_length(self) -> int:
-        """The least number."""
-        return self.get_min_length()
+    min_length = attribute(get_min_length)
 
-    @property
-    def max_length(self) -> int:
-        """The greatest number; -1 where there is none."""
-        return self.get_max_length()
+    max_length = attribute(get_max_length)
 
     def compatible(self, other: Any) -> bool:
         """Whether some number is both."""

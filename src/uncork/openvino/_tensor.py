@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from uncork import storage
+from uncork.openvino._attribute import attribute
 from uncork.openvino._errors import invalid
 from uncork.openvino._shapes import Shape, Strides
 from uncork.openvino._types import Type, element_of, of_element, type_of_dtype
@@ -203,23 +204,11 @@ class Tensor:
         """The element type."""
         return of_element(self._element)
 
-    @property
-    def element_type(self) -> Type:
-        """The element type."""
-        return of_element(self._element)
+    element_type = attribute(get_element_type)
 
     def get_shape(self) -> Shape:
         """The shape."""
         return Shape(self._shape)
-
-    @property
-    def shape(self) -> Shape:
-        """The shape; setting it gives the tensor that size, and other contents."""
-        return Shape(self._shape)
-
-    @shape.setter
-    def shape(self, value: Any) -> None:
-        self.set_shape(value)
 
     def set_shape(self, shape: Any) -> None:
         """Have another shape. What fits stays in the memory; a larger one has contents of its
@@ -234,14 +223,13 @@ class Tensor:
         else:
             self._blank(self._element, sizes)
 
+    shape = attribute(get_shape, set_shape)
+
     def get_size(self) -> int:
         """The number of elements."""
         return math.prod(self._shape)
 
-    @property
-    def size(self) -> int:
-        """The number of elements."""
-        return math.prod(self._shape)
+    size = attribute(get_size)
 
     def get_byte_size(self) -> int:
         """Bytes of the values."""
@@ -249,10 +237,7 @@ class Tensor:
             return 32 * self.size
         return int(self._array.nbytes)
 
-    @property
-    def byte_size(self) -> int:
-        """Bytes of the values."""
-        return self.get_byte_size()
+    byte_size = attribute(get_byte_size)
 
     def get_strides(self) -> Strides:
         """Bytes from one element to the next, along each axis."""
@@ -260,10 +245,7 @@ class Tensor:
             raise invalid(f"elements of {self._element} share bytes: there are no strides")
         return Strides(self._array.strides)
 
-    @property
-    def strides(self) -> Strides:
-        """Bytes from one element to the next, along each axis."""
-        return self.get_strides()
+    strides = attribute(get_strides)
 
     def is_continuous(self) -> bool:
         """Whether the elements lie one behind the other."""

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from uncork.openvino._attribute import attribute
 from uncork.types import ElementType
 
 #: Types in which OpenVINO keeps quantized numbers.
@@ -66,10 +67,7 @@ class Type:
         """The name, such as "f32"."""
         return self.get_type_name()
 
-    @property
-    def type_name(self) -> str:
-        """The name, such as "f32"."""
-        return self.get_type_name()
+    type_name = attribute(get_type_name)
 
     def to_dtype(self) -> np.dtype[Any]:
         """The type of the arrays that hold such values.
@@ -92,15 +90,9 @@ class Type:
         """Bytes of a value; 1 for those of fewer bits."""
         return (self.get_bitwidth() + 7) // 8
 
-    @property
-    def bitwidth(self) -> int:
-        """Bits of a value."""
-        return self.get_bitwidth()
+    bitwidth = attribute(get_bitwidth)
 
-    @property
-    def size(self) -> int:
-        """Bytes of a value; 1 for those of fewer bits."""
-        return self.get_size()
+    size = attribute(get_size)
 
     def is_static(self) -> bool:
         """Whether it is a type."""

@@ -51,7 +51,9 @@ themselves:
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
@@ -118,6 +120,31 @@ class Interpolating(Operation):
     def settings(self, is_padded: bool, rank: int) -> Settings:
         """The attributes that say how data of a rank is resized."""
         raise NotImplementedError
+
+    @property
+    def by_sizes(self) -> bool:
+        """Whether sizes say how axes are resized, not scales."""
+        raise NotImplementedError
+
+    def chosen(self, *inputs: Any) -> tuple[Any, Any]:
+        """Of the inputs behind the data that with the sizes or scales, and that with the axes, None
+        where no input says these.
+        """
+        return inputs[0], None if len(inputs) < 2 else inputs[1]
+
+    def changes(self, sizes: Sequence[int], axes: Sequence[int], wanted: Array) -> list[Axis]:
+        """How padded data of these sizes changes along each of the axes."""
+        if self.by_sizes:
+            return [Axis(a, sizes[a], int(n), None) for a, n in zip(axes, wanted, strict=True)]
+        return [
+            Axis(a, sizes[a], scaled_size(sizes[a], scale), scale)
+            for a, scale in zip(axes, at_least_f32(wanted), strict=True)
+        ]
+
+    def interpolated(self, data: Array, axes: Sequence[int], wanted: Array) -> Array:
+        padded = self.padded(data)
+        how = self.settings(padded.shape != data.shape, data.ndim)
+        return resize(padded, self.changes(padded.shape, axes, wanted), how)
 
     def padded(self, data: Array) -> Array:
         pads = self.pads(data.ndim)
@@ -204,12 +231,11 @@ class Interpolate1(Interpolating):
         return PartialShape(results)
 
     def reference(self, data: Array, target_spatial_shape: Array) -> Array:
-        padded = self.padded(data)
-        axes = [
-            Axis(a, padded.shape[a], int(n), None)
-            for a, n in zip(self.axes, target_spatial_shape, strict=True)
-        ]
-        return resize(padded, axes, self.settings(padded.shape != data.shape, data.ndim))
+        return self.interpolated(data, self.axes, target_spatial_shape)
+
+    @property
+    def by_sizes(self) -> bool:
+        return True
 
     def settings(self, is_padded: bool, rank: int) -> Settings:
         centred = (
@@ -234,7 +260,7 @@ class InterpolateByInputs(Interpolating):
         self, data: TensorSpec, name: str, wanted: TensorSpec, axes: TensorSpec | None
     ) -> PartialShape:
         """The output's shape. `wanted` is the input called `name`, which holds sizes or scales."""
-        by_sizes = self.shape_calculation_mode == "sizes"
+        by_sizes = self.by_sizes
         # Scales are no integers, but as many as there are: their values are read below.
         vector(self, name, wanted if by_sizes else TensorSpec(ElementType.i64, wanted.shape))
         known = None if axes is None else vector(self, "axes", axes)
@@ -312,20 +338,13 @@ class InterpolateByInputs(Interpolating):
             None if size.high is None else scaled_size(size.high, scale),
         )
 
-    def interpolated(self, data: Array, wanted: Array, axes: Array | None) -> Array:
-        padded = self.padded(data)
-        numbers = range(data.ndim) if axes is None else axes.tolist()
-        if self.shape_calculation_mode == "sizes":
-            plan = [
-                Axis(a, padded.shape[a], int(n), None) for a, n in zip(numbers, wanted, strict=True)
-            ]
-        else:
-            scales = at_least_f32(wanted)
-            plan = [
-                Axis(a, padded.shape[a], scaled_size(padded.shape[a], s), s)
-                for a, s in zip(numbers, scales, strict=True)
-            ]
-        return resize(padded, plan, self.settings(padded.shape != data.shape, data.ndim))
+    @property
+    def by_sizes(self) -> bool:
+        return self.shape_calculation_mode == "sizes"
+
+    def reference(self, data: Array, *inputs: Any) -> Array:
+        wanted, axes = self.chosen(*inputs)
+        return self.interpolated(data, range(data.ndim) if axes is None else axes.tolist(), wanted)
 
     def settings(self, is_padded: bool, rank: int) -> Settings:
         return Settings(
@@ -396,20 +415,13 @@ class Interpolate4(InterpolateByInputs):
     axes = Input(INTEGER, optional=True)
     mode = Attribute(one_of("nearest", "linear", "linear_onnx", "cubic"))
 
-    def infer(
-        self, data: TensorSpec, sizes: TensorSpec, scales: TensorSpec, axes: TensorSpec | None
-    ) -> PartialShape:
-        return self.inferred(
-            data,
-            self.shape_calculation_mode,
-            sizes if self.shape_calculation_mode == "sizes" else scales,
-            axes,
-        )
+    def chosen(self, *inputs: Any) -> tuple[Any, Any]:
+        sizes, scales, *axes = inputs
+        return sizes if self.by_sizes else scales, axes[0] if axes else None
 
-    def reference(self, data: Array, sizes: Array, scales: Array, axes: Array | None) -> Array:
-        return self.interpolated(
-            data, sizes if self.shape_calculation_mode == "sizes" else scales, axes
-        )
+    def infer(self, data: TensorSpec, *inputs: TensorSpec | None) -> PartialShape:
+        wanted, axes = self.chosen(*inputs)
+        return self.inferred(data, self.shape_calculation_mode, wanted, axes)
 
 
 @register("Interpolate", 11)
@@ -426,7 +438,7 @@ class Interpolate11(InterpolateByInputs):
     def infer(
         self, image: TensorSpec, scales_or_sizes: TensorSpec, axes: TensorSpec | None
     ) -> PartialShape:
-        expected = INTEGER if self.shape_calculation_mode == "sizes" else REAL
+        expected = INTEGER if self.by_sizes else REAL
         self.require(
             scales_or_sizes.element_type in expected,
             "input 'scales_or_sizes': expected {} by shape_calculation_mode '{}', got {}",
@@ -435,6 +447,3 @@ class Interpolate11(InterpolateByInputs):
             scales_or_sizes.element_type,
         )
         return self.inferred(image, "scales_or_sizes", scales_or_sizes, axes)
-
-    def reference(self, image: Array, scales_or_sizes: Array, axes: Array | None) -> Array:
-        return self.interpolated(image, scales_or_sizes, axes)

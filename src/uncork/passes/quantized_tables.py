@@ -48,7 +48,6 @@ LOOKUPS: dict[type[Operation], type[CompressedLookup]] = {
     Gather8: CompressedGather,
 }
 _FOUR_BITS = frozenset({ElementType.u4, ElementType.i4})
-_STORED = _FOUR_BITS | {ElementType.u8, ElementType.i8, ElementType.f16, ElementType.bf16}
 #: Values that are packed at a time; even, so that parts end where bytes do.
 _PART = 1 << 20
 _LINE = 64

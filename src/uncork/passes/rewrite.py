@@ -12,8 +12,7 @@ from msgspec.structs import replace
 from uncork.internal_ops.packed_const import PackedConst
 from uncork.ir.model import Model, Node, Port, Source
 from uncork.ops import Operation
-from uncork.ops.convert import Convert1
-from uncork.types import Array, ElementType, PartialShape, TensorSpec
+from uncork.types import Array, PartialShape, TensorSpec
 
 #: Layers of constants behind each other, which converters write two or three of.
 _DEEP = 16
@@ -70,21 +69,6 @@ def computed_value(model: Model, source: Source, depth: int = _DEEP) -> Array | 
             return None
         given.append(TensorSpec(model.spec(before).element_type, PartialShape(value.shape), value))
     return operation.evaluate(given)[source.output].value
-
-
-def constant_of_floats(model: Model, source: Source) -> Array | None:
-    """The value of a constant of f32 or f16, or of one that is converted to these."""
-    if model.spec(source).element_type not in (ElementType.f32, ElementType.f16):
-        return None
-    node = model.by_id[source.node]
-    if not is_known(model, source) and isinstance(node.operation, Convert1):
-        before = node.inputs[0]
-        value = known_value(model, before)
-        if value is None:
-            return None
-        spec = replace(model.spec(before), value=value)
-        return node.operation.evaluate([spec])[0].value
-    return known_value(model, source)
 
 
 def replaced(

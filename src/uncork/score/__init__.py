@@ -29,17 +29,15 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from msgspec.structs import replace
 
 from uncork.errors import InputError, UncorkError
+from uncork.score.options import Location, ScoreOptions
 
 if TYPE_CHECKING:
     import inspect
 
-    from uncork.destination import Read
     from uncork.score.engine import Engine
     from uncork.score.plan import ScoringPlan
     from uncork.score.sink import Sink
     from uncork.score.summary import Summary
-
-Location = str | os.PathLike[str]
 
 
 class ScoringInterrupted(KeyboardInterrupt):
@@ -117,6 +115,23 @@ def score(
         )
     if isinstance(source, (list, tuple)) and not source:
         raise InputError("expected paths, or rows as dictionaries, got an empty list", "source")
+    options = ScoreOptions(
+        inputs,
+        mapping,
+        outputs,
+        keep,
+        top_k,
+        strict,
+        negative_ids,
+        on_error,
+        batch_size,
+        rows_per_part,
+        format,
+        limit,
+        weights,
+        tables,
+        backend,
+    )
     if not _is_location(source):
         files_only = {
             "output": output,
@@ -128,24 +143,8 @@ def score(
             "overwrite": overwrite or None,
             "format": format,
         }
-        return _score_frame(
-            model,
-            source,
-            {name: value for name, value in files_only.items() if value is not None},
-            limit,
-            mapping,
-            inputs=inputs,
-            outputs=outputs,
-            keep=keep,
-            top_k=top_k,
-            strict=strict,
-            negative_ids=negative_ids,
-            on_error=on_error,
-            batch_size=batch_size,
-            weights=weights,
-            tables=tables,
-            backend=backend,
-        )
+        given = [name for name, value in files_only.items() if value is not None]
+        return _score_frame(model, source, given, options)
     if output is None:
         raise InputError(
             "expected where the scores go: a name that ends in .parquet, or a folder", "output"
@@ -159,40 +158,15 @@ def score(
         )
     check_output_name(os.fspath(output), rejects)
     need_pyarrow()
+    from uncork.score.sink import Sink
+
     started = time.perf_counter()
     workplace = _engine(engine, workers, ray_address)
     try:
-        prepared = prepare_score(
-            model,
-            source,
-            inputs=inputs,
-            mapping=mapping,
-            outputs=outputs,
-            keep=keep,
-            top_k=top_k,
-            strict=strict,
-            negative_ids=negative_ids,
-            on_error=on_error,
-            batch_size=batch_size,
-            rows_per_part=rows_per_part,
-            format=format,
-            limit=limit,
-            weights=weights,
-            tables=tables,
-            backend=backend,
-        )
-        reads = prepared.reads(mapping)
-        return _run(
-            workplace,
-            prepared,
-            reads,
-            os.fspath(output),
-            rejects,
-            resume,
-            overwrite,
-            progress,
-            started,
-        )
+        prepared = prepare_score(model, source, options)
+        rejected, reads = None if rejects is None else os.fspath(rejects), prepared.reads(mapping)
+        sink = Sink(os.fspath(output), rejected, prepared.describe(), prepared.job, reads)
+        return _run(workplace, prepared, sink, resume, overwrite, progress, started)
     finally:
         workplace.close()
 
@@ -204,17 +178,11 @@ def _is_location(source: Any) -> bool:
 
 
 def _score_frame(
-    model: Location,
-    frame: Any,
-    files_only: Mapping[str, Any],
-    limit: int | None,
-    mapping: Location | None,
-    **options: Any,
+    model: Location, frame: Any, files_only: Sequence[str], options: ScoreOptions
 ) -> Any:
-    """Score a table in memory, in this process."""
+    """Score a table in memory, in this process; `files_only` are options that are for files."""
     need_pyarrow()
     from uncork.score.frames import first_rows, is_frame
-    from uncork.score.mapping import read_toml
     from uncork.score.scorer import Scorer
 
     if not is_frame(frame):
@@ -226,12 +194,23 @@ def _score_frame(
         raise InputError(
             f"a table in memory is scored in this process and returned: leave out {given}", "score"
         )
-    file = {} if mapping is None else read_toml(mapping)
-    options["inputs"] = {**file.get("inputs", {}), **(options["inputs"] or {})}
-    for name in ("outputs", "keep", "top_k"):
-        options[name] = file.get(name) if options[name] is None else options[name]
-    scorer = Scorer(model, **{**options, "keep": options["keep"] or ()}, threads=None)
-    return scorer(frame if limit is None else first_rows(frame, limit))
+    options = options.with_mapping()
+    scorer = Scorer(
+        model,
+        inputs=options.inputs,
+        outputs=options.outputs,
+        keep=options.keep or (),
+        top_k=options.top_k,
+        strict=options.strict,
+        negative_ids=options.negative_ids,
+        on_error=options.on_error,
+        batch_size=options.batch_size,
+        weights=options.weights,
+        tables=options.tables,
+        backend=options.backend,
+        threads=None,
+    )
+    return scorer(frame if options.limit is None else first_rows(frame, options.limit))
 
 
 def check_output_name(output: str, rejects: Location | None) -> None:
@@ -269,24 +248,7 @@ def _engine(name: str, workers: int | None, ray_address: str | None) -> Engine:
 
 
 def prepare_score(
-    model: Location,
-    source: Location | Sequence[Location],
-    *,
-    inputs: Mapping[str, Any] | None = None,
-    mapping: Location | None = None,
-    outputs: Mapping[str, str | int] | None = None,
-    keep: Sequence[str] | None = None,
-    top_k: int | None = None,
-    strict: bool = True,
-    negative_ids: bool = True,
-    on_error: str = "fail",
-    batch_size: int | None = None,
-    rows_per_part: int | None = None,
-    format: str | None = None,
-    limit: int | None = None,
-    weights: Location | None = None,
-    tables: Mapping[str, Location] | None = None,
-    backend: str = "cpu",
+    model: Location, source: Location | Sequence[Location], options: ScoreOptions
 ) -> ScoringPlan:
     """The plan of what `score` would do: the checked mapping, columns and units.
 
@@ -295,49 +257,22 @@ def prepare_score(
     need_pyarrow()
     from uncork.score.plan import plan
 
-    return plan(
-        model,
-        source,
-        inputs=inputs,
-        mapping=mapping,
-        outputs=outputs,
-        keep=keep,
-        top_k=top_k,
-        on_error=on_error,
-        batch_size=batch_size,
-        rows_per_part=rows_per_part,
-        format=format,
-        negative_ids=negative_ids,
-        limit=limit,
-        load_options={
-            "weights": None if weights is None else os.fspath(weights),
-            "tables": None
-            if tables is None
-            else {name: os.fspath(path) for name, path in tables.items()},
-            "strict": strict,
-            "backend": backend,
-        },
-    )
+    return plan(model, source, options)
 
 
 def _run(
     engine: Engine,
     prepared: ScoringPlan,
-    reads: Sequence[Read],
-    output: str,
-    rejects: Location | None,
+    sink: Sink,
     resume: bool,
     overwrite: bool,
     progress: bool,
     started: float,
 ) -> Summary:
     """Score the units with an engine into a sink, and sum it up."""
-    from uncork.score.sink import Sink
     from uncork.score.summary import Summary, progress_bar
 
     job, units = prepared.job, prepared.units
-    described = prepared.describe()
-    sink = Sink(output, None if rejects is None else os.fspath(rejects), described, job, reads)
     kept = None if sink.rejects is None else str(sink.rejects)
     before = sink.open(resume, overwrite)
     if before is not None:
@@ -346,11 +281,11 @@ def _run(
     try:
         todo = [unit for unit in units if unit.number not in sink.finished]
         with progress_bar(job.source.rows, progress) as show:
-            faults = engine.run(job, todo, sink, show)
+            faults = engine.score_units(job, todo, sink, show)
         counts = sink.counts
         counts.check(job.source.rows, job.source.name)
         engine.close()
-        if changed := prepared.changed(described):
+        if changed := prepared.changed(sink.description):
             raise UncorkError(
                 f"changed while rows were scored: {', '.join(changed)}; "
                 "rows by the old and by the new could be mixed, and no output was made",

@@ -38,7 +38,7 @@ class Engine(Protocol):
     def replaced(self) -> int:
         """The number of workers that died, and whose units were scored by another."""
 
-    def run(
+    def score_units(
         self, job: Job, units: Sequence[Unit], sink: Sink, progress: Callable[[int], None]
     ) -> list[RowError]:
         """Score the units, call `sink.done` once for each, and return some of their faults, by row.

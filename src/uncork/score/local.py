@@ -72,7 +72,7 @@ class LocalEngine:
         """The process ids of the workers, as they are now."""
         return [worker.process.pid for worker in self._workers]
 
-    def run(
+    def score_units(
         self, job: Job, units: Sequence[Unit], sink: Sink, progress: Callable[[int], None]
     ) -> list[RowError]:
         """Score the units into the sink.

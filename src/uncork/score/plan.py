@@ -17,7 +17,8 @@ from uncork.compiler.compiled_model import CompiledModel
 from uncork.compiler.load import load
 from uncork.destination import Read, path_of_table
 from uncork.errors import InputError
-from uncork.score.mapping import bind, list_item, read_toml
+from uncork.score.mapping import bind, list_item
+from uncork.score.options import ScoreOptions
 from uncork.score.outputs import check_rejectable, output_schema, plan_outputs
 from uncork.score.source import Source, Unit, open_source, plan_units
 from uncork.score.unit import REJECT_FIELDS, Job
@@ -146,34 +147,20 @@ def _state(path: str | os.PathLike[str]) -> list[int] | None:
 def plan(
     model: str | os.PathLike[str],
     source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Source,
-    *,
-    inputs: Mapping[str, Any] | None,
-    mapping: str | os.PathLike[str] | None,
-    outputs: Mapping[str, str | int] | None,
-    keep: Sequence[str] | None,
-    top_k: int | None,
-    on_error: str,
-    batch_size: int | None,
-    rows_per_part: int | None,
-    format: str | None,
-    limit: int | None,
-    load_options: Mapping[str, Any],
-    negative_ids: bool = True,
+    options: ScoreOptions,
 ) -> ScoringPlan:
     """Check everything that can be checked without reading rows.
 
     Raises InputError, or what `uncork.load` raises.
     """
+    on_error, batch_size = options.on_error, options.batch_size
     if on_error not in ("fail", "null", "reject"):
         raise InputError(f"expected fail, null or reject, got {on_error!r}", "on_error")
-    for name, value in (
-        ("batch_size", batch_size),
-        ("rows_per_part", rows_per_part),
-        ("top_k", top_k),
-        ("limit", limit),
-    ):
+    for name in ("batch_size", "rows_per_part", "top_k", "limit"):
+        value = getattr(options, name)
         if value is not None and (not isinstance(value, int) or value < 1):
             raise InputError(f"expected a number of at least 1, got {value!r}", name)
+    load_options = options.for_load()
     compiled = load(model, **load_options)
     if compiled.model.sinks:
         raise InputError(
@@ -181,16 +168,13 @@ def plan(
             "rows could not be scored in any order",
             str(model),
         )
-    opened = source if isinstance(source, Source) else open_source(source, format)
-    if limit is not None:
-        opened = opened.first(limit)
-    file: dict[str, Any] = {} if mapping is None else read_toml(mapping)
-    bound = bind(compiled.inputs, opened.schema, {**file.get("inputs", {}), **(inputs or {})})
-    top_k = file.get("top_k") if top_k is None else top_k
-    columns = plan_outputs(
-        compiled.outputs, outputs or file.get("outputs"), top_k, on_error == "null"
-    )
-    kept = tuple(file.get("keep", ("row",)) if keep is None else keep)
+    opened = source if isinstance(source, Source) else open_source(source, options.format)
+    if options.limit is not None:
+        opened = opened.first(options.limit)
+    told = replace(options, outputs=options.outputs or None).with_mapping()
+    bound = bind(compiled.inputs, opened.schema, told.inputs or {})
+    columns = plan_outputs(compiled.outputs, told.outputs, told.top_k, on_error == "null")
+    kept = ("row",) if told.keep is None else tuple(told.keep)
     schema = output_schema(kept, columns, opened.schema)
     if on_error == "reject":
         check_rejectable(opened.schema)
@@ -206,13 +190,12 @@ def plan(
             f"the model takes {bound.batch} rows at a time, got {batch_size}", "batch_size"
         )
     size = bound.batch or min(batch_size or BATCH_SIZE, max(1, opened.rows))
-    units = plan_units(opened, size, rows_per_part)
+    units = plan_units(opened, size, options.rows_per_part)
     # Of small units the largest is the batch: a number of rows that no batch has would cost a
     # kernel for nothing.
-    options = {**load_options, "threads": 1}
     job = Job(
         os.fspath(model),
-        options,
+        {**load_options, "threads": 1},
         opened,
         bound,
         kept,
@@ -220,7 +203,7 @@ def plan(
         schema,
         on_error,
         size,
-        negative_ids,
+        options.negative_ids,
     )
     described = ScoringPlan(job, tuple(units), compiled).describe()
     return ScoringPlan(replace(job, run=run_of(described)), tuple(units), compiled)

@@ -164,7 +164,7 @@ class RayEngine:
     def workers(self) -> int:
         return self._count or available_threads()
 
-    def run(
+    def score_units(
         self, job: Job, units: Sequence[Unit], sink: Sink, progress: Callable[[int], None]
     ) -> list[RowError]:
         """Score the units into the sink; `progress` is told after each.

@@ -127,7 +127,7 @@ class ImageExecutor(BaseExecutor):
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
         """The results, in carrier types. Raises InputError for a call that no plan takes."""
-        results = self.image.run(inputs)
+        results = self.image.make(inputs)
         self.last = self.image.fast
         return results
 

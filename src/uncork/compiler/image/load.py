@@ -70,7 +70,7 @@ def load_compiled(
                 f"refers to {error}, which this process has not: compile the model again", path
             ) from None
         threads = max((plan.threads for plan in plans), default=1)
-        calls = ImagePlans(loaded, name, memory_limit, None if source is None else source.run)
+        calls = ImagePlans(loaded, name, memory_limit, None if source is None else source.compute)
         return ImageExecutor(of, calls, runs_on, threads, memory_limit)
 
     runs = executor(model, image.plans)
@@ -93,7 +93,7 @@ class _Source:
     def _executor(self) -> BaseExecutor:
         return self._compile(self._path, self._settings)
 
-    def run(self, inputs: Sequence[Array]) -> list[Array]:
+    def compute(self, inputs: Sequence[Array]) -> list[Array]:
         """The results of a call."""
         return self._executor.run(inputs)
 

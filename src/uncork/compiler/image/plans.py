@@ -43,7 +43,7 @@ class ImageCall(Instances[Instance]):
         """Give working memory back; calls that run keep theirs until they end."""
         self._begin()
 
-    def call(self, inputs: Sequence[Array]) -> list[Array] | int:
+    def attempt(self, inputs: Sequence[Array]) -> list[Array] | int:
         """The results, or why there are none: see `layout`."""
         given = (*inputs, *self._nothing)
         found = self._finish(self.run(*given), given)
@@ -91,7 +91,7 @@ class _FromInputs:
 
     def run(self, *inputs: Any) -> list[Array] | int:
         """The results, or a number where the plan does not make the call."""
-        return self._call.call(inputs)
+        return self._call.attempt(inputs)
 
     def retry(self, found: int, inputs: Sequence[Any]) -> list[Array] | None:
         """None: a call for which `run` gave a number has no results."""
@@ -120,12 +120,12 @@ class ImagePlans:
         #: What made the last call, where it gives results as they are. Safe to run with anything.
         self.fast: ImageCall | _FromInputs | None = None
 
-    def run(self, inputs: Sequence[Array]) -> list[Array]:
+    def make(self, inputs: Sequence[Array]) -> list[Array]:
         """The results. Raises InputError for a call that no plan takes."""
         reasons: list[str] = []
         for call in self.calls:
             given = _as_planned(call.loaded.plan, inputs)
-            found = None if given is None else call.call(given)
+            found = None if given is None else call.attempt(given)
             if isinstance(found, list):
                 self.fast = call.fast
                 return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Union
 
 import numpy as np
@@ -10,14 +9,6 @@ import numpy as np
 from uncork.export.onnx.graph import I64, Graph, Tensor
 
 Size = Union[int, Tensor]
-#: Nodes between sizes, as they are computed here. No size is negative where it is divided.
-_NODES: dict[str, Callable[[int, int], int]] = {
-    "Add": lambda a, b: a + b,
-    "Sub": lambda a, b: a - b,
-    "Mul": lambda a, b: a * b,
-    "Div": lambda a, b: a // b,
-    "Max": max,
-}
 
 
 def dimension(g: Graph, tensor: Tensor, axis: int) -> Size:
@@ -36,21 +27,9 @@ def each(g: Graph, tensor: Tensor, count: int) -> list[Size]:
     return [wide] if count == 1 else [g.slice(wide, i, i + 1, 0) for i in range(count)]
 
 
-def combined(g: Graph, node: str, a: Size, b: Size) -> Size:
-    """The result of a node on two sizes."""
-    if isinstance(a, int) and isinstance(b, int):
-        return _NODES[node](a, b)
-    return g.op(node, vector(g, a), vector(g, b))
-
-
 def vector(g: Graph, number: Size) -> Tensor:
     """A size as a vector of one element."""
     return g.constant(np.array([number], np.int64)) if isinstance(number, int) else number
-
-
-def vectors(g: Graph, *numbers: Size) -> Tensor:
-    """Several sizes as one vector."""
-    return g.concat([vector(g, n) for n in numbers])
 
 
 def counted(g: Graph, number: Size) -> Tensor:

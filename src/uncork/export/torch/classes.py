@@ -146,6 +146,15 @@ def _is_list(items: Sequence[Item], prefix: tuple[str, ...]) -> bool:
     return all(len(p) > len(prefix) and p[len(prefix)].isdigit() for p in inside)
 
 
+@dataclass(frozen=True)
+class Parts:
+    """What a class has beside its blocks: a docstring, statements of `__init__`, methods."""
+
+    document: str
+    fields: Sequence[str] = ()
+    methods: Sequence[str] = ()
+
+
 class Renderer:
     """The writer of classes for blocks; equal classes are written once."""
 
@@ -170,18 +179,16 @@ class Renderer:
         blocks: Sequence[Block],
         arguments: Sequence[str],
         results: str,
+        own_parts: Parts,
         path: tuple[str, ...] = (),
         key: str = "",
-        document: str = "",
-        fields: Sequence[str] = (),
-        extra: Sequence[str] = (),
     ) -> str:
         """Write the class of some blocks and those inside; returns its name."""
         items = grouped([_item(b) for b in blocks], len(path), set(_variables(results)))
         main = "" if path else self.names.unique(name)
         names = _Attributes(path, [*self.taken, *(m.name for m in methods_of(blocks))])
         lines: list[str] = []
-        init: list[str] = list(fields)
+        init: list[str] = list(own_parts.fields)
         methods: list[str] = []
         shared = self._shared(items)
         attributes: dict[int, str] = {}
@@ -211,19 +218,22 @@ class Renderer:
                 _renamed_arguments(inner, dict(zip(sorted(passed), own_names, strict=True))),
                 [*item.reads, *own_names],
                 inner_text,
+                Parts(f"Layers `{in_docstring(_pattern(item.group), 'layer')}`."),
                 item.group,
                 f"{key}{own}.",
-                f"Layers `{in_docstring(_pattern(item.group), 'layer')}`.",
             )
             init.append(f"self.{own} = {made}()")
             given = [*item.reads, *(f"self.{attribute(n)}" for n in sorted(passed))]
             lines.append(f"{', '.join(item.writes)} = self.{own}({', '.join(given)})")
         functions = [_function("forward", arguments, lines, results), *methods]
-        plain = "\n".join([document, *init, *(VARIABLE.sub(_Numbers(), f) for f in functions)])
+        plain = "\n".join(
+            [own_parts.document, *init, *(VARIABLE.sub(_Numbers(), f) for f in functions)]
+        )
         if plain not in self._by_text:
             unique = main or self.names.unique(name)
             self._by_text[plain] = unique
-            source = _class(unique, document, init, [*map(_named, functions), *extra])
+            methods = [*map(_named, functions), *own_parts.methods]
+            source = _class(unique, own_parts.document, init, methods)
             self.classes[unique] = source
         return self._by_text[plain]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 WIDTH = 100
 _OPEN, _CLOSE = "([{", ")]}"
 
@@ -37,61 +39,47 @@ def laid_out(statement: str, indent: int) -> list[str]:
     return [*lines, " " * indent + tail]
 
 
-def _last_bracket(statement: str) -> int | None:
-    """Where the outermost bracket begins that holds most of the statement."""
-    best, start, depth, longest = None, 0, 0, 1
-    quoted = ""
-    for index, character in enumerate(statement):
+def _outside_quotes(text: str, start: int = 0) -> Iterator[tuple[int, str, int]]:
+    """Each character that is in no quotes, with its index and how many brackets it is in, itself
+    included.
+    """
+    depth, quoted = 0, ""
+    for index in range(start, len(text)):
+        character = text[index]
         if quoted:
             quoted = "" if character == quoted else quoted
         elif character in "\"'":
             quoted = character
-        elif character in _OPEN:
-            start = index if depth == 0 else start
-            depth += 1
-        elif character in _CLOSE:
-            depth = max(depth - 1, 0)
-            if depth == 0 and best is not None and index <= best:
-                continue
-            if depth == 0 and index - start > longest and statement[start] in _OPEN:
-                best, longest = start, index - start
+        else:
+            depth += character in _OPEN
+            yield index, character, depth
+            depth = max(depth - (character in _CLOSE), 0)
+
+
+def _last_bracket(statement: str) -> int | None:
+    """Where the outermost bracket begins that holds most of the statement."""
+    best, start, longest = None, 0, 1
+    for index, character, depth in _outside_quotes(statement):
+        if depth == 1 and character in _OPEN:
+            start = index
+        elif depth == 1 and character in _CLOSE and index - start > longest:
+            best, longest = start, index - start
     return best
 
 
 def _matching(statement: str, start: int) -> int:
-    depth, quoted = 0, ""
-    for index in range(start, len(statement)):
-        character = statement[index]
-        if quoted:
-            quoted = "" if character == quoted else quoted
-        elif character in "\"'":
-            quoted = character
-        elif character in _OPEN:
-            depth += 1
-        elif character in _CLOSE:
-            depth -= 1
-            if depth == 0:
-                return index
+    """Where the bracket ends that begins at `start`."""
+    for index, character, depth in _outside_quotes(statement, start):
+        if depth == 1 and character in _CLOSE:
+            return index
     return len(statement) - 1
 
 
 def _split(text: str) -> list[str]:
     """What stands between the commas of the outermost level."""
-    parts, depth, start, quoted = [], 0, 0, ""
-    for index, character in enumerate(text):
-        if quoted:
-            quoted = "" if character == quoted else quoted
-        elif character in "\"'":
-            quoted = character
-        elif character in _OPEN:
-            depth += 1
-        elif character in _CLOSE:
-            depth -= 1
-        elif character == "," and depth == 0:
-            parts.append(text[start:index].strip())
-            start = index + 1
-    parts.append(text[start:].strip())
-    return [p for p in parts if p]
+    commas = [i for i, character, depth in _outside_quotes(text) if character == "," and not depth]
+    bounds = zip([0, *(i + 1 for i in commas)], [*commas, len(text)], strict=True)
+    return [part for part in (text[a:b].strip() for a, b in bounds) if part]
 
 
 def _takes_comma(statement: str, start: int, parts: list[str]) -> bool:

@@ -13,7 +13,7 @@ import numpy as np
 from uncork.compiler.options import Ids
 from uncork.errors import Problem, UncorkError, UnsupportedError
 from uncork.export.torch import types
-from uncork.export.torch.classes import ASSIGNED, CONSTANT, VARIABLE, Renderer
+from uncork.export.torch.classes import ASSIGNED, CONSTANT, VARIABLE, Parts, Renderer
 from uncork.export.torch.helper_source import helpers_needed
 from uncork.export.torch.names import class_name, variable
 from uncork.export.torch.registry import REGISTRY, lowerings
@@ -120,9 +120,11 @@ def _finished(
         blocks,
         arguments,
         results,
-        document=f"The model `{in_docstring(model.name)}`, with its inputs and outputs in order.",
-        fields=fields,
-        extra=_reset(list(program.states.values())),
+        Parts(
+            f"The model `{in_docstring(model.name)}`, with its inputs and outputs in order.",
+            fields,
+            _reset(list(program.states.values())),
+        ),
     )
     body = "\n\n".join(renderer.classes.values())
     helpers = helpers_needed(h for h in program.helpers if re.search(rf"\b{h}\b", body))

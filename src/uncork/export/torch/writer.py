@@ -184,13 +184,14 @@ class Writer:
         """Add a statement to the layer."""
         self.blocks[-1].lines.append(statement)
 
-    def call(self, helper: str, *arguments: Any, **keywords: Any) -> str:
+    def helper(self, name: str, *arguments: Any, **keywords: Any) -> str:
         """A call of a helper function, whose source goes into the module.
 
         Values become their expressions, None stays None, everything else is written as Python does.
         """
-        self.program.helpers.add(helper)
-        return call(helper, *map(self._argument, arguments), **keywords)
+        self.program.helpers.add(name)
+        named = (f"{k}={v if isinstance(v, Code) else written(v)}" for k, v in keywords.items())
+        return f"{name}({', '.join((*map(self._argument, arguments), *named))})"
 
     def _argument(self, argument: Any) -> str:
         if isinstance(argument, Value):
@@ -297,12 +298,6 @@ class Writer:
         block = Block(layer)
         self.blocks.append(block)
         yield block
-
-
-def call(function: str, *arguments: str, **keywords: Any) -> str:
-    """The source of a call."""
-    named = (f"{k}={v if isinstance(v, Code) else written(v)}" for k, v in keywords.items())
-    return f"{function}({', '.join((*arguments, *named))})"
 
 
 def written(value: object) -> str:

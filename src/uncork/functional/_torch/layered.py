@@ -11,6 +11,7 @@ such or of the type of the others. Everything else comes as the caller gave it.
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias, TypeVar
@@ -50,14 +51,47 @@ def named(layers: Written) -> Written:
     return layers
 
 
+def named_with_old(**before: str) -> Callable[[Written], Written]:
+    """Offer what is written as layers with arguments that torch keeps for old programs, each before
+    another: only None is taken for them, and the layers know nothing of them.
+    """
+
+    def offer(layers: Written) -> Written:
+        parameters = list(inspect.signature(layers).parameters.values())
+        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        for name, other in before.items():
+            place = [parameter.name for parameter in parameters].index(other)
+            parameters.insert(place, inspect.Parameter(name, kind, default=None))
+        layers.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        return named(layers)
+
+    return offer
+
+
 def named_for_axes(write: Callable[[int], Layers]) -> Callable[[int], Layers]:
-    """Offer what is written for images of 1, 2 and 3 axes: under its name and `1d`, `2d`, `3d`."""
+    """Offer what is written for batches of images of 1, 2 and 3 axes: under its name and `1d`,
+    `2d`, `3d`. Of one image the batches have an axis of 1.
+    """
     for axes in (1, 2, 3):
-        layers = write(axes)
+        layers = _of_one_or_batches(write(axes), axes)
         layers.__name__ = layers.__qualname__ = f"{write.__name__}{axes}d"
         layers.__doc__ = layers.__doc__ or write.__doc__
         named(layers)
     return write
+
+
+def _of_one_or_batches(layers: Layers, axes: int) -> Layers:
+    @functools.wraps(layers)
+    def of_any(g: Graph, input: Source, *rest: Any, **options: Any) -> Any:
+        data, added = batched(g, input, axes)
+        results = layers(g, data, *rest, **options)
+        if not added:
+            return results
+        several = [results] if isinstance(results, Source) else results
+        made = [g.squeeze(result, 0) for result in several]
+        return made[0] if isinstance(results, Source) else made
+
+    return of_any
 
 
 def function_of(name: str) -> Callable[..., Any] | None:
@@ -174,7 +208,7 @@ class LayeredCall(Call):
         results = self._layers(builder, **arguments, **self.attributes)
         return [results] if isinstance(results, Source) else [*results]
 
-    def run(self) -> list[Array]:
+    def evaluate(self) -> list[Array]:
         """The outputs of the references, layer by layer."""
         graph = _Computed(self)
         inputs: list[Source | None] = []

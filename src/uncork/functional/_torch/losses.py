@@ -6,11 +6,14 @@ import math
 
 import numpy as np
 
-from uncork.functional._torch.layered import Classes, Ids, choice, named, refuse
+from uncork.functional._torch.layered import Classes, Ids, choice, named, named_with_old, refuse
 from uncork.functional._torch.normalisation import cosine_similarity, norm
 from uncork.ir.model import Source
 from uncork.onnx.graph import Graph
 from uncork.types import ElementType
+
+#: Most losses have both before the word by which they are reduced.
+_loss = named_with_old(size_average="reduction", reduce="reduction")
 
 
 def _reduced(g: Graph, loss: Source, reduction: str) -> Source:
@@ -39,13 +42,11 @@ def _weighted(g: Graph, loss: Source, weight: Source | None) -> Source:
     return loss if weight is None else g.times(loss, weight)
 
 
-@named
+@_loss
 def l1_loss(
     g: Graph,
     input: Source,
     target: Source,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
     reduction: str = "mean",
     weight: Source | None = None,
 ) -> Source:
@@ -54,13 +55,11 @@ def l1_loss(
     return _weighted_mean(g, loss, weight, reduction)
 
 
-@named
+@_loss
 def mse_loss(
     g: Graph,
     input: Source,
     target: Source,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
     reduction: str = "mean",
     weight: Source | None = None,
 ) -> Source:
@@ -76,13 +75,11 @@ def _weighted_mean(g: Graph, loss: Source, weight: Source | None, reduction: str
     return g.over(total, _reduced(g, g.broadcast(weight, g.shape_of(loss)), "sum"))
 
 
-@named
+@_loss
 def smooth_l1_loss(
     g: Graph,
     input: Source,
     target: Source,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
     reduction: str = "mean",
     beta: float = 1.0,
 ) -> Source:
@@ -118,14 +115,12 @@ def huber_loss(
 # ---- probabilities
 
 
-@named
+@_loss
 def binary_cross_entropy(
     g: Graph,
     input: Source,
     target: Source,
     weight: Source | None = None,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Source:
     """Of probabilities; logarithms are at least -100."""
@@ -141,14 +136,12 @@ def _log_sigmoid(g: Graph, data: Source) -> Source:
     return g.minus(g.make("Minimum", data, g.like(0.0, data)), g.make("Log", g.plus(small, 1.0)))
 
 
-@named
+@_loss
 def binary_cross_entropy_with_logits(
     g: Graph,
     input: Source,
     target: Source,
     weight: Source | None = None,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
     reduction: str = "mean",
     pos_weight: Source | None = None,
 ) -> Source:
@@ -160,13 +153,11 @@ def binary_cross_entropy_with_logits(
     return _reduced(g, _weighted(g, loss, weight), reduction)
 
 
-@named
+@_loss
 def kl_div(
     g: Graph,
     input: Source,
     target: Source,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
     reduction: str = "mean",
     log_target: bool = False,
 ) -> Source:
@@ -184,15 +175,13 @@ def kl_div(
     return g.over(_reduced(g, loss, "sum"), count)
 
 
-@named
+@named_with_old(size_average="ignore_index", reduce="reduction")
 def nll_loss(
     g: Graph,
     input: Source,
     target: Ids,
     weight: Source | None = None,
-    size_average: bool | None = None,
     ignore_index: int = -100,
-    reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Source:
     """Less the logarithm of the probability of the class `target`: `input [N, C, ..]` or `[C]`."""
@@ -247,15 +236,13 @@ def _check_classes(g: Graph, classes: Source, count: Source) -> None:
         )
 
 
-@named
+@named_with_old(size_average="ignore_index", reduce="reduction")
 def cross_entropy(
     g: Graph,
     input: Source,
     target: Classes,
     weight: Source | None = None,
-    size_average: bool | None = None,
     ignore_index: int = -100,
-    reduce: bool | None = None,
     reduction: str = "mean",
     label_smoothing: float = 0.0,
 ) -> Source:
@@ -322,16 +309,14 @@ def gaussian_nll_loss(
     return _reduced(g, loss, reduction)
 
 
-@named
+@named_with_old(size_average="eps", reduce="reduction")
 def poisson_nll_loss(
     g: Graph,
     input: Source,
     target: Source,
     log_input: bool = True,
     full: bool = False,
-    size_average: bool | None = None,
     eps: float = 1e-8,
-    reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Source:
     """Of Poisson distributions."""
@@ -351,27 +336,23 @@ def poisson_nll_loss(
 # ---- margins
 
 
-@named
+@_loss
 def soft_margin_loss(
     g: Graph,
     input: Source,
     target: Source,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Source:
     """log(1 + exp(-t x))."""
     return _reduced(g, g.make("Negative", _log_sigmoid(g, g.times(input, target))), reduction)
 
 
-@named
+@_loss
 def multilabel_soft_margin_loss(
     g: Graph,
     input: Source,
     target: Source,
     weight: Source | None = None,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Source:
     """The mean of the losses of each class, of which several may be right."""
@@ -382,7 +363,7 @@ def multilabel_soft_margin_loss(
     return _reduced(g, g.reduce("ReduceMean", loss, [-1], False), reduction)
 
 
-@named
+@_loss
 def multi_margin_loss(
     g: Graph,
     input: Source,
@@ -390,8 +371,6 @@ def multi_margin_loss(
     p: int = 1,
     margin: float = 1.0,
     weight: Source | None = None,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Source:
     """The mean of max(0, margin - x[target] + x)^p of all other classes."""
@@ -413,15 +392,13 @@ def multi_margin_loss(
     return _reduced(g, g.over(g.times(total, share), count), reduction)
 
 
-@named
+@_loss
 def margin_ranking_loss(
     g: Graph,
     input1: Source,
     input2: Source,
     target: Source,
     margin: float = 0,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Source:
     """max(0, -t * (x1 - x2) + margin)."""
@@ -429,14 +406,12 @@ def margin_ranking_loss(
     return _reduced(g, _positive(g, g.plus(apart, float(margin))), reduction)
 
 
-@named
+@_loss
 def hinge_embedding_loss(
     g: Graph,
     input: Source,
     target: Source,
     margin: float = 1.0,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Source:
     """x where the target is 1, max(0, margin - x) where it is -1."""
@@ -450,15 +425,13 @@ def _by_sign(g: Graph, target: Source, same: Source, other: Source) -> Source:
     return g.select(is_same, same, g.select(is_other, other, zero))
 
 
-@named
+@_loss
 def cosine_embedding_loss(
     g: Graph,
     input1: Source,
     input2: Source,
     target: Source,
     margin: float = 0,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Source:
     """1 - cos where the target is 1, max(0, cos - margin) where it is -1."""
@@ -467,7 +440,7 @@ def cosine_embedding_loss(
     return _reduced(g, loss, reduction)
 
 
-@named
+@_loss
 def triplet_margin_loss(
     g: Graph,
     anchor: Source,
@@ -477,8 +450,6 @@ def triplet_margin_loss(
     p: float = 2,
     eps: float = 1e-6,
     swap: bool = False,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Source:
     """How much farther the positive is than the negative."""

@@ -11,7 +11,6 @@ import numpy as np
 from uncork.functional._torch.layered import (
     Ids,
     Layers,
-    batched,
     fixed,
     named_for_axes,
     refuse,
@@ -52,7 +51,6 @@ def avg_pool(axes: int) -> Layers:
         count_include_pad: bool,
         divisor_override: int | None,
     ) -> Source:
-        data, added = batched(g, input, axes)
         settings = _windows(axes, kernel_size, stride, padding, ceil_mode)
         exclude = not count_include_pad
         if divisor_override is not None:
@@ -61,10 +59,10 @@ def avg_pool(axes: int) -> Layers:
             if ceil_mode:
                 raise refuse("divisor_override with ceil_mode is not supported")
             exclude = False
-        result = g.make("AvgPool", data, exclude_pad=exclude, opset=14, **settings)
+        result = g.make("AvgPool", input, exclude_pad=exclude, opset=14, **settings)
         if divisor_override is not None:
             result = g.times(result, math.prod(settings["kernel"]) / divisor_override)
-        return g.squeeze(result, 0) if added else result
+        return result
 
     def one_axis(
         g: Graph,
@@ -108,17 +106,15 @@ def max_pool(axes: int) -> Layers:
         ceil_mode: bool = False,
         return_indices: bool = False,
     ) -> Sequence[Source]:
-        data, added = batched(g, input, axes)
-        results = g.several(
+        return g.several(
             "MaxPool",
-            data,
+            input,
             dilations=sizes("dilation", dilation, axes, 1),
             index_element_type=ElementType.i64,
             axis=2,
             opset=14,
             **_windows(axes, kernel_size, stride, padding, ceil_mode),
         )[: 1 + bool(return_indices)]
-        return [g.squeeze(result, 0) if added else result for result in results]
 
     return layers
 
@@ -136,21 +132,19 @@ def max_unpool(axes: int) -> Layers:
         padding: Any = 0,
         output_size: Any = None,
     ) -> Source:
-        data, added = batched(g, input, axes)
-        places = g.unsqueeze(indices, 0) if added else indices
+        places = indices if g.rank(indices) == g.rank(input) else g.unsqueeze(indices, 0)
         settings = _windows(axes, kernel_size, stride, padding, False)
         if output_size is None:
             parts = (settings["strides"], settings["pads_begin"], settings["kernel"])
-            given = [fixed(g, data, 2 + i) for i in range(axes)]
+            given = [fixed(g, input, 2 + i) for i in range(axes)]
             wanted = [(n - 1) * s - 2 * p + k for n, s, p, k in zip(given, *parts, strict=True)]
         else:
             wanted = sizes("output_size", tuple(output_size)[-axes:], axes, 1)
-        lead = [fixed(g, data, 0), fixed(g, data, 1)]
-        flat, where = (g.reshape(own, [*lead, -1]) for own in (data, places))
-        zeros = g.broadcast(g.like(0, data), g.i64([*lead, math.prod(wanted)]))
+        lead = [fixed(g, input, 0), fixed(g, input, 1)]
+        flat, where = (g.reshape(own, [*lead, -1]) for own in (input, places))
+        zeros = g.broadcast(g.like(0, input), g.i64([*lead, math.prod(wanted)]))
         filled = g.make("ScatterElementsUpdate", zeros, where, flat, g.i64(2), opset=3)
-        result = g.reshape(filled, [*lead, *wanted])
-        return g.squeeze(result, 0) if added else result
+        return g.reshape(filled, [*lead, *wanted])
 
     return layers
 
@@ -167,13 +161,11 @@ def lp_pool(axes: int) -> Layers:
         stride: Any = None,
         ceil_mode: bool = False,
     ) -> Source:
-        data, added = batched(g, input, axes)
         settings = _windows(axes, kernel_size, stride, 0, ceil_mode)
-        powers = g.power(data, float(norm_type))
+        powers = g.power(input, float(norm_type))
         mean = g.make("AvgPool", powers, exclude_pad=False, opset=14, **settings)
         total = g.times(g.make("ReLU", mean), math.prod(settings["kernel"]))
-        result = g.power(total, 1.0 / norm_type)
-        return g.squeeze(result, 0) if added else result
+        return g.power(total, 1.0 / norm_type)
 
     return layers
 
@@ -192,9 +184,7 @@ def adaptive_avg_pool(axes: int) -> Layers:
     """The means of as many parts as the result has cells."""
 
     def layers(g: Graph, input: Source, output_size: Any) -> Source:
-        data, added = batched(g, input, axes)
-        result = g.make("AdaptiveAvgPool", data, _wanted(g, data, output_size, axes))
-        return g.squeeze(result, 0) if added else result
+        return g.make("AdaptiveAvgPool", input, _wanted(g, input, output_size, axes))
 
     return layers
 
@@ -206,12 +196,8 @@ def adaptive_max_pool(axes: int) -> Layers:
     def layers(
         g: Graph, input: Source, output_size: Any, return_indices: bool = False
     ) -> Sequence[Source]:
-        data, added = batched(g, input, axes)
-        wanted = _wanted(g, data, output_size, axes)
-        results = g.several("AdaptiveMaxPool", data, wanted, index_element_type=ElementType.i64)
-        return [
-            g.squeeze(result, 0) if added else result
-            for result in results[: 1 + bool(return_indices)]
-        ]
+        wanted = _wanted(g, input, output_size, axes)
+        results = g.several("AdaptiveMaxPool", input, wanted, index_element_type=ElementType.i64)
+        return results[: 1 + bool(return_indices)]
 
     return layers

@@ -122,13 +122,11 @@ def conv(axes: int) -> Layers:
         dilation: Any = 1,
         groups: int = 1,
     ) -> Source:
-        data, added = batched(g, input, axes)
         whole, kernel = _weights(g, weight, axes, groups)
-        _channels(g, data, whole[1] * int(groups))
+        _channels(g, input, whole[1] * int(groups))
         settings = _window(axes, stride, padding, dilation, whole[2:])
         name = "Convolution" if groups == 1 else "GroupConvolution"
-        result = _with_bias(g, g.make(name, data, kernel, **settings), bias, axes)
-        return g.squeeze(result, 0) if added else result
+        return _with_bias(g, g.make(name, input, kernel, **settings), bias, axes)
 
     return layers
 
@@ -148,11 +146,10 @@ def conv_transpose(axes: int) -> Layers:
         groups: int = 1,
         dilation: Any = 1,
     ) -> Source:
-        data, added = batched(g, input, axes)
         if isinstance(padding, str):
             raise refuse(f"padding: expected numbers, got {padding!r}")
         whole, kernel = _weights(g, weight, axes, groups)
-        _channels(g, data, whole[0])
+        _channels(g, input, whole[0])
         settings = _window(axes, stride, padding, dilation, whole[2:])
         more = sizes("output_padding", output_padding, axes)
         pairs = zip(more, settings["strides"], settings["dilations"], strict=True)
@@ -162,9 +159,8 @@ def conv_transpose(axes: int) -> Layers:
             )
         prefix = "" if groups == 1 else "Group"
         name = f"{prefix}ConvolutionBackpropData"
-        result = g.make(name, data, kernel, output_padding=more, **settings)
-        result = _with_bias(g, result, bias, axes)
-        return g.squeeze(result, 0) if added else result
+        result = g.make(name, input, kernel, output_padding=more, **settings)
+        return _with_bias(g, result, bias, axes)
 
     return layers
 

@@ -14,7 +14,6 @@ from uncork.kernels.runtime.addresses import address_of
 from uncork.ops._common.indices import normalised_axis
 from uncork.ops.one_hot import OneHot1, OneHot16
 from uncork.storage import encode
-from uncork.types import ElementType
 
 _FLOATS = ("f32", "f64")
 #: No matrix has a diagonal that far from its main one.
@@ -24,8 +23,7 @@ _FARTHEST = 1 << 40
 def select_one_hot(layer: Layer) -> Selection:
     operation, outputs = layer.of(OneHot1), layer.outputs
     indices, value = layer.input(0), layer.input(2)
-    if value.element_type is ElementType.string:
-        return "no kernel for strings"
+    layer.require_numbers(2)
     made = extents(outputs[0])
     along = normalised_axis(operation, operation.axis, len(made))
     item = value.element_type.dtype.itemsize

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from uncork.kernels.extents import extents, is_empty, product
 from uncork.kernels.kernel_plan import In, KernelPlan, Out, Scratch, Selection
 from uncork.kernels.layer import present
-from uncork.kernels.loops.nest_call import Call, View, computed_type, row_bytes, unsupported
+from uncork.kernels.loops.nest_call import Call, View, computed_type, require_types, row_bytes
 from uncork.kernels.loops.windows import AXES, TAPS
 from uncork.kernels.runtime.target import Target
 from uncork.symbolic import SizeLike
@@ -27,8 +27,7 @@ def adaptive_pool(
     """
     data = present(inputs[0])
     name = data.element_type.name
-    if why := unsupported([name], target):
-        return why
+    require_types([name], target)
     shape, result = extents(data), extents(output)
     if is_empty(result):
         return KernelPlan("pool_nothing", [])
@@ -85,8 +84,7 @@ def largest_with_places(
     """
     data = present(inputs[0])
     name = data.element_type.name
-    if why := unsupported([name], target):
-        return why
+    require_types([name], target)
     shape, result = extents(data), extents(outputs[0])
     if is_empty(result):
         return KernelPlan("pool_nothing", [])

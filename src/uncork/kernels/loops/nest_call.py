@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from uncork.kernels.extents import certainly, nanoseconds, product
+from uncork.kernels.extents import KernelDeclined, certainly, nanoseconds, product
 from uncork.kernels.kernel_plan import (
     In,
     KernelCall,
@@ -90,10 +90,10 @@ def vector_lanes(types: Sequence[str], target: Target) -> int:
     return max(1, min(target.lanes, target.lanes * 4 // widest))
 
 
-def unsupported(types: Sequence[str], target: Target) -> str:
-    """Why a processor cannot compute with these types; empty when it can."""
-    no_halves = "f16" in types and target.has("sse2") and not target.has("f16c")
-    return "no kernel for f16 on this machine" if no_halves else ""
+def require_types(types: Sequence[str], target: Target) -> None:
+    """Decline where a processor cannot compute with one of these types."""
+    if "f16" in types and target.has("sse2") and not target.has("f16c"):
+        raise KernelDeclined("no kernel for f16 on this machine")
 
 
 class Call(Struct, frozen=True):

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from uncork.kernels.extents import is_empty
 from uncork.kernels.kernel_plan import KernelPlan, Selection
 from uncork.kernels.loops.axes import Groups, literal
-from uncork.kernels.loops.nest_call import unsupported
+from uncork.kernels.loops.nest_call import require_types
 from uncork.kernels.runtime.target import Target
 from uncork.symbolic import SizeLike
 
@@ -20,8 +20,7 @@ def softmax(
     """Softmax or log_softmax along an axis, of f32, f16 and bf16."""
     if is_empty(shape):
         return KernelPlan("softmax_nothing", [])
-    if why := unsupported([name], target):
-        return why
+    require_types([name], target)
     g = Groups.of(shape, [axis])
     x, y = f"X[{g.element}]", f"Y[{g.element}]"
     lines = [f"{g.kept}:", f"  {g.reduced}: m = max({x})"]
@@ -60,8 +59,7 @@ def standardised(
     """
     if is_empty(shape):
         return KernelPlan("standardise_nothing", [])
-    if why := unsupported([name], target):
-        return why
+    require_types([name], target)
     g = Groups.of(shape, axes)
     x = f"X[{g.element}]"
     lines = [f"{g.kept}:", f"  {g.reduced}: s = sum({x})", f"  m = s / {g.count}"]

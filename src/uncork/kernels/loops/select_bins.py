@@ -8,7 +8,7 @@ from uncork.kernels.extents import extents, is_empty, may_be_empty, product
 from uncork.kernels.kernel_plan import In, KernelPlan, Out, Selection
 from uncork.kernels.layer import Layer, present
 from uncork.kernels.loops.axes import literal
-from uncork.kernels.loops.nest_call import Call, View, computed_type, unsupported
+from uncork.kernels.loops.nest_call import Call, View, computed_type, require_types
 from uncork.kernels.loops.regions import Rooms, pooled
 from uncork.kernels.runtime.target import Target
 from uncork.ops.psroi_pooling import PSROIPooling1
@@ -77,8 +77,7 @@ def _selected(
     """
     data = present(inputs[0])
     name = data.element_type.name
-    if why := unsupported([name], target):
-        return why
+    require_types([name], target)
     shape, result = extents(data), extents(outputs[0])
     if is_empty(result):
         return KernelPlan("bins_nothing", [])

@@ -7,7 +7,7 @@ from __future__ import annotations
 from uncork.kernels.extents import extents, is_empty, product
 from uncork.kernels.kernel_plan import In, KernelPlan, Out, Selection
 from uncork.kernels.layer import Layer
-from uncork.kernels.loops.nest_call import Call, View, computed_type, element_bytes, unsupported
+from uncork.kernels.loops.nest_call import Call, View, computed_type, element_bytes, require_types
 from uncork.ops.yuv_to_rgb import I420toRGB8, NV12toRGB8
 from uncork.symbolic import SizeLike
 
@@ -31,8 +31,7 @@ def select_colours(layer: Layer) -> Selection:
     data, *others = [spec for spec in inputs if spec is not None]
     assert isinstance(operation, (NV12toRGB8, I420toRGB8))
     name = data.element_type.name
-    if why := unsupported([name], target):
-        return why
+    require_types([name], target)
     batch, height, width, _ = extents(outputs[0])
     if is_empty((batch, height, width)):
         return KernelPlan("colour_nothing", [])

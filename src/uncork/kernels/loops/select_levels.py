@@ -12,7 +12,7 @@ import numpy as np
 from uncork.kernels.extents import extents, is_empty, largest, may_be_empty, nanoseconds, product
 from uncork.kernels.kernel_plan import In, KernelCall, KernelPlan, Out, Selection, Stages
 from uncork.kernels.layer import Layer
-from uncork.kernels.loops.nest_call import Call, View, computed_type, unsupported
+from uncork.kernels.loops.nest_call import Call, View, computed_type, require_types
 from uncork.kernels.loops.regions import Rooms
 from uncork.kernels.loops.select_regions import MOST_SIZE, frame, mean_lines
 from uncork.kernels.movement.spec_nd_copy import CopyBytes, FillBytes
@@ -35,8 +35,7 @@ def select_features(layer: Layer) -> Selection:
     )
     specs = [spec for spec in inputs if spec is not None]
     name = specs[0].element_type.name
-    if why := unsupported([name], target):
-        return why
+    require_types([name], target)
     if computed_type(name) != "f32":
         return f"no kernel for {name}"
     rois, *pyramid = (extents(spec) for spec in specs)

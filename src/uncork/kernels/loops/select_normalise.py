@@ -10,7 +10,7 @@ from uncork.kernels.extents import KernelDeclined, certainly, extents, is_empty,
 from uncork.kernels.kernel_plan import In, KernelPlan, Out, Selection
 from uncork.kernels.layer import Layer
 from uncork.kernels.loops.axes import Groups, literal
-from uncork.kernels.loops.nest_call import Call, View, unsupported
+from uncork.kernels.loops.nest_call import Call, View, require_types
 from uncork.kernels.runtime.target import Target
 from uncork.ops import Operation
 from uncork.ops._common.indices import normalised_axes
@@ -29,8 +29,7 @@ def select_normalising(layer: Layer) -> Selection:
     operation, inputs, target = layer.operation, layer.inputs, layer.target
     given = [spec for spec in inputs if spec is not None]
     name = given[0].element_type.name
-    if why := unsupported([name], target):
-        return why
+    require_types([name], target)
     shape = extents(given[0])
     if isinstance(operation, NormalizeL2):
         layer.constant(1, "axes")  # wrong ones are refused, however little there is to compute

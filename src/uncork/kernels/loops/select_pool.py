@@ -16,7 +16,7 @@ from uncork.kernels.extents import certainly, extents, is_empty, largest, may_be
 from uncork.kernels.kernel_plan import In, KernelPlan, Out, Scratch, Selection
 from uncork.kernels.layer import Layer, present
 from uncork.kernels.loops.adaptive import adaptive_pool, largest_with_places
-from uncork.kernels.loops.nest_call import Call, View, computed_type, row_bytes, unsupported
+from uncork.kernels.loops.nest_call import Call, View, computed_type, require_types, row_bytes
 from uncork.kernels.loops.windows import PADS, Window, covers_all, taps_written_out, windows_of
 from uncork.kernels.runtime.target import Target
 from uncork.ops._common.indices import normalised_axis
@@ -76,8 +76,7 @@ def _select(
     name = data.element_type.name
     if name not in (_NUMBERS if word == "max" else _FLOATS):
         return f"no kernel for {name}"
-    if why := unsupported([name], target):
-        return why
+    require_types([name], target)
     shape, result = extents(data), extents(outputs[0])
     if is_empty(result):
         return KernelPlan("pool_nothing", [])

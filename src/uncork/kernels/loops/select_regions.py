@@ -8,7 +8,7 @@ from uncork.kernels.extents import extents, is_empty, may_be_empty, product
 from uncork.kernels.kernel_plan import In, KernelPlan, Out, Selection
 from uncork.kernels.layer import Layer
 from uncork.kernels.loops.axes import literal
-from uncork.kernels.loops.nest_call import Call, View, computed_type, unsupported
+from uncork.kernels.loops.nest_call import Call, View, computed_type, require_types
 from uncork.kernels.loops.regions import Rooms, pooled
 from uncork.ops.roi_align import ROIAlign3
 from uncork.symbolic import SizeLike
@@ -28,8 +28,7 @@ def select_align(layer: Layer) -> Selection:
     data, images = layer.input(0), layer.input(2)
     align = cast("ROIAlign3", operation)
     name = data.element_type.name
-    if why := unsupported([name], target):
-        return why
+    require_types([name], target)
     shape, result = extents(data), extents(outputs[0])
     if is_empty(result):
         return KernelPlan("align_nothing", [])

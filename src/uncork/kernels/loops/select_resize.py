@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
 
 from uncork.kernels.extents import KernelDeclined, extents, is_empty, same
 from uncork.kernels.kernel_plan import KernelPlan, Selection
 from uncork.kernels.layer import Layer
-from uncork.kernels.loops.nest_call import computed_type, element_bytes, unsupported
+from uncork.kernels.loops.nest_call import computed_type, element_bytes, require_types
 from uncork.kernels.loops.resize_nest import Resizing
 from uncork.kernels.loops.resize_taps import KnownTaps, OpenAxis, OpenTaps, Taps
 from uncork.ops._common.resize import Axis, taps_of_place
-from uncork.ops.interpolate import (
-    Interpolate1,
-    Interpolate4,
-    InterpolateByInputs,
-    Interpolating,
-    at_least_f32,
-)
+from uncork.ops.interpolate import Interpolate1, Interpolating, at_least_f32
 from uncork.storage import decode
 from uncork.symbolic import SizeLike
 from uncork.types import Array, TensorSpec
@@ -41,8 +34,7 @@ def select_resizing(layer: Layer) -> Selection:
     )
     data = layer.input(0)
     name = data.element_type.name
-    if why := unsupported([name], target):
-        return why
+    require_types([name], target)
     shape: Sequence[SizeLike] = extents(data)
     result: Sequence[SizeLike] = extents(outputs[0])
     if is_empty(result):
@@ -122,21 +114,12 @@ def _axes(
     """The axes that are resized, and the scale of each where scales say by how much."""
     if isinstance(operation, Interpolate1):
         return list(operation.axes), [None] * len(operation.axes)
-    assert isinstance(operation, InterpolateByInputs)
-    wanted, *others = inputs[1:]
-    if isinstance(operation, Interpolate4):
-        scales, *others = others
-        wanted = scales if operation.shape_calculation_mode == "scales" else wanted
-    axes = others[0] if others else None
+    wanted, axes = operation.chosen(*inputs[1:])
     if axes is not None and axes.value is None:
         raise KernelDeclined("axes are known at the call only")
-    numbers = (
-        list(range(rank))
-        if axes is None or axes.value is None
-        else cast("list[int]", axes.value.tolist())
-    )
-    if operation.shape_calculation_mode == "sizes":
+    numbers = list(range(rank)) if axes is None else axes.value.tolist()
+    if operation.by_sizes:
         return numbers, [None] * len(numbers)
-    if wanted is None or wanted.value is None:
+    if wanted.value is None:
         raise KernelDeclined("scales are known at the call only")
     return numbers, list(at_least_f32(decode(wanted.value, wanted.element_type)))

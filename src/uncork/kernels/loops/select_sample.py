@@ -7,7 +7,7 @@ from typing import cast
 from uncork.kernels.extents import KernelDeclined, extents, is_empty, may_be_empty, product
 from uncork.kernels.kernel_plan import In, KernelPlan, Out, Selection
 from uncork.kernels.layer import Layer
-from uncork.kernels.loops.nest_call import Call, View, computed_type, unsupported
+from uncork.kernels.loops.nest_call import Call, View, computed_type, require_types
 from uncork.ops.grid_sample import GridSample9
 
 #: Coordinates are cut so far outside: an image has no such cells; only where it is mirrored without
@@ -26,8 +26,7 @@ def select_sampling(layer: Layer) -> Selection:
     data, grid = layer.input(0), layer.input(1)
     sample = cast("GridSample9", operation)
     name, places = data.element_type.name, grid.element_type.name
-    if why := unsupported([name, places], target):
-        return why
+    require_types([name, places], target)
     if computed_type(name) != "f32" or computed_type(places) != "f32":
         return f"no kernel for {name} at places of {places}"
     shape, result = extents(data), extents(outputs[0])

@@ -8,7 +8,7 @@ from typing import cast
 from uncork.kernels.extents import certainly, extents, is_empty, product
 from uncork.kernels.kernel_plan import In, KernelPlan, Out, Selection
 from uncork.kernels.layer import Layer
-from uncork.kernels.loops.nest_call import Call, View, element_bytes, unsupported
+from uncork.kernels.loops.nest_call import Call, View, element_bytes, require_types
 from uncork.kernels.runtime.target import Target
 from uncork.ops._common.indices import normalised_axis
 from uncork.ops.cumsum import CumSum
@@ -22,8 +22,7 @@ def select_running_sum(layer: Layer) -> Selection:
     if given is not None and given.value is None:
         return "the axis is known at the call only"
     name = data.element_type.name
-    if why := unsupported([name], target):
-        return why
+    require_types([name], target)
     shape = extents(data)
     if is_empty(shape):
         return KernelPlan("sum_nothing", [])

@@ -7,7 +7,7 @@ from __future__ import annotations
 from uncork.kernels.extents import extents, is_empty, product
 from uncork.kernels.kernel_plan import In, KernelPlan, Out, Selection
 from uncork.kernels.layer import Layer
-from uncork.kernels.loops.nest_call import Call, View, unsupported
+from uncork.kernels.loops.nest_call import Call, View, require_types
 from uncork.ops.region_yolo import RegionYolo1
 from uncork.symbolic import SizeLike
 
@@ -16,8 +16,7 @@ def select_probabilities(layer: Layer) -> Selection:
     operation, target = layer.of(RegionYolo1), layer.target
     data = layer.input(0)
     name = data.element_type.name
-    if why := unsupported([name], target):
-        return why
+    require_types([name], target)
     if name == "f64":
         return "no kernel for f64"
     shape = extents(data)

@@ -25,7 +25,6 @@ from uncork.kernels.layer import Layer
 from uncork.kernels.movement.spec_gather import LONG, LONG_BYTES, OPEN, Gather
 from uncork.ops.gather import Gather1, Gather7
 from uncork.symbolic import Size, SizeLike
-from uncork.types import ElementType
 
 #: Items of up to this many bytes are better fetched by positions when several outer rows share the
 #: indices.
@@ -37,8 +36,7 @@ _LARGE = 2 << 20
 def select_gather(layer: Layer) -> Selection:
     operation, data, indices = layer.operation, layer.input(0), layer.input(1)
     assert isinstance(operation, Gather1 | Gather7)
-    if data.element_type is ElementType.string:
-        return "no kernel for strings"
+    layer.require_numbers(0)
     shape, places = extents(data), extents(indices)
     along = layer.axis(2, len(shape))
     batch = operation.batch_count(len(places))

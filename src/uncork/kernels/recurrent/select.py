@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+from msgspec import Struct
 from msgspec.structs import replace
 
-from uncork.ir.hints import Hints
 from uncork.kernels.extents import KernelDeclined, certainly, extents, nanoseconds
 from uncork.kernels.kernel_plan import KernelPlan, Selection
 from uncork.kernels.layer import Layer
@@ -77,39 +77,31 @@ def sequence_of(
     specs = [spec for spec in inputs if spec is not None]
     x, lengths, *weights = specs[0], *specs[-4:]
     sizes = [*extents(x), *([] if lookup is None else [len(lookup.table)])]
-    return planned(
-        operation,
-        x,
-        sizes,
-        weights,
-        lengths.element_type.name,
-        WALKS[operation.direction],
-        layer.target,
-        layer.hints,
-        states_only,
-        lookup,
-    )
+    walked = Walked(x, sizes, lengths.element_type.name, WALKS[operation.direction])
+    return planned(operation, walked, weights, layer, states_only, lookup)
+
+
+class Walked(Struct, frozen=True):
+    """The rows of X, over which a kernel walks once for each of `walks`."""
+
+    x: TensorSpec
+    #: Batch, steps, inputs.
+    sizes: Sequence[SizeLike]
+    #: The type of the rows' lengths, "" without any: see `Recurrent`.
+    lengths: str
+    walks: Sequence[bool]
 
 
 def planned(
     operation: RecurrentOperation,
-    x: TensorSpec,
-    sizes: Sequence[SizeLike],
+    walked: Walked,
     weights: Sequence[TensorSpec],
-    lengths: str,
-    walks: Sequence[bool],
-    target: Target,
-    hints: Hints,
+    layer: Layer,
     states_only: bool,
     lookup: Lookup | None = None,
 ) -> Selection:
-    """The kernels that walk over X of these `sizes` (batch, steps, inputs), once for each of
-    `walks`.
-
-    `weights` are W, R and B with directions first, and `lengths` the type of the rows' lengths, ""
-    without any: see `Recurrent`.
-    """
-    size = SINGLE
+    """The kernels that walk over X. `weights` are W, R and B with directions first."""
+    x, target, hints, size = walked.x, layer.target, layer.hints, SINGLE
     if lookup is None:
         if x.element_type not in (ElementType.f32, ElementType.f64):
             return f"no kernel for {x.element_type}"
@@ -121,7 +113,7 @@ def planned(
         cell = "gru_after" if operation.linear_before_reset else "gru"
     else:
         cell = "lstm" if isinstance(operation, LSTM) else "rnn"
-    batch, steps, inner = sizes
+    batch, steps, inner = walked.sizes
     if not isinstance(inner, int):
         return "how long a step of X is is known at the call only"
     clipped = 0 < operation.clip < math.inf
@@ -133,7 +125,7 @@ def planned(
         cell,
         operation.functions(),
         max(1, target.lanes * SINGLE // size),
-        lengths,
+        walked.lengths,
         clipped,
         precision,
         tiles,
@@ -147,7 +139,7 @@ def planned(
     clip = int(np.float32(operation.clip).view(np.int32)) if clipped else 0
     sequence = SequenceCalls(
         spec,
-        walks,
+        walked.walks,
         batch,
         steps,
         inner,

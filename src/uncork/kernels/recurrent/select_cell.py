@@ -9,14 +9,14 @@ import numpy as np
 from uncork.kernels.extents import extents
 from uncork.kernels.kernel_plan import Selection
 from uncork.kernels.layer import Layer
-from uncork.kernels.recurrent.select import planned, require_no_additions
+from uncork.kernels.recurrent.select import Walked, planned, require_no_additions
 from uncork.ops._common.recurrent import Recurrent
 from uncork.ops.lstm_cell import LSTM, LSTM1
 from uncork.types import Dimension, ElementType, PartialShape, TensorSpec
 
 
 def select_cell(layer: Layer) -> Selection:
-    operation, target, hints = layer.of(Recurrent), layer.target, layer.hints
+    operation = layer.of(Recurrent)
     if isinstance(operation, LSTM1):
         require_no_additions(layer)
     states = 2 if isinstance(operation, LSTM) else 1
@@ -28,7 +28,7 @@ def select_cell(layer: Layer) -> Selection:
             return "weights of the call without B"
     batch, inner = extents(x)
     weights = [_with_direction(source) for source in (w, r, b)]
-    return planned(operation, x, (batch, 1, inner), weights, "", (False,), target, hints, True)
+    return planned(operation, Walked(x, (batch, 1, inner), "", (False,)), weights, layer, True)
 
 
 def _zeros(operation: Recurrent, element_type: ElementType) -> TensorSpec:

@@ -21,6 +21,8 @@ class Context:
 
     def __init__(self, slots: Sequence[int], buffers: int, tensor_bytes: int = 0) -> None:
         """`slots`: their first values; constants keep theirs."""
+        #: How many there are.
+        self.buffers = buffers
         self._slots_at = len(CONTEXT)
         self._offsets_at = self._slots_at + len(slots)
         #: A word that is 0 and one that is 1.

@@ -58,7 +58,6 @@ class Segment:
         self,
         plan: SegmentPlan,
         context: Context,
-        buffers: int,
         *,
         array_guards: Sequence[ArrayGuard | IdentityGuard] = (),
         results: Sequence[MadeResult] = (),
@@ -80,7 +79,7 @@ class Segment:
         self._bodies: dict[StepBody, BodyTable] = {}
         targets, steps_words = self._lay_out(plan.steps, words)
         live_at = len(words)
-        words += [0] * (1 + 3 * (buffers + 1))
+        words += [0] * (1 + 3 * (context.buffers + 1))
         order = (
             "array_guard_table",
             "bind_table",

@@ -72,7 +72,6 @@ class TurnTable:
         body: Sequence[SegmentPlan],
         turns: TurnPlan,
         context: Context,
-        buffers: int,
         keep: object = None,
         room_bytes: int = 0,
     ) -> None:
@@ -82,7 +81,7 @@ class TurnTable:
         self._segments: list[Segment] = []
         for plan in body:
             before = self._segments[-1] if self._segments else None
-            self._segments.append(Segment(plan, context, buffers, before=before, keep=keep))
+            self._segments.append(Segment(plan, context, before=before, keep=keep))
         self._part_of = {n: part for part, made in enumerate(turns.makes) for n in made}
         self._inputs, self._sliced = len(turns.parameters), turns.sliced
         words: list[int] = [0] * len(TURNS_HEAD)

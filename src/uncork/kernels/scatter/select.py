@@ -44,7 +44,6 @@ _SHORT = 64
 _LINE = 16
 #: Loops around single elements, and indices of a tuple, at most.
 _MOST = 6
-_NO_STRINGS = "no kernel for strings"
 
 
 # ---- tuples of indices, and slices along an axis
@@ -232,8 +231,7 @@ def _move(op: str, run: SizeLike) -> Action:
 
 def select_slices(layer: Layer) -> Selection:
     data, indices = layer.input(0), layer.input(1)
-    if data.element_type is ElementType.string:
-        return _NO_STRINGS
+    layer.require_numbers(0)
     shape = extents(data)
     along = layer.axis(3, len(shape))
     count, outer, inner = (
@@ -249,8 +247,7 @@ def select_tuples(layer: Layer) -> Selection:
     operation, target = layer.operation, layer.target
     data, indices = layer.input(0), layer.input(1)
     assert isinstance(operation, ScatterNDUpdate4 | ScatterNDUpdate15)
-    if data.element_type is ElementType.string:
-        return _NO_STRINGS
+    layer.require_numbers(0)
     shape, places = extents(data), extents(indices)
     numbers = places[-1]
     if not isinstance(numbers, int) or numbers > _MOST:
@@ -291,8 +288,7 @@ def select_tuples(layer: Layer) -> Selection:
 def select_gather_nd(layer: Layer) -> Selection:
     operation = layer.of(GatherND8)
     data, indices = layer.input(0), layer.input(1)
-    if data.element_type is ElementType.string:
-        return _NO_STRINGS
+    layer.require_numbers(0)
     shape, places = extents(data), extents(indices)
     batch, numbers = operation.batch_dims, places[-1]
     if not isinstance(numbers, int) or numbers > _MOST:
@@ -343,8 +339,7 @@ def select_elements(layer: Layer) -> Selection:
     operation, target = layer.operation, layer.target
     data, indices = layer.input(0), layer.input(1)
     assert isinstance(operation, ScatterElementsUpdate3 | ScatterElementsUpdate12)
-    if data.element_type is ElementType.string:
-        return _NO_STRINGS
+    layer.require_numbers(0)
     shape = extents(data)
     along = layer.axis(3, len(shape))
     loops = _loops(shape, extents(indices), along)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from uncork.kernels.extents import extents, nanoseconds, product
 from uncork.kernels.kernel_plan import In, KernelPlan, Operand, Out, Selection
 from uncork.kernels.layer import Layer
-from uncork.kernels.loops.nest_call import unsupported, vector_lanes
+from uncork.kernels.loops.nest_call import require_types, vector_lanes
 from uncork.kernels.movement.spec_nd_copy import FillBytes
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.selection.spec_sequences import FollowBeams, GreedyPath
@@ -53,8 +53,7 @@ def select_decoded_by_lengths(layer: Layer) -> Selection:
 def _plan(
     spec: GreedyPath, words: Sequence[Operand], data: TensorSpec, target: Target
 ) -> Selection:
-    if why := unsupported([data.element_type.name], target):
-        return why
+    require_types([data.element_type.name], target)
     cost = nanoseconds(product(extents(data)), 0.3)
     return KernelPlan(spec.name, [(spec, words)], cost=cost)
 

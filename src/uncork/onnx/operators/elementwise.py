@@ -31,6 +31,7 @@ _SAME = {
     "Exp": "Exp",
     "Floor": "Floor",
     "HardSwish": "HSwish",
+    "IsNaN": "IsNaN",
     "Log": "Log",
     "Mish": "Mish",
     "Neg": "Negative",
@@ -79,11 +80,6 @@ def _operands(call: Call) -> list[Source]:
     if behind > 0:
         tensors[1] = graph.unsqueeze(tensors[1], *range(own, own + behind))
     return tensors
-
-
-@lowering("IsNaN")
-def _is_nan(call: Call) -> Source:
-    return call.graph.make("IsNaN", call[0])
 
 
 @lowering("IsInf")

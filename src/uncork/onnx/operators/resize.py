@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from msgspec import Struct
 
 from uncork.errors import ValidationError
 from uncork.ir.model import Source
@@ -78,7 +79,7 @@ def _resize(call: Call) -> Source:
         and not (how == "align_corners" and scales is not None and not _whole(call, scales))
     )
     if not plain:
-        return _by_weights(call, data, axes, scales, sizes, mode, how, policy, smooth)
+        return _by_weights(call, axes, scales, sizes, _Settings(mode, how, policy, smooth))
     wanted = sizes if scales is None else scales
     assert wanted is not None
     return graph.make(
@@ -103,19 +104,27 @@ def _whole(call: Call, scales: Source) -> bool:
     return bool((np.asarray(value) == np.floor(value)).all())
 
 
+class _Settings(Struct, frozen=True):
+    """How a node resizes: its mode, its coordinates, its policy of aspects, whether shrinking
+    smooths.
+    """
+
+    mode: str
+    coordinates: str
+    policy: str
+    smooth: bool
+
+
 def _by_weights(
     call: Call,
-    data: Source,
     axes: Sequence[int],
     scales: Source | None,
     sizes: Source | None,
-    mode: str,
-    how: str,
-    policy: str,
-    smooth: bool,
+    settings: _Settings,
 ) -> Source:
     """The data resized axis by axis, by look-ups or by products with weights."""
-    graph = call.graph
+    graph, data = call.graph, call[0]
+    mode, how, policy = settings.mode, settings.coordinates, settings.policy
     rank, kind = graph.rank(data), graph.type(data)
     shape = graph.gather(graph.shape_of(data), list(axes), 0)
     before = graph.convert(shape, T.f64)
@@ -146,7 +155,7 @@ def _by_weights(
             cells = _nearest(call, places, size)
             data = graph.gather(data, cells, axis)
         else:
-            weights = _weights(call, mode, places, size, factor, smooth)
+            weights = _weights(call, mode, places, size, factor, settings.smooth)
             data = _product(call, data, weights, axis)
         if how == "tf_crop_and_resize":
             low = graph.make("Less", places, graph.like(0.0, places))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from uncork.openvino._errors import as_runtime_errors, invalid, unsupported
 from uncork.openvino._layout import Layout, as_layout, axis_of
@@ -16,6 +16,9 @@ from uncork.openvino.preprocess._nodes import custom, stage_of
 from uncork.preprocessing import steps
 from uncork.preprocessing.formats import ColorFormat, PaddingMode
 from uncork.types import ElementType
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 #: Planes of a picture: channels of each, and its height and width as parts of the picture's.
 _PLANES: dict[ColorFormat, list[tuple[int, float, float]]] = {
@@ -34,28 +37,42 @@ _CHANNELS = {
 }
 
 
-class InputTensorInfo:
+class _ModelInfo:
+    """What is said of an input or output of the model."""
+
+    def __init__(self) -> None:
+        self.layout: Layout | None = None
+
+    def set_layout(self, layout: Any) -> Self:
+        """Axes that are this."""
+        self.layout = as_layout(layout)
+        return self
+
+
+class _TensorInfo(_ModelInfo):
+    """What is said of a tensor of the program."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.element: ElementType | None = None
+
+    def set_element_type(self, type: Any) -> Self:
+        """Numbers of this type."""
+        self.element = element_of(type)
+        return self
+
+
+class InputTensorInfo(_TensorInfo):
     """What a program gives."""
 
     def __init__(self) -> None:
-        self.element: ElementType | None = None
-        self.layout: Layout | None = None
+        super().__init__()
         self.shape: PartialShape | None = None
         self.color = ColorFormat.UNDEFINED
         #: What the inputs of planes are called behind the name of the input.
         self.plane_names: list[str] = []
         #: Height and width, -1 where they are open; None where the model says them.
         self.spatial: tuple[int, int] | None = None
-
-    def set_element_type(self, type: Any) -> InputTensorInfo:
-        """Numbers of this type."""
-        self.element = element_of(type)
-        return self
-
-    def set_layout(self, layout: Any) -> InputTensorInfo:
-        """Axes that are this."""
-        self.layout = as_layout(layout)
-        return self
 
     def set_shape(self, shape: Any) -> InputTensorInfo:
         """This very shape."""
@@ -98,24 +115,31 @@ class InputTensorInfo:
         return self
 
 
-class InputModelInfo:
+class InputModelInfo(_ModelInfo):
     """What the model takes."""
 
-    def __init__(self) -> None:
-        self.layout: Layout | None = None
 
-    def set_layout(self, layout: Any) -> InputModelInfo:
-        """Axes that are this."""
-        self.layout = as_layout(layout)
+class _Steps:
+    """What is done with a tensor."""
+
+    def __init__(self) -> None:
+        self.all: list[steps.Step] = []
+
+    def _then(self, step: steps.Step) -> Self:
+        self.all.append(step)
         return self
 
+    def custom(self, operation: Callable[[Output], Any]) -> Self:
+        """What a function makes of it."""
+        return self._then(custom(operation))
 
-class PreProcessSteps:
+
+class PreProcessSteps(_Steps):
     """What is done with a tensor before the model."""
 
     def __init__(self, info: InputInfo) -> None:
+        super().__init__()
         self._info = info
-        self.all: list[steps.Step] = []
         #: Orders of axes that steps make, by which the shape of the tensor is found.
         self.orders: list[list[int]] = []
         #: The layout that the last step of layouts makes.
@@ -123,50 +147,42 @@ class PreProcessSteps:
 
     def convert_element_type(self, type: Any = None) -> PreProcessSteps:
         """To another type; without one, to the model's."""
-        self.all.append(
+        return self._then(
             self._info.to_model_type if type is None else steps.converted(element_of(type))
         )
-        return self
 
     def mean(self, value: Any) -> PreProcessSteps:
         """Less this number, or a number for every channel."""
-        self.all.append(steps.less(value))
-        return self
+        return self._then(steps.less(value))
 
     def scale(self, value: Any) -> PreProcessSteps:
         """Divided by this number, or a number for every channel."""
-        self.all.append(steps.divided(value))
-        return self
+        return self._then(steps.divided(value))
 
     def resize(
         self, alg: Any, dst_height: int | None = None, dst_width: int | None = None
     ) -> PreProcessSteps:
         """To another height and width; without them, to the model's."""
         given = None if dst_height is None or dst_width is None else (dst_height, dst_width)
-        self.all.append(steps.resized(alg, lambda: given or self._info.model_size()))
-        return self
+        return self._then(steps.resized(alg, lambda: given or self._info.model_size()))
 
     def crop(self, begin: Any, end: Any) -> PreProcessSteps:
         """A part of it."""
-        self.all.append(steps.cropped(list(begin), list(end)))
-        return self
+        return self._then(steps.cropped(list(begin), list(end)))
 
     def pad(
         self, pads_begin: Any, pads_end: Any, value: Any, mode: Any = PaddingMode.CONSTANT
     ) -> PreProcessSteps:
         """More around it."""
-        self.all.append(steps.padded(list(pads_begin), list(pads_end), value, mode))
-        return self
+        return self._then(steps.padded(list(pads_begin), list(pads_end), value, mode))
 
     def reverse_channels(self) -> PreProcessSteps:
         """Channels in the other order."""
-        self.all.append(steps.reversed_channels)
-        return self
+        return self._then(steps.reversed_channels)
 
     def convert_color(self, dst_format: Any) -> PreProcessSteps:
         """Other channels."""
-        self.all.append(steps.coloured(dst_format))
-        return self
+        return self._then(steps.coloured(dst_format))
 
     def convert_layout(self, layout: Any = None) -> PreProcessSteps:
         """Axes in another order: as a layout names them, or as a list of axes; without one, as the
@@ -180,11 +196,6 @@ class PreProcessSteps:
         else:
             self.orders.append([int(axis) for axis in layout])
             self.all.append(steps.permuted(list(layout)))
-        return self
-
-    def custom(self, operation: Callable[[Output], Any]) -> PreProcessSteps:
-        """What a function makes of it."""
-        self.all.append(custom(operation))
         return self
 
 
@@ -334,64 +345,35 @@ class InputInfo:
             target.replace_source_output(made)
 
 
-class OutputTensorInfo:
+class OutputTensorInfo(_TensorInfo):
     """What a program is given."""
 
-    def __init__(self) -> None:
-        self.element: ElementType | None = None
-        self.layout: Layout | None = None
 
-    def set_element_type(self, type: Any) -> OutputTensorInfo:
-        """Numbers of this type."""
-        self.element = element_of(type)
-        return self
-
-    def set_layout(self, layout: Any) -> OutputTensorInfo:
-        """Axes that are this."""
-        self.layout = as_layout(layout)
-        return self
-
-
-class OutputModelInfo:
+class OutputModelInfo(_ModelInfo):
     """What the model gives."""
 
-    def __init__(self) -> None:
-        self.layout: Layout | None = None
 
-    def set_layout(self, layout: Any) -> OutputModelInfo:
-        """Axes that are this."""
-        self.layout = as_layout(layout)
-        return self
-
-
-class PostProcessSteps:
+class PostProcessSteps(_Steps):
     """What is done with a tensor behind the model."""
 
     def __init__(self, info: OutputInfo) -> None:
+        super().__init__()
         self._info = info
-        self.all: list[steps.Step] = []
 
     def convert_element_type(self, type: Any = None) -> PostProcessSteps:
         """To another type; without one, to the tensor's."""
-        self.all.append(
+        return self._then(
             self._info.to_tensor_type if type is None else steps.converted(element_of(type))
         )
-        return self
 
     def convert_layout(self, layout: Any = None) -> PostProcessSteps:
         """Axes in another order: as a layout names them, or as a list of axes."""
         if layout is None:
-            self.all.append(self._info.to_tensor_layout)
-        elif isinstance(layout, (str, Layout)):
-            self.all.append(steps.laid_out(as_layout(layout)))
-        else:
-            self.all.append(steps.permuted(list(layout)))
-        return self
-
-    def custom(self, operation: Callable[[Output], Any]) -> PostProcessSteps:
-        """What a function makes of it."""
-        self.all.append(custom(operation))
-        return self
+            return self._then(self._info.to_tensor_layout)
+        named = isinstance(layout, (str, Layout))
+        return self._then(
+            steps.laid_out(as_layout(layout)) if named else steps.permuted(list(layout))
+        )
 
 
 class OutputInfo:

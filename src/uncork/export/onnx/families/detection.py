@@ -21,8 +21,6 @@ from uncork.export.onnx.registry import lowers
 from uncork.ops.detection_output import _CORNER, _Detection
 from uncork.types import ElementType
 
-ONE = np.ones(1, np.int64)
-
 
 @lowers("DetectionOutput")
 def detection_output(

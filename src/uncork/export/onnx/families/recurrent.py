@@ -16,7 +16,7 @@ from uncork.export.onnx.graph import I64, Graph, Tensor
 from uncork.export.onnx.registry import lowers
 from uncork.ops._common.recurrent import WALKS, Recurrent, RecurrentSequence
 from uncork.ops.gru_cell import GRU
-from uncork.ops.lstm_cell import LSTM1
+from uncork.ops.lstm_cell import LSTM, LSTM1
 from uncork.types import ElementType
 
 _NAMES = {"sigmoid": "Sigmoid", "tanh": "Tanh", "relu": "Relu"}
@@ -25,48 +25,11 @@ _NODES = {1: "RNN", 3: "GRU", 4: "LSTM"}
 _LSTM_ORDER = (1, 3, 0, 2)
 
 
-@lowers("GRUSequence", "RNNSequence")
-def sequence(
-    g: Graph,
-    op: RecurrentSequence,
-    x: Tensor,
-    h: Tensor,
-    lengths: Tensor,
-    w: Tensor,
-    r: Tensor,
-    b: Tensor,
-) -> list[Tensor]:
-    """ONNX's GRU or RNN; the last state of a row whose length may be 0 is made zeros."""
-    return _sequence(g, op, x, [h], lengths, w, r, b)
-
-
-@lowers("LSTMSequence")
-def lstm_sequence(
-    g: Graph,
-    op: RecurrentSequence,
-    x: Tensor,
-    h: Tensor,
-    c: Tensor,
-    lengths: Tensor,
-    w: Tensor,
-    r: Tensor,
-    b: Tensor,
-    p: Tensor | None = None,
-) -> list[Tensor]:
-    """ONNX's LSTM, with the gates in ONNX's order."""
-    return _sequence(g, op, x, [h, c], lengths, w, r, b)
-
-
-def _sequence(
-    g: Graph,
-    op: RecurrentSequence,
-    x: Tensor,
-    states: Sequence[Tensor],
-    lengths: Tensor,
-    w: Tensor,
-    r: Tensor,
-    b: Tensor,
-) -> list[Tensor]:
+@lowers("GRUSequence", "RNNSequence", "LSTMSequence")
+def sequence(g: Graph, op: RecurrentSequence, x: Tensor, *rest: Tensor) -> list[Tensor]:
+    """ONNX's GRU, LSTM or RNN; the last state of a row whose length may be 0 is made zeros."""
+    count = _states(op)
+    states, lengths, w, r, b = rest[:count], *rest[count : count + 4]
     steps, known = x.shape[1].static_size if x.rank == 3 else None, lengths.known()
     if x.type is ElementType.f64:
         made = sequence_by_steps(g, op, op.direction, x, states, lengths, [w, r, b])
@@ -184,43 +147,20 @@ def _bias(g: Graph, op: Recurrent, b: Tensor, order: Sequence[int]) -> Tensor:
     return g.op("Concat", *parts, *state, axis=1)
 
 
-@lowers("GRUCell", "RNNCell")
-def cell(
-    g: Graph, op: Recurrent, x: Tensor, h: Tensor, w: Tensor, r: Tensor, b: Tensor | None
-) -> list[Tensor]:
-    """ONNX's GRU or RNN, as a sequence of one step."""
-    return _cell(g, op, x, [h], w, r, b)
-
-
-@lowers("LSTMCell")
-def lstm_cell(
-    g: Graph,
-    op: Recurrent,
-    x: Tensor,
-    h: Tensor,
-    c: Tensor,
-    w: Tensor,
-    r: Tensor,
-    b: Tensor | None,
-    p: Tensor | None = None,
-) -> list[Tensor]:
-    """ONNX's LSTM, as a sequence of one step."""
-    return _cell(g, op, x, [h, c], w, r, b)
-
-
-def _cell(
-    g: Graph,
-    op: Recurrent,
-    x: Tensor,
-    states: Sequence[Tensor],
-    w: Tensor,
-    r: Tensor,
-    b: Tensor | None,
-) -> list[Tensor]:
+@lowers("GRUCell", "RNNCell", "LSTMCell")
+def cell(g: Graph, op: Recurrent, x: Tensor, *given: Tensor) -> list[Tensor]:
+    """ONNX's GRU, LSTM or RNN, as a sequence of one step."""
+    count = _states(op)
+    states, w, r = given[:count], given[count], given[count + 1]
+    b = given[count + 2] if len(given) > count + 2 else None
     if x.type is ElementType.f64:
         return Steps(op, w, r, b).step(g, x, states)
-    weights = [None if t is None else g.unsqueeze(t, [0]) for t in (w, r, b)]
-    assert weights[0] is not None and weights[1] is not None
-    lifted = [g.unsqueeze(t, [0]) for t in (x, *states)]
-    _, *last = _node(g, op, lifted[0], lifted[1:], None, weights[0], weights[1], weights[2])
+    first, *lifted, wide, own = (g.unsqueeze(t, [0]) for t in (x, *states, w, r))
+    bias = None if b is None else g.unsqueeze(b, [0])
+    _, *last = _node(g, op, first, lifted, None, wide, own, bias)
     return [g.op("Squeeze", t, [0]) for t in last]
+
+
+def _states(op: Recurrent) -> int:
+    """How many states there are: LSTMs have a cell beside the hidden one."""
+    return 2 if isinstance(op, LSTM) else 1

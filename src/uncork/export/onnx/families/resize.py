@@ -26,13 +26,7 @@ from uncork.ops._common.resize import (
     nearest_cells,
     taps,
 )
-from uncork.ops.interpolate import (
-    Interpolate1,
-    InterpolateByInputs,
-    Interpolating,
-    at_least_f32,
-    scaled_size,
-)
+from uncork.ops.interpolate import Interpolate1, Interpolating
 from uncork.storage import decode
 from uncork.types import Array, ElementType
 
@@ -45,13 +39,13 @@ _TAPS = 8
 
 @dataclass(frozen=True)
 class _Plan:
-    """The data to resize, the axes, their sizes or scales, and the settings."""
+    """The padded data to resize, the axes, their sizes or scales, and the settings."""
 
+    op: Interpolating
     data: Tensor
     axes: Sequence[int]
     #: Sizes or scales, one for each axis.
     wanted: Tensor
-    by_sizes: bool
     how: Settings
 
 
@@ -76,57 +70,21 @@ def _padded(g: Graph, op: Interpolating, data: Tensor) -> Tensor:
 
 def _plan(g: Graph, op: Interpolating, data: Tensor, inputs: Sequence[Tensor | None]) -> _Plan:
     rank = g.rank(data)
-    if isinstance(op, Interpolate1):
-        wanted = inputs[0]
-        assert wanted is not None
-        centred = (
-            op.mode == "linear"
-            and not any(map(any, op.pads(rank)))
-            and not (rank == 4 and set(op.axes) == {2, 3})
-        )
-        transformation = (
-            "align_corners" if op.align_corners else "half_pixel" if centred else "asymmetric"
-        )
-        return _Plan(
-            data,
-            op.axes,
-            wanted,
-            True,
-            Settings(op.mode, transformation, "simple", op.antialias, -0.75),
-        )
-    assert isinstance(op, InterpolateByInputs)
-    by_sizes = op.shape_calculation_mode == "sizes"
-    *choices, axes = inputs
-    wanted = choices[0] if by_sizes or len(choices) == 1 else choices[1]
-    assert wanted is not None
-    named = None if axes is None else axes.known()
-    if axes is not None and named is None:
-        g.refuse("the axes are computed as the model runs")
-    along = list(range(rank)) if named is None else [a % rank for a in named]
-    how = Settings(
-        op.mode, op.coordinate_transformation_mode, op.nearest_mode, op.antialias, op.cube_coeff
-    )
-    return _Plan(data, along, wanted, by_sizes, how)
-
-
-def _changes(plan: _Plan) -> list[Axis]:
-    """The sizes of each axis before and after, where all are known."""
-    assert plan.wanted.value is not None
-    sizes = plan.data.shape.static
-    if plan.by_sizes:
-        return [
-            Axis(a, sizes[a], int(n), None)
-            for a, n in zip(plan.axes, plan.wanted.value.reshape(-1), strict=True)
-        ]
-    scales = at_least_f32(decode(plan.wanted.value, plan.wanted.type)).reshape(-1)
-    return [
-        Axis(a, sizes[a], scaled_size(sizes[a], s), s)
-        for a, s in zip(plan.axes, scales, strict=True)
-    ]
+    wanted, named = op.chosen(*inputs)
+    axes = list(op.axes) if isinstance(op, Interpolate1) else list(range(rank))
+    if named is not None:
+        known = named.known()
+        if known is None:
+            g.refuse("the axes are computed as the model runs")
+        axes = [a % rank for a in known]
+    return _Plan(op, data, axes, wanted, op.settings(any(map(any, op.pads(rank))), rank))
 
 
 def _static(g: Graph, plan: _Plan) -> Tensor:
-    data, how, axes = plan.data, plan.how, _changes(plan)
+    data, how, wanted = plan.data, plan.how, plan.wanted
+    assert wanted.value is not None
+    numbers = decode(wanted.value, wanted.type).reshape(-1)
+    axes = plan.op.changes(data.shape.static, plan.axes, numbers)
     results = list(data.shape.static)
     for a in axes:
         results[a.axis] = a.result
@@ -333,7 +291,7 @@ def _dynamic(g: Graph, plan: _Plan) -> Tensor:
     )
     wanted = (
         plan.wanted
-        if plan.by_sizes
+        if plan.op.by_sizes
         else g.cast(plan.wanted, T.f64 if plan.wanted.type is T.f64 else T.f32)
     )
     bytes_in_f32 = how.mode == "linear_onnx" and own in (T.u8, T.i8)
@@ -345,7 +303,7 @@ def _dynamic(g: Graph, plan: _Plan) -> Tensor:
             continue
         element = g.scalar(g.slice(wanted, position, position + 1, 0))
         size = g.scalar(g.dim(data, axis))
-        scale = None if plan.by_sizes else element
+        scale = None if plan.op.by_sizes else element
         result = g.cast(element, I64) if scale is None else _scaled(g, size, scale)
         along = OpenAxis(g, size, result, scale, how)
         resize = along.applied_to_bytes if bytes_in_f32 else along.applied
@@ -370,4 +328,4 @@ def _kept(plan: _Plan, axis: int) -> bool:
     if plan.wanted.value is None:
         return False
     number = decode(plan.wanted.value, plan.wanted.type).reshape(-1)[list(plan.axes).index(axis)]
-    return bool(number == 1) if not plan.by_sizes else plan.data.shape[axis] == int(number)
+    return bool(number == 1) if not plan.op.by_sizes else plan.data.shape[axis] == int(number)

@@ -16,7 +16,6 @@ T = ElementType
 #: One step of following beams back: from the graph, the step and its beams to those of the step
 #: before and what the step has.
 Back = Callable[[Graph, Tensor, Tensor], tuple[Tensor, Tensor]]
-ONE = np.ones(1, np.int64)
 
 
 @lowers("GatherTree")

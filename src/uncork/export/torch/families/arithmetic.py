@@ -123,7 +123,7 @@ def divide(w: Writer, op: Divide, a: Value, b: Value) -> str | Elements:
     if down and (result := computed(w, op, "//", a, b)):
         return result
     mode = "floor" if op.m_pythondiv else "trunc"
-    return w.call("divided_integers", a, b, mode=mode)
+    return w.helper("divided_integers", a, b, mode=mode)
 
 
 @lowers("Mod", "FloorMod")
@@ -137,7 +137,7 @@ def rest(w: Writer, op: Operation, a: Value, b: Value) -> str | Elements:
     if a.type.is_float:
         name = "torch.fmod" if op.type_name == "Mod" else "torch.remainder"
         return f"{name}({w(a)}, {w.operand(b, a)})"
-    return w.call("rest_of_integers", a, b, floor=op.type_name == "FloorMod")
+    return w.helper("rest_of_integers", a, b, floor=op.type_name == "FloorMod")
 
 
 @lowers("Power")
@@ -149,7 +149,7 @@ def power(w: Writer, op: Operation, a: Value, b: Value) -> str:
         if number == "2.0":
             return f"{atom(w(a))}.square()"
         return f"torch.pow({w(a)}, {w.operand(b, a)})"
-    return w.call("integer_power", a, b)
+    return w.helper("integer_power", a, b)
 
 
 @lowers("Atan2")
@@ -164,25 +164,7 @@ def shift(w: Writer, op: Operation, a: Value, b: Value) -> str:
     b = placed(w, op, a, b)
     if a.type is T.u64 and op.type_name == "BitwiseRightShift":
         w.refuse("torch does not shift unsigned 64-bit integers")
-    return w.call("shifted", a, b, left=op.type_name == "BitwiseLeftShift", bits=a.type.bits)
-
-
-@lowers("LogicalNot")
-def logical_not(w: Writer, op: Operation, data: Value) -> str:
-    """not data"""
-    return f"~{atom(w(data))}"
-
-
-@lowers("BitwiseNot")
-def bitwise_not(w: Writer, op: Operation, data: Value) -> str:
-    """The bitwise complement."""
-    return f"~{atom(w(data))}"
-
-
-@lowers("IsNaN", "IsFinite")
-def tested(w: Writer, op: Operation, data: Value) -> str:
-    """The torch function of the same name."""
-    return f"torch.{op.type_name.lower()}({w(data)})"
+    return w.helper("shifted", a, b, left=op.type_name == "BitwiseLeftShift", bits=a.type.bits)
 
 
 @lowers("IsInf")

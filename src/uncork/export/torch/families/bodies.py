@@ -104,7 +104,7 @@ def iterator(w: Writer, op: TensorIterator1, *values: Value) -> list[str]:
     sliced = next(e for e in op.map.inputs if e.slicing is not None)
     assert sliced.port is not None and sliced.slicing is not None
     data, s = values[sliced.port], sliced.slicing
-    text = w.call("part_starts", w.dim(data, s.axis % w.rank(data)), *_bounds(s))
+    text = w.helper("part_starts", w.dim(data, s.axis % w.rank(data)), *_bounds(s))
     return _iterated(w, op, list(values), f"len({text})", "True")
 
 
@@ -127,7 +127,7 @@ def _iterated(
             carried[entry.parameter] = w.let(w(inputs[entry.port]), f"{name}_carried")
     starts = {
         e.parameter: w.let(
-            w.call("part_starts", _size(w, inputs[e.port], e.slicing), *_bounds(e.slicing)),
+            w.helper("part_starts", _size(w, inputs[e.port], e.slicing), *_bounds(e.slicing)),
             "starts",
         )
         for e in body.inputs

@@ -42,7 +42,7 @@ def convolution(w: Writer, op: Convolution1, data: Value, filters: Value) -> str
         options["dilations"] = list(op.dilations)
         if op.lead == 3:
             options["grouped"] = True
-        return w.call("convolution", data, filters, **options)
+        return w.helper("convolution", data, filters, **options)
     text = f"F.conv{op.axes}d({w(data)}, {w(filters)}"
     for name, values, neutral in (
         ("stride", op.strides, 1),
@@ -71,11 +71,11 @@ def transposed(
         options["more_before"] = op.auto_pad == "same_upper"
     if op.lead == 3:
         options["grouped"] = True
-    return w.call("transposed_convolution", data, filters, **options)
+    return w.helper("transposed_convolution", data, filters, **options)
 
 
 @lowers("BinaryConvolution")
 def binary(w: Writer, op: BinaryConvolution1, data: Value, filters: Value) -> str:
     """A convolution of the numbers -1 and 1 that the bits stand for."""
     options = {"strides": list(op.strides), "dilations": list(op.dilations), "pads": pads(op)}
-    return w.call("binary_convolution", data, filters, pad_value=op.pad_value, **options)
+    return w.helper("binary_convolution", data, filters, pad_value=op.pad_value, **options)

@@ -43,7 +43,7 @@ def offsets(
     belong to none.
     """
     options = _options(w, op, default, weights)
-    return w.call("embedding_bag_offsets", table, indices, starts, **options)
+    return w.helper("embedding_bag_offsets", table, indices, starts, **options)
 
 
 @lowers("EmbeddingBagPackedSum", "EmbeddingBagPacked")
@@ -51,7 +51,7 @@ def packed(
     w: Writer, op: Embedding, table: Value, indices: Value, weights: Value | None = None
 ) -> str:
     """Sums or means of table rows by bag, for bags of one size."""
-    return w.call("embedding_bag_packed", table, indices, **_options(w, op, None, weights))
+    return w.helper("embedding_bag_packed", table, indices, **_options(w, op, None, weights))
 
 
 @lowers("EmbeddingSegmentsSum")
@@ -68,4 +68,4 @@ def segments(
     """Sums of table rows by segment; every position names its segment."""
     number = w.integer(count)
     options = _options(w, op, default, weights)
-    return w.call("embedding_segments_sum", table, indices, ids, number, **options)
+    return w.helper("embedding_segments_sum", table, indices, ids, number, **options)

@@ -34,27 +34,27 @@ def gather(w: Writer, op: _Gather, data: Value, indices: Value, axis: Value) -> 
         options["batch_dims"] = batch
     if op.counts_from_end:
         options["from_end"] = True
-    return w.call("gather", data, indices, **options)
+    return w.helper("gather", data, indices, **options)
 
 
 @lowers("GatherElements")
 def gather_elements(w: Writer, op: Operation, data: Value, indices: Value) -> str:
     """torch.take_along_dim, with negative indices counted from the end."""
     axis = op.axis % w.rank(data)  # type: ignore[attr-defined]
-    return w.call("gather_elements", data, indices, str(axis))
+    return w.helper("gather_elements", data, indices, str(axis))
 
 
 @lowers("GatherND")
 def gather_nd(w: Writer, op: Operation, data: Value, indices: Value) -> str:
     """Slices of data by tuples of indices."""
     joined = op.opset == 5
-    return w.call("gather_nd", data, indices, batch_dims=op.batch_dims, joined=joined)  # type: ignore[attr-defined]
+    return w.helper("gather_nd", data, indices, batch_dims=op.batch_dims, joined=joined)  # type: ignore[attr-defined]
 
 
 @lowers("GatherTree")
 def gather_tree(w: Writer, op: Operation, *inputs: Value) -> str:
     """Beams followed from their last step back to the first."""
-    return w.call("gather_tree", *inputs)
+    return w.helper("gather_tree", *inputs)
 
 
 @lowers("ScatterUpdate")
@@ -62,7 +62,7 @@ def scatter_update(
     w: Writer, op: Operation, data: Value, indices: Value, updates: Value, axis: Value
 ) -> str:
     """A copy of data with slices replaced."""
-    return w.call("scatter_update", data, indices, updates, w.integer(axis))
+    return w.helper("scatter_update", data, indices, updates, w.integer(axis))
 
 
 @lowers("ScatterElementsUpdate")
@@ -73,7 +73,7 @@ def scatter_elements(
     reduction = getattr(op, "reduction", "none")
     initial = getattr(op, "use_init_val", True)
     along = w.integer(axis)
-    return w.call(
+    return w.helper(
         "scatter_elements", data, indices, updates, along, reduction=reduction, initial=initial
     )
 
@@ -82,7 +82,7 @@ def scatter_elements(
 def scatter_nd(w: Writer, op: Operation, data: Value, indices: Value, updates: Value) -> str:
     """A copy of data with slices, by tuples of indices, replaced or reduced with the updates."""
     reduction = getattr(op, "reduction", "none")
-    return w.call("scatter_nd", data, indices, updates, reduction=reduction)
+    return w.helper("scatter_nd", data, indices, updates, reduction=reduction)
 
 
 @lowers("SparseFillEmptyRows")
@@ -92,4 +92,4 @@ def sparse_fill(
     """A sparse tensor with a default element in each row that has none."""
     from uncork.export.torch.families.shapes import unpacked
 
-    return unpacked(w, w.call("sparse_fill_empty_rows", values, shape, indices, default))
+    return unpacked(w, w.helper("sparse_fill_empty_rows", values, shape, indices, default))

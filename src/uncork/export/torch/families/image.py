@@ -8,7 +8,7 @@ from uncork.export.torch.composed import composed
 from uncork.export.torch.registry import lowers
 from uncork.export.torch.writer import Code, Value, Writer
 from uncork.ops._operation import Operation
-from uncork.ops.interpolate import Interpolate1, InterpolateByInputs, Interpolating
+from uncork.ops.interpolate import Interpolate1, Interpolating
 from uncork.ops.roi_pooling import ROIPooling1
 from uncork.types import ElementType
 
@@ -20,46 +20,35 @@ def interpolate(w: Writer, op: Interpolating, data: Value, *inputs: Value | None
     """The data resized axis by axis, by the cells and weights that the operation defines."""
     rank = w.rank(data)
     pads = op.pads(rank)
-    options: dict[str, object] = {"mode": op.mode}  # type: ignore[attr-defined]
-    if isinstance(op, Interpolate1):
-        wanted, axes = inputs[0], list(op.axes)
-        centred = op.mode == "linear" and not any(map(any, pads))
-        centred = centred and not (rank == 4 and set(op.axes) == {2, 3})
-        word = "half_pixel" if centred else "asymmetric"
-        coordinates = "align_corners" if op.align_corners else word
-        by_sizes, rounding, coefficient = True, "simple", -0.75
-    else:
-        assert isinstance(op, InterpolateByInputs)
-        by_sizes = op.shape_calculation_mode == "sizes"
-        *choices, named = inputs
-        wanted = choices[0] if by_sizes or len(choices) == 1 else choices[1]
-        axes = list(range(rank)) if named is None else [a % rank for a in w.numbers(named, "axes")]
-        coordinates, rounding = op.coordinate_transformation_mode, op.nearest_mode
-        coefficient = op.cube_coeff
-    assert wanted is not None
-    if data.type.bits == 64 and not data.type.is_float and op.mode != "nearest":
+    wanted, named = op.chosen(*inputs)
+    axes = list(op.axes) if isinstance(op, Interpolate1) else list(range(rank))
+    if named is not None:
+        axes = [a % rank for a in w.numbers(named, "axes")]
+    how = op.settings(any(map(any, pads)), rank)
+    options: dict[str, object] = {"mode": how.mode}
+    if data.type.bits == 64 and not data.type.is_float and how.mode != "nearest":
         w.refuse("an Interpolate of 64-bit integers")
     if any(map(any, pads)):
         options["pads"] = [list(p) for p in pads]
-    options["coordinates"] = coordinates
-    if op.mode == "nearest":
-        options["rounding"] = rounding
-    if op.mode in ("cubic", "bicubic_pillow"):
-        options["coefficient"] = coefficient
-    if op.antialias:
+    options["coordinates"] = how.coordinate_transformation_mode
+    if how.mode == "nearest":
+        options["rounding"] = how.nearest_mode
+    if how.mode in ("cubic", "bicubic_pillow"):
+        options["coefficient"] = how.cube_coeff
+    if how.antialias:
         options["antialias"] = True
-    if by_sizes:
-        return w.call("resized", data, repr(axes), sizes=Code(w.listed(wanted)), **options)
+    if op.by_sizes:
+        return w.helper("resized", data, repr(axes), sizes=Code(w.listed(wanted)), **options)
     if wanted.type is T.f64:
         options["double"] = True
     if wanted.value is not None:
         from uncork.export.torch.types import literal
 
         numbers = [literal(wanted.type, n) for n in wanted.value.reshape(-1)]
-        return w.call(
+        return w.helper(
             "resized", data, repr(axes), scales=Code(f"[{', '.join(numbers)}]"), **options
         )
-    return w.call("resized", data, repr(axes), scales=Code(f"{w(wanted)}.tolist()"), **options)
+    return w.helper("resized", data, repr(axes), scales=Code(f"{w(wanted)}.tolist()"), **options)
 
 
 @lowers("GridSample")
@@ -68,7 +57,7 @@ def grid_sample(w: Writer, op: Operation, data: Value, grid: Value) -> str:
     and halfway between cells.
     """
     keys = ("mode", "padding_mode", "align_corners")
-    return w.call("grid_sample", data, grid, **{k: getattr(op, k) for k in keys})
+    return w.helper("grid_sample", data, grid, **{k: getattr(op, k) for k in keys})
 
 
 @lowers("Col2Im")
@@ -76,7 +65,7 @@ def col2im(w: Writer, op: Operation, data: Value, size: Value, kernel: Value) ->
     """Patches added up to an image."""
     keys = ("strides", "dilations", "pads_begin", "pads_end")
     options = {k: list(getattr(op, k)) for k in keys}
-    return w.call("columns_to_image", data, w.listed(size), w.listed(kernel), **options)
+    return w.helper("columns_to_image", data, w.listed(size), w.listed(kernel), **options)
 
 
 @lowers("ROIPooling")
@@ -85,4 +74,4 @@ def roi_pooling(w: Writer, op: ROIPooling1, data: Value, rois: Value) -> str | l
     if op.method != "max":
         return composed(w, op, data, rois)
     keys = ("pooled_h", "pooled_w", "spatial_scale")
-    return w.call("roi_pooling", data, rois, **{k: getattr(op, k) for k in keys})
+    return w.helper("roi_pooling", data, rois, **{k: getattr(op, k) for k in keys})

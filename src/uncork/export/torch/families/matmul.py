@@ -60,11 +60,11 @@ def attention(
     if sink is None and ready and same and (scale is None or factor) and not op.causal:
         if not _agree(query, key, value) or (mask is not None and _may_forbid_rows(mask)):
             number = None if factor is None else Code(factor)
-            return w.call("attended", query, key, value, mask, scale=number)
+            return w.helper("attended", query, key, value, mask, scale=number)
         given = "" if mask is None else f", attn_mask={w(mask)}"
         given += "" if factor is None else f", scale={factor}"
         return f"F.scaled_dot_product_attention({w(query)}, {w(key)}, {w(value)}{given})"
-    return w.call("attention", query, key, value, mask, scale, sink, causal=op.causal)
+    return w.helper("attention", query, key, value, mask, scale, sink, causal=op.causal)
 
 
 def _agree(*inputs: Value) -> bool:

@@ -11,7 +11,7 @@ from uncork.ops._operation import Operation
 def fourier(w: Writer, op: Operation, data: Value, axes: Value, size: Value | None = None) -> str:
     """torch.fft's transforms, of complex numbers as pairs."""
     sizes = None if size is None else w.listed(size)
-    return w.call("fourier", data, w.listed(axes), sizes, kind=op.type_name)
+    return w.helper("fourier", data, w.listed(axes), sizes, kind=op.type_name)
 
 
 @lowers("RandomUniform")
@@ -20,7 +20,7 @@ def random_uniform(w: Writer, op: Operation, shape: Value, low: Value, high: Val
     if op.global_seed or op.op_seed:  # type: ignore[attr-defined]
         w.approximate("RandomUniform with seeds draws other numbers in torch")
     code = Code(w.dtype(w.outputs[0].element_type))
-    return w.call("random_uniform", w.listed(shape), low, high, dtype=code)
+    return w.helper("random_uniform", w.listed(shape), low, high, dtype=code)
 
 
 @lowers("Multinomial")
@@ -33,4 +33,4 @@ def multinomial(w: Writer, op: Operation, probs: Value, count: Value) -> str:
         "logarithms": op.log_probs,  # type: ignore[attr-defined]
         "dtype": Code(w.dtype(w.outputs[0].element_type)),
     }
-    return w.call("drawn", probs, w.integer(count), **options)
+    return w.helper("drawn", probs, w.integer(count), **options)

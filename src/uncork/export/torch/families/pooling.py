@@ -24,7 +24,7 @@ def avg_pool(w: Writer, op: AvgPool1, data: Value) -> str:
             text += f", {padding}, count_include_pad={not op.exclude_pad}"
         return text + ")"
     options = _options(op)
-    return w.call("average_pool", data, exclude_pad=op.exclude_pad, **options)
+    return w.helper("average_pool", data, exclude_pad=op.exclude_pad, **options)
 
 
 def _narrow_pads(op: AvgPool1 | MaxPool1 | MaxPool8) -> list[int] | None:
@@ -62,10 +62,10 @@ def max_pool(w: Writer, op: MaxPool1 | MaxPool8, data: Value) -> str | list[str]
         return text + ")"
     options = _options(op)
     if isinstance(op, MaxPool1):
-        return f"{w.call('max_pool', data, **options)}[0]"
+        return f"{w.helper('max_pool', data, **options)}[0]"
     axis = op.axis % w.rank(data)
     options |= {"axis": axis, "dtype": Code(w.dtype(op.index_element_type))}
-    return unpacked(w, w.call("max_pool", data, **options))
+    return unpacked(w, w.helper("max_pool", data, **options))
 
 
 @lowers("AdaptiveAvgPool", "AdaptiveMaxPool")
@@ -75,7 +75,7 @@ def adaptive(w: Writer, op: Operation, data: Value, shape: Value) -> str | list[
     sizes = w.listed(shape)
     if op.type_name == "AdaptiveAvgPool":
         if data.shape.size == 0 or shape.known() is None or 0 in (shape.known() or []):
-            return w.call("adaptive_average", data, sizes)
+            return w.helper("adaptive_average", data, sizes)
         return f"F.adaptive_avg_pool{count}d({w(data)}, {sizes})"
     code = Code(w.dtype(op.index_element_type))  # type: ignore[attr-defined]
-    return unpacked(w, w.call("adaptive_maximum", data, sizes, dtype=code))
+    return unpacked(w, w.helper("adaptive_maximum", data, sizes, dtype=code))

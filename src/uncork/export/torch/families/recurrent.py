@@ -8,10 +8,11 @@ are spelled out.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from uncork.export.torch.families.shapes import unpacked
 from uncork.export.torch.registry import lowers
-from uncork.export.torch.writer import Value, Writer
+from uncork.export.torch.writer import Code, Value, Writer
 from uncork.ops._common.recurrent import Recurrent, RecurrentSequence
 from uncork.ops.lstm_cell import LSTM1
 
@@ -45,28 +46,30 @@ def _is_torch(op: Recurrent, x: Value) -> bool:
 def sequence(w: Writer, op: RecurrentSequence, x: Value, *rest: Value | None) -> list[str]:
     """A recurrent layer over rows of any lengths, by torch's own where it means the same."""
     count = 2 if _kind(op) == "lstm" else 1
-    states, lengths, *weights = rest[:count], *rest[count : count + 4]
-
-    given: list[Value | None] = [*states, lengths, *weights]
+    states, lengths, weights = rest[:count], rest[count], rest[count + 1 : count + 4]
     known = None if lengths is None else lengths.known()
     steps = x.shape[1].static_size if x.rank == 3 else None
     whole = known is not None and steps is not None and all(n == steps for n in known) and steps > 0
-    if whole:
-        given[count] = None
-    if _is_torch(op, x):
-        options: dict[str, object] = {"direction": op.direction}
-        if _kind(op) == "rnn":
-            options["activation"] = op.functions()[0]
-        return unpacked(w, w.call(f"{_kind(op)}_sequence", x, *given, **options))
-    options = {"direction": op.direction, **_options(op)}
-    return unpacked(w, w.call(f"{_kind(op)}_sequence_by_steps", x, *given, **options))
+    layer, options = f"{_kind(op)}_layer", dict[str, object]()
+    if not _is_torch(op, x):
+        layer, step = "layer_of_steps", f"{_kind(op)}_step"
+        options = {"step": Code(step), **_options(op)}
+        w.program.helpers.add(step)
+    elif _kind(op) == "rnn":
+        options["activation"] = op.functions()[0]
+    w.program.helpers.add(layer)
+    given = layer, x, _list(w, states), None if whole else lengths, _list(w, weights)
+    return unpacked(w, w.helper("recurrent_sequence", *given, direction=op.direction, **options))
+
+
+def _list(w: Writer, tensors: Sequence[Value | None]) -> str:
+    return f"[{', '.join('None' if t is None else w(t) for t in tensors)}]"
 
 
 @lowers("GRUCell", "RNNCell", "LSTMCell")
-def cell(w: Writer, op: Recurrent, x: Value, *rest: Value | None) -> list[str] | str:
+def cell(w: Writer, op: Recurrent, x: Value, *rest: Value | None) -> list[str]:
     """One step of a recurrent layer."""
     count = 2 if _kind(op) == "lstm" else 1
-    states, weights = rest[:count], list(rest[count : count + 3])
-    weights += [None] * (3 - len(weights))
-    text = w.call(f"{_kind(op)}_step", x, *states, *weights, **_options(op))
-    return unpacked(w, text) if count == 2 else text
+    weights = (*rest, None)[count : count + 3]
+    given = x, _list(w, rest[:count]), _list(w, weights)
+    return unpacked(w, w.helper(f"{_kind(op)}_step", *given, **_options(op)))

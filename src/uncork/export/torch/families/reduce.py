@@ -33,7 +33,7 @@ def reduce_(w: Writer, op: Operation, data: Value, axes: Value) -> str | Value |
         w.refuse("torch does not order unsigned 64-bit integers")
     known = axes.known()
     if known is None or data.rank is None:
-        return w.call("reduced", data, w.listed(axes), kind=op.type_name, keep=keep)
+        return w.helper("reduced", data, w.listed(axes), kind=op.type_name, keep=keep)
     if not known:
         return data
     along = sorted(a % data.rank for a in known)
@@ -45,7 +45,7 @@ def reduce_(w: Writer, op: Operation, data: Value, axes: Value) -> str | Value |
         kept = ", keepdim=True" if keep else ""
         code = "" if data.type.is_float or name != "sum" else f", dtype={w.dtype(data.type)}"
         return f"{atom(w(data))}.{name}(dim={dims}{kept}{code})"
-    return w.call("reduced", data, repr(along), kind=op.type_name, keep=keep)
+    return w.helper("reduced", data, repr(along), kind=op.type_name, keep=keep)
 
 
 def _of_elements(w: Writer, op: Operation, data: Value, axes: Value) -> Elements | None:
@@ -79,7 +79,7 @@ def topk(w: Writer, op: Operation, data: Value, k: Value) -> list[str]:
         "by_index": op.sort == "index",  # type: ignore[attr-defined]
         "dtype": Code(w.dtype(w.outputs[1].element_type)),
     }
-    return unpacked(w, w.call("top_k", data, w.integer(k), **options))
+    return unpacked(w, w.helper("top_k", data, w.integer(k), **options))
 
 
 @lowers("OneHot")
@@ -87,7 +87,7 @@ def one_hot(w: Writer, op: Operation, indices: Value, depth: Value, on: Value, o
     """The value `on` at one place of a new axis, `off` at the others."""
     from_end = getattr(op, "negative_indices_mode", "") == "normalize"
     axis = op.axis  # type: ignore[attr-defined]
-    return w.call("one_hot", indices, w.integer(depth), on, off, axis=axis, from_end=from_end)
+    return w.helper("one_hot", indices, w.integer(depth), on, off, axis=axis, from_end=from_end)
 
 
 @lowers("NonZero")
@@ -107,7 +107,7 @@ def unique(w: Writer, op: Operation, data: Value, axis: Value | None) -> list[st
     along = None if axis is None else w.integer(axis)
     codes = [w.dtype(t) for t in (op.index_element_type, op.count_element_type)]  # type: ignore[attr-defined]
     options = {"in_order": op.sorted, "index": Code(codes[0]), "count": Code(codes[1])}  # type: ignore[attr-defined]
-    return unpacked(w, w.call("unique", data, along, **options))
+    return unpacked(w, w.helper("unique", data, along, **options))
 
 
 @lowers("Bucketize", "SearchSorted")
@@ -120,9 +120,9 @@ def searched(w: Writer, op: Operation, first: Value, second: Value) -> str:
         w.approximate("64-bit integers are compared with other numbers in f64")
     if op.type_name == "Bucketize":
         right = not op.with_right_bound  # type: ignore[attr-defined]
-        return w.call("bucketize", first, second, right=right, dtype=code)
+        return w.helper("bucketize", first, second, right=right, dtype=code)
     right = op.right_mode  # type: ignore[attr-defined]
-    return w.call("search_sorted", first, second, right=right, dtype=code)
+    return w.helper("search_sorted", first, second, right=right, dtype=code)
 
 
 @lowers("SegmentMax")
@@ -132,4 +132,4 @@ def segment_max(w: Writer, op: Operation, data: Value, ids: Value, count: Value 
     if data.type is T.u64:
         w.refuse("torch does not order unsigned 64-bit integers")
     number = None if count is None else w.integer(count)
-    return w.call("segment_max", data, ids, number, lowest=fill)
+    return w.helper("segment_max", data, ids, number, lowest=fill)

@@ -39,7 +39,7 @@ def reshape(w: Writer, op: Reshape1, data: Value, shape: Value) -> str | Value |
         return _reshaped(w, data, [str(n) for n in spec.static])
     sizes = w.integers(shape)
     if sizes is None:
-        return w.call("reshaped", data, w.listed(shape), special_zero=op.special_zero)
+        return w.helper("reshaped", data, w.listed(shape), special_zero=op.special_zero)
     items = []
     for i, size in enumerate(sizes):
         if op.special_zero and size == "0":
@@ -47,12 +47,12 @@ def reshape(w: Writer, op: Reshape1, data: Value, shape: Value) -> str | Value |
         else:
             items.append(size)
     if op.special_zero and any(not s.lstrip("-").isdigit() for s in sizes):
-        return w.call("reshaped", data, f"[{', '.join(sizes)}]", special_zero=True)
+        return w.helper("reshaped", data, f"[{', '.join(sizes)}]", special_zero=True)
     known = [i for i, d in enumerate(spec) if d.is_static]
     items = [str(int(spec[i])) if i in known else s for i, s in enumerate(items)]
     zero_beside_open = "-1" in items and ("0" in items or not _no_empty(items, w, data))
     if zero_beside_open:
-        return w.call("reshaped", data, f"[{', '.join(sizes)}]", special_zero=op.special_zero)
+        return w.helper("reshaped", data, f"[{', '.join(sizes)}]", special_zero=op.special_zero)
     return _reshaped(w, data, items)
 
 
@@ -92,13 +92,13 @@ def squeeze(w: Writer, op: Operation, data: Value, axes: Value | None) -> str | 
         return f"{atom(w(data))}.squeeze()"
     known = w.numbers(axes, "axes") if axes.known() is not None else None
     if known is None:
-        return w.call("squeezed", data, w.listed(axes))
+        return w.helper("squeezed", data, w.listed(axes))
     if w.outputs[0].shape.rank == data.rank and data.shape.is_static:
         return data
     unique = list(dict.fromkeys(a % w.rank(data) if data.rank else a for a in known))
     counted = w.outputs[0].shape.rank is not None and data.rank is not None
     if counted and not all(data.shape[a].is_static for a in unique):
-        return w.call("squeezed", data, unique, only=True)
+        return w.helper("squeezed", data, unique, only=True)
     inside = str(unique[0]) if len(unique) == 1 else str(tuple(unique))
     return f"{atom(w(data))}.squeeze({inside})"
 
@@ -110,7 +110,7 @@ def unsqueeze(w: Writer, op: Operation, data: Value, axes: Value) -> str | Eleme
         return Elements(data.elements)
     known = axes.known()
     if known is None or data.rank is None:
-        return w.call("unsqueezed", data, w.listed(axes))
+        return w.helper("unsqueezed", data, w.listed(axes))
     rank = data.rank + len(known)
     places = sorted(a % rank for a in known)
     text = w(data)
@@ -146,7 +146,7 @@ def split(w: Writer, op: Operation, data: Value, axis: Value) -> list[str]:
     )
     text = str(dim // count) if dim is not None else size
     if dim == 0 or dim is None:
-        return unpacked(w, w.call("split_in", data, str(count), along))
+        return unpacked(w, w.helper("split_in", data, str(count), along))
     return unpacked(w, f"{atom(w(data))}.split({text}, dim={along})")
 
 
@@ -161,7 +161,7 @@ def variadic_split(w: Writer, op: Operation, data: Value, axis: Value, sizes: Va
             known = [rest if n == -1 else n for n in known]
     if known is None or -1 in known:
         text = w.listed(sizes)
-        return unpacked(w, w.call("split_by", data, text, w.integer(axis)))
+        return unpacked(w, w.helper("split_by", data, text, w.integer(axis)))
     return unpacked(w, f"{atom(w(data))}.split({known}, dim={w.integer(axis)})")
 
 
@@ -188,14 +188,14 @@ def broadcast(
     mode = op.mode  # type: ignore[attr-defined]
     if mode == "bidirectional":
         assert isinstance(op, Broadcast3)
-        return w.call("stretched_both_ways", data, w.listed(target))
+        return w.helper("stretched_both_ways", data, w.listed(target))
     text = w(data)
     if mode != "numpy" and axes is not None:
         if target.shape.rank is None or not target.shape[0].is_static:
-            return w.call("placed_and_stretched", data, w.listed(target), w.listed(axes))
+            return w.helper("placed_and_stretched", data, w.listed(target), w.listed(axes))
         count, known = int(target.shape[0]), axes.known()
         if known is None:
-            return w.call("placed_and_stretched", data, w.listed(target), w.listed(axes))
+            return w.helper("placed_and_stretched", data, w.listed(target), w.listed(axes))
         sizes = ["1"] * count
         for i, place in enumerate(known):
             sizes[place] = w.dim(data, i)
@@ -225,10 +225,10 @@ def range_(w: Writer, op: Operation, start: Value, stop: Value, step: Value) -> 
         plain = last.isdigit() or (".shape[" in last and " " not in last)
         if by == "1" and first == "0" and plain:
             return f"torch.arange({last}, dtype={code}{w.on_device()})"
-        return w.call("integer_range", first, last, by, dtype=Code(code), **_device(w))
+        return w.helper("integer_range", first, last, by, dtype=Code(code), **_device(w))
     values = (w.number(v) or f"{atom(w(v))}.item()" for v in (start, stop, step))
     single = all(v.type in (T.f32, T.f16, T.bf16) for v in (start, stop, step))
-    return w.call("float_range", *values, dtype=Code(code), single=single, **_device(w))
+    return w.helper("float_range", *values, dtype=Code(code), single=single, **_device(w))
 
 
 def _device(w: Writer) -> dict[str, Code]:
@@ -243,7 +243,7 @@ def eye(
     code = w.dtype(w.outputs[0].element_type)
     sizes = "[]" if batch is None else w.listed(batch)
     numbers = [w.integer(v) for v in (rows, columns, diagonal)]
-    return w.call("eye", *numbers, sizes, dtype=Code(code), **_device(w))
+    return w.helper("eye", *numbers, sizes, dtype=Code(code), **_device(w))
 
 
 @lowers("CumSum")
@@ -254,7 +254,7 @@ def cumsum(w: Writer, op: Operation, data: Value, axis: Value | None) -> str:
     if not op.exclusive and not op.reverse:  # type: ignore[attr-defined]
         return f"torch.cumsum({w(data)}, dim={along}, dtype={code})"
     options = {"exclusive": op.exclusive, "reverse": op.reverse}  # type: ignore[attr-defined]
-    return w.call("cumulative_sum", data, along, **options)
+    return w.helper("cumulative_sum", data, along, **options)
 
 
 @lowers("Reverse")
@@ -277,11 +277,11 @@ def roll(w: Writer, op: Operation, data: Value, shift: Value, axes: Value) -> st
         if not along:
             return data
         return f"torch.roll({w(data)}, {by}, {along})"
-    return w.call("rolled", data, w.listed(shift), w.listed(axes))
+    return w.helper("rolled", data, w.listed(shift), w.listed(axes))
 
 
 @lowers("ReverseSequence")
 def reverse_sequence(w: Writer, op: Operation, data: Value, lengths: Value) -> str:
     """The first steps of each row, as many as its length, in reverse."""
     axes = {"batch_axis": op.batch_axis, "seq_axis": op.seq_axis}  # type: ignore[attr-defined]
-    return w.call("reverse_sequence", data, lengths, **axes)
+    return w.helper("reverse_sequence", data, lengths, **axes)

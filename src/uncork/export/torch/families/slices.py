@@ -41,7 +41,7 @@ def slice_(
             parts[axis % data.rank] = _slice(b, e, s)
         return f"{atom(w(data))}[{_joined(parts)}]"
     lists = [w.listed(v) for v in (start, stop, step)]
-    return w.call("sliced", data, *lists, None if axes is None else w.listed(axes))
+    return w.helper("sliced", data, *lists, None if axes is None else w.listed(axes))
 
 
 def _count(*values: Value | None) -> int | None:
@@ -132,7 +132,7 @@ def strided_slice(
             return result
     text = f"{atom(w(data))}[{_joined(parts)}]" if parts else w(data)
     for axis, low, high, step in backwards:
-        text = w.call("backwards", text, str(axis), low, high, str(step))
+        text = w.helper("backwards", text, str(axis), low, high, str(step))
     return text
 
 
@@ -160,7 +160,7 @@ def slice_scatter(
     """A copy with a region replaced."""
     lists = [w.listed(v) for v in (start, stop, step)]
     along = None if axes is None else w.listed(axes)
-    return w.call("slice_scattered", data, updates, *lists, along)
+    return w.helper("slice_scattered", data, updates, *lists, along)
 
 
 @lowers("Pad")
@@ -184,7 +184,7 @@ def pad(
                 ending = f", value={number}"
             return f"F.pad({w(data)}, {flat}{ending})"
     lists = [w.listed(v) for v in (begin, end)]
-    return w.call("padded", data, *lists, mode=op.pad_mode, value=_value(w, value))
+    return w.helper("padded", data, *lists, mode=op.pad_mode, value=_value(w, value))
 
 
 def _value(w: Writer, value: Value | None) -> object:

@@ -37,7 +37,7 @@ def non_max_suppression(
                 w.integer(value) if name == "limit" else w.number(value) or f"float({w(value)})"
             )
             options[name] = Code(number)
-    text = w.call("non_max_suppression", boxes, scores, **options)
+    text = w.helper("non_max_suppression", boxes, scores, **options)
     codes = [w.dtype(s.element_type) for s in w.outputs]
     if len(codes) == 1:
         return f"{text}[0].to({codes[0]})"
@@ -64,7 +64,7 @@ def by_class(
         options["eta"] = op.nms_eta  # type: ignore[attr-defined]
         options["suppress"] = Code("nms_of_class")
         w.program.helpers.add("nms_of_class")
-    given = unpacked(w, w.call("best_of_classes", boxes, scores, counts, **options))
+    given = unpacked(w, w.helper("best_of_classes", boxes, scores, counts, **options))
     code = w.dtype(op.output_type)
     return [given[0], *(f"{t}.to({code})" for t in given[1:])]
 
@@ -90,4 +90,4 @@ def detection_output(
     options["num_classes"] = op.num_classes
     options["centered"] = op.code_type == _CENTER_SIZE
     options["image"] = [op.input_width, op.input_height]
-    return w.call("detection_output", logits, preds, proposals, objectness, moves, **options)
+    return w.helper("detection_output", logits, preds, proposals, objectness, moves, **options)

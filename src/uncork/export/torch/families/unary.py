@@ -33,6 +33,18 @@ _REAL = {
     "Acosh": "acosh",
     "Atanh": "atanh",
 }
+#: Those that are the same for every type.
+_FUNCTIONS = {
+    "Exp": "torch.exp",
+    "ErfInv": "torch.erfinv",
+    "Sigmoid": "torch.sigmoid",
+    "IsNaN": "torch.isnan",
+    "IsFinite": "torch.isfinite",
+    "ReLU": "F.relu",
+    "HSigmoid": "F.hardsigmoid",
+    "SoftSign": "F.softsign",
+}
+_SIGNS = {"Negative": "-", "LogicalNot": "~", "BitwiseNot": "~"}
 
 
 @lowers(*_REAL)
@@ -47,15 +59,21 @@ def real(w: Writer, op: Operation, data: Value) -> str:
     if data.type is T.u64:
         w.refuse("torch does not compute with unsigned 64-bit integers")
     if op.type_name == "Sqrt" and data.type is T.i64:
-        return w.call("integer_root", data)
+        return w.helper("integer_root", data)
     text = f"torch.floor({name}({atom(w(data))}.double()) + 0.5)"
     return f"{text}.to({w.dtype(data.type)})"
 
 
-@lowers("Exp", "ErfInv", "Sigmoid")
-def of_floats(w: Writer, op: Operation, data: Value) -> str:
+@lowers(*_FUNCTIONS)
+def function(w: Writer, op: Operation, data: Value) -> str:
     """The torch function of the same meaning."""
-    return f"torch.{op.type_name.lower()}({w(data)})"
+    return f"{_FUNCTIONS[op.type_name]}({w(data)})"
+
+
+@lowers(*_SIGNS)
+def by_sign(w: Writer, op: Operation, data: Value) -> str:
+    """Python's operator of the same meaning."""
+    return f"{_SIGNS[op.type_name]}{atom(w(data))}"
 
 
 @lowers("Abs", "Sign")
@@ -70,12 +88,6 @@ def magnitude(w: Writer, op: Operation, data: Value) -> str | Value:
     return f"torch.sign({w(data)})"
 
 
-@lowers("Negative")
-def negative(w: Writer, op: Operation, data: Value) -> str:
-    """-x"""
-    return f"-{atom(w(data))}"
-
-
 @lowers("Floor", "Ceiling", "Round")
 def rounded(w: Writer, op: Operation, data: Value) -> str | Value:
     """torch.floor, torch.ceil or torch.round. Integers stay as they are; halves go to the even
@@ -86,14 +98,8 @@ def rounded(w: Writer, op: Operation, data: Value) -> str | Value:
     if op.type_name == "Round":
         if getattr(op, "mode", "") == "half_to_even":
             return f"torch.round({w(data)})"
-        return w.call("round_half_away", data)
+        return w.helper("round_half_away", data)
     return f"torch.{'floor' if op.type_name == 'Floor' else 'ceil'}({w(data)})"
-
-
-@lowers("ReLU")
-def relu(w: Writer, op: Operation, data: Value) -> str:
-    """F.relu"""
-    return f"F.relu({w(data)})"
 
 
 @lowers("Elu")
@@ -123,12 +129,6 @@ def hard_sigmoid(w: Writer, op: Operation, data: Value, alpha: Value, beta: Valu
     return f"torch.clamp({_single(w, alpha)} * {w(data)} + {_single(w, beta)}, 0, 1)"
 
 
-@lowers("HSigmoid")
-def h_sigmoid(w: Writer, op: Operation, data: Value) -> str:
-    """F.hardsigmoid"""
-    return f"F.hardsigmoid({w(data)})"
-
-
 @lowers("HSwish")
 def h_swish(w: Writer, op: Operation, data: Value) -> str:
     """x * min(max(x + 3, 0), 6) / 6, which is NaN at minus infinity, as F.hardswish is not."""
@@ -155,12 +155,6 @@ def mish(w: Writer, op: Operation, data: Value) -> str:
     return f"{w(data)} * torch.tanh(torch.logaddexp({w(data)}, torch.zeros_like({w(data)})))"
 
 
-@lowers("SoftSign")
-def softsign(w: Writer, op: Operation, data: Value) -> str:
-    """F.softsign"""
-    return f"F.softsign({w(data)})"
-
-
 @lowers("Gelu")
 def gelu(w: Writer, op: Operation, data: Value) -> str:
     """F.gelu, which by erf makes NaN of inf."""
@@ -172,11 +166,11 @@ def gelu(w: Writer, op: Operation, data: Value) -> str:
 def prelu(w: Writer, op: Operation, data: Value, slope: Value) -> str:
     """x, or slope * x below 0; the slope is by channel, or broadcast as NumPy does."""
     if None in (slope.rank, data.rank):
-        return w.call("prelu", data, slope)
+        return w.helper("prelu", data, slope)
     if slope.rank == 1 and data.rank is not None and data.rank > 1:
         both_known = slope.shape[0].is_static and data.shape[1].is_static
         if not both_known:
-            return w.call("prelu", data, slope)
+            return w.helper("prelu", data, slope)
         if slope.shape[0] == data.shape[1]:
             ones = ", ".join(["1"] * (data.rank - 2))
             text = w(slope) if not ones else f"{atom(w(slope))}.reshape(-1, {ones})"
@@ -248,7 +242,7 @@ def _fake_convert(
     assert scale is not None
     target = "torch.float8_e4m3fn" if op.destination_type == "f8e4m3" else "torch.float8_e5m2"  # type: ignore[attr-defined]
     limit = 448.0 if op.destination_type == "f8e4m3" else 57344.0  # type: ignore[attr-defined]
-    return w.call("fake_convert", data, scale, shift, target, limit)
+    return w.helper("fake_convert", data, scale, shift, target, limit)
 
 
 def converted(w: Writer, data: Value, to: ElementType) -> str | Value | Elements:
@@ -262,24 +256,26 @@ def converted(w: Writer, data: Value, to: ElementType) -> str | Value | Elements
     if own in CODES and own.is_float:
         if float8(own):
             return f"{atom(text)}.view({float8(own)}).to({code})"
-        return w.call("decoded", text, table=_table(own), dtype=Code(code))
+        return w.helper("decoded", text, table=_table(own), dtype=Code(code))
     if to is T.boolean:
         return f"{text} != 0"
     if to in CODES and to.is_float:
         if not float8(to) or own not in (T.f32, T.f16, T.bf16):
             w.refuse(f"torch does not round values to {to} as the IR does")
-        return w.call("to_float8", text, Code(str(float8(to))))
+        return w.helper("to_float8", text, Code(str(float8(to))))
     if own.is_float and not to.is_float:
-        return w.call("truncated", text, bits=to.bits, signed=to.kind == "signed", dtype=Code(code))
+        return w.helper(
+            "truncated", text, bits=to.bits, signed=to.kind == "signed", dtype=Code(code)
+        )
     if own is T.u64 and to.is_float:
-        return w.call("unsigned_to_float", text, Code(code))
+        return w.helper("unsigned_to_float", text, Code(code))
     if to.is_float:
         return f"{atom(text)}.to({code})"
     if to.bits < 8:
         return (
             f"{atom(text)}.to(torch.int64).bitwise_and({2**to.bits - 1}).to({code})"
             if (to.kind != "signed")
-            else w.call("wrapped_i4", text)
+            else w.helper("wrapped_i4", text)
         )
     if to in (T.u16, T.u32):
         return f"{atom(text)}.to(torch.int64) & {hex(2**to.bits - 1)}"

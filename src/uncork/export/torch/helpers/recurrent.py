@@ -4,7 +4,7 @@ states [batch, directions, hidden], W, R and B with a first axis of directions.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -19,29 +19,29 @@ def activated(x: Tensor, name: str, clip: float | None) -> Tensor:
 
 def rnn_step(
     x: Tensor,
-    h: Tensor,
-    w: Tensor,
-    r: Tensor,
-    b: Tensor | None,
+    states: Sequence[Tensor],
+    weights: Sequence[Tensor | None],
     activations: list[str],
     clip: float | None = None,
-) -> Tensor:
+) -> tuple[Tensor, ...]:
     """f(x W + h R + b)"""
+    (h,), (w, r, b) = states, weights
+    assert w is not None and r is not None
     total = x @ w.mT + h @ r.mT
-    return activated(total if b is None else total + b, activations[0], clip)
+    return (activated(total if b is None else total + b, activations[0], clip),)
 
 
 def gru_step(
     x: Tensor,
-    h: Tensor,
-    w: Tensor,
-    r: Tensor,
-    b: Tensor | None,
+    states: Sequence[Tensor],
+    weights: Sequence[Tensor | None],
     activations: list[str],
     clip: float | None = None,
     linear_before_reset: bool = False,
-) -> Tensor:
+) -> tuple[Tensor, ...]:
     """The new state of a GRU, from its update and reset gates."""
+    (h,), (w, r, b) = states, weights
+    assert w is not None and r is not None
     size = h.shape[-1]
     biases = torch.zeros(4 * size, dtype=x.dtype, device=x.device) if b is None else b
     wz, wr, wh = w.split(size)
@@ -54,21 +54,20 @@ def gru_step(
     else:
         inner = x @ wh.mT + (reset * h) @ rh.mT + bh
     new = activated(inner, activations[1], clip)
-    return (1 - update) * new + update * h
+    return ((1 - update) * new + update * h,)
 
 
 def lstm_step(
     x: Tensor,
-    h: Tensor,
-    c: Tensor,
-    w: Tensor,
-    r: Tensor,
-    b: Tensor | None,
+    states: Sequence[Tensor],
+    weights: Sequence[Tensor | None],
     activations: list[str],
     clip: float | None = None,
     input_forget: bool = False,
-) -> tuple[Tensor, Tensor]:
+) -> tuple[Tensor, ...]:
     """The new state and cell of an LSTM; the weights have the gates as f, i, c, o."""
+    (h, c), (w, r, b) = states, weights
+    assert w is not None and r is not None
     total = x @ w.mT + h @ r.mT
     f, i, n, o = (total if b is None else total + b).split(h.shape[-1], dim=-1)
     forget = activated(f, activations[0], clip)
@@ -107,79 +106,63 @@ def last_of(steps: Tensor, lengths: Tensor | None) -> Tensor:
     return torch.where((length > 0).unsqueeze(1), found, torch.zeros_like(found))
 
 
-def no_steps(x: Tensor, h: Tensor, states: int) -> tuple[Tensor, ...]:
-    """What a sequence without steps, or without rows, gives."""
-    y = x.new_zeros((x.shape[0], h.shape[1], x.shape[1], h.shape[2]))
-    return (y, *(torch.zeros_like(h) for _ in range(states)))
-
-
 def walks(direction: str) -> list[bool]:
     """Whether each direction walks backwards."""
     return {"forward": [False], "reverse": [True], "bidirectional": [False, True]}[direction]
 
 
-def gru_sequence(
+def recurrent_sequence(
+    layer: Callable[..., tuple[Tensor, ...]],
     x: Tensor,
-    h: Tensor,
+    states: Sequence[Tensor],
     lengths: Tensor | None,
-    w: Tensor,
-    r: Tensor,
-    b: Tensor,
+    weights: Sequence[Tensor],
     direction: str,
+    **options: object,
+) -> tuple[Tensor, ...]:
+    """A layer over rows of any lengths, each direction by itself: Y and the last states."""
+    if x.shape[0] == 0 or x.shape[1] == 0:
+        h = states[0]
+        y = x.new_zeros((x.shape[0], h.shape[1], x.shape[1], h.shape[2]))
+        return (y, *(torch.zeros_like(h) for _ in states))
+    outputs, last = [], []
+    for d, back in enumerate(walks(direction)):
+        given = reversed_rows(x, lengths) if back else x
+        start, own = [s[:, d].contiguous() for s in states], [t[d] for t in weights]
+        y, *ends = layer(given, start, lengths, own, **options)
+        y = within(y, lengths)
+        outputs.append(reversed_rows(y, lengths) if back else y)
+        last.append(ends)
+    return (
+        torch.stack(outputs, 1),
+        *(torch.stack(values, 1) for values in zip(*last, strict=True)),
+    )
+
+
+def gru_layer(
+    x: Tensor, start: list[Tensor], lengths: Tensor | None, weights: list[Tensor]
 ) -> tuple[Tensor, ...]:
     """A GRU with linear_before_reset by torch.gru, whose gates stand in the order r, z, n."""
-    size = h.shape[2]
-    if x.shape[0] == 0 or x.shape[1] == 0:
-        return no_steps(x, h, 1)
-    outputs, states = [], []
-    for d, backwards in enumerate(walks(direction)):
-        wz, wr, wn = w[d].split(size)
-        rz, rr, rn = r[d].split(size)
-        bz, br, bn, bm = b[d].split(size)
-        zero = torch.zeros_like(bm)
-        weights = [torch.cat([wr, wz, wn]), torch.cat([rr, rz, rn])]
-        weights += [torch.cat([br, bz, bn]), torch.cat([zero, zero, bm])]
-        given = reversed_rows(x, lengths) if backwards else x
-        start = h[:, d].unsqueeze(0).contiguous()
-        y, _ = torch.gru(given, start, weights, True, 1, 0.0, False, False, True)
-        states.append(last_of(y, lengths))
-        y = within(y, lengths)
-        outputs.append(reversed_rows(y, lengths) if backwards else y)
-    return torch.stack(outputs, 1), torch.stack(states, 1)
+    (wz, wr, wn), (rz, rr, rn), (bz, br, bn, bm) = (t.split(start[0].shape[1]) for t in weights)
+    zero = torch.zeros_like(bm)
+    own = [torch.cat([wr, wz, wn]), torch.cat([rr, rz, rn])]
+    own += [torch.cat([br, bz, bn]), torch.cat([zero, zero, bm])]
+    y, _ = torch.gru(x, start[0].unsqueeze(0), own, True, 1, 0.0, False, False, True)
+    return y, last_of(y, lengths)
 
 
-def lstm_sequence(
-    x: Tensor,
-    h: Tensor,
-    c: Tensor,
-    lengths: Tensor | None,
-    w: Tensor,
-    r: Tensor,
-    b: Tensor,
-    direction: str,
+def lstm_layer(
+    x: Tensor, start: list[Tensor], lengths: Tensor | None, weights: list[Tensor]
 ) -> tuple[Tensor, ...]:
     """An LSTM by torch.lstm, whose gates stand in the order i, f, g, o."""
-    size = h.shape[2]
-    if x.shape[0] == 0 or x.shape[1] == 0:
-        return no_steps(x, h, 2)
-    outputs, states, cells = [], [], []
-    for d, backwards in enumerate(walks(direction)):
-        orders = [t[d].split(size) for t in (w, r, b)]
-        weights = [torch.cat([i, f, g, o]) for f, i, g, o in orders]
-        weights.append(torch.zeros_like(weights[-1]))
-        given = reversed_rows(x, lengths) if backwards else x
-        start = [s[:, d].unsqueeze(0).contiguous() for s in (h, c)]
-        if lengths is None:
-            y, hn, cn = torch.lstm(given, start, weights, True, 1, 0.0, False, False, True)
-            states.append(hn[0])
-            cells.append(cn[0])
-        else:
-            y, hn, cn = lstm_rows(given, start, lengths, weights)
-            states.append(hn)
-            cells.append(cn)
-        y = within(y, lengths)
-        outputs.append(reversed_rows(y, lengths) if backwards else y)
-    return torch.stack(outputs, 1), torch.stack(states, 1), torch.stack(cells, 1)
+    gates = [t.split(start[0].shape[1]) for t in weights]
+    own = [torch.cat([i, f, g, o]) for f, i, g, o in gates]
+    own.append(torch.zeros_like(own[-1]))
+    first = [s.unsqueeze(0) for s in start]
+    if lengths is not None:
+        return lstm_rows(x, first, lengths, own)
+    y, h, c = torch.lstm(x, first, own, True, 1, 0.0, False, False, True)
+    return y, h[0], c[0]
 
 
 def lstm_rows(
@@ -204,120 +187,32 @@ def lstm_rows(
     return y[back], hn, cn
 
 
-def rnn_sequence(
+def rnn_layer(
     x: Tensor,
-    h: Tensor,
+    start: list[Tensor],
     lengths: Tensor | None,
-    w: Tensor,
-    r: Tensor,
-    b: Tensor,
-    direction: str,
+    weights: list[Tensor],
     activation: str,
 ) -> tuple[Tensor, ...]:
     """An Elman network by torch.rnn_tanh or torch.rnn_relu."""
-    if x.shape[0] == 0 or x.shape[1] == 0:
-        return no_steps(x, h, 1)
     run = torch.rnn_tanh if activation == "tanh" else torch.rnn_relu
-    outputs, states = [], []
-    for d, backwards in enumerate(walks(direction)):
-        given = reversed_rows(x, lengths) if backwards else x
-        start = h[:, d].unsqueeze(0).contiguous()
-        weights = [w[d], r[d], b[d], torch.zeros_like(b[d])]
-        y, _ = run(given, start, weights, True, 1, 0.0, False, False, True)
-        states.append(last_of(y, lengths))
-        y = within(y, lengths)
-        outputs.append(reversed_rows(y, lengths) if backwards else y)
-    return torch.stack(outputs, 1), torch.stack(states, 1)
+    own = [*weights, torch.zeros_like(weights[2])]
+    y, _ = run(x, start[0].unsqueeze(0), own, True, 1, 0.0, False, False, True)
+    return y, last_of(y, lengths)
 
 
-def by_steps(
+def layer_of_steps(
+    x: Tensor,
+    start: list[Tensor],
+    lengths: Tensor | None,
+    weights: list[Tensor],
     step: Callable[..., tuple[Tensor, ...]],
-    x: Tensor,
-    states: tuple[Tensor, ...],
-    lengths: Tensor | None,
-    direction: str,
+    **options: object,
 ) -> tuple[Tensor, ...]:
-    """A sequence step by step; the first state of a step is its output.
-
-    `step` takes the number of the direction, what is given to the step and the states, and gives
-    the new ones.
-    """
-    if x.shape[0] == 0 or x.shape[1] == 0:
-        return no_steps(x, states[0], len(states))
-    outputs, last = [], []
-    for d, backwards in enumerate(walks(direction)):
-        given = reversed_rows(x, lengths) if backwards else x
-        now, made = tuple(state[:, d] for state in states), []
-        for t in range(x.shape[1]):
-            now = step(d, given[:, t], *now)
-            made.append(now)
-        kept = [torch.stack(values, 1) for values in zip(*made, strict=True)]
-        last.append([last_of(values, lengths) for values in kept])
-        y = within(kept[0], lengths)
-        outputs.append(reversed_rows(y, lengths) if backwards else y)
-    return (
-        torch.stack(outputs, 1),
-        *(torch.stack(values, 1) for values in zip(*last, strict=True)),
-    )
-
-
-def gru_sequence_by_steps(
-    x: Tensor,
-    h: Tensor,
-    lengths: Tensor | None,
-    w: Tensor,
-    r: Tensor,
-    b: Tensor,
-    direction: str,
-    activations: list[str],
-    clip: float | None = None,
-    linear_before_reset: bool = False,
-) -> tuple[Tensor, ...]:
-    """A GRU step by step."""
-
-    def step(d: int, given: Tensor, state: Tensor) -> tuple[Tensor, ...]:
-        options = activations, clip, linear_before_reset
-        return (gru_step(given, state, w[d], r[d], b[d], *options),)
-
-    return by_steps(step, x, (h,), lengths, direction)
-
-
-def rnn_sequence_by_steps(
-    x: Tensor,
-    h: Tensor,
-    lengths: Tensor | None,
-    w: Tensor,
-    r: Tensor,
-    b: Tensor,
-    direction: str,
-    activations: list[str],
-    clip: float | None = None,
-) -> tuple[Tensor, ...]:
-    """An Elman network step by step."""
-
-    def step(d: int, given: Tensor, state: Tensor) -> tuple[Tensor, ...]:
-        return (rnn_step(given, state, w[d], r[d], b[d], activations, clip),)
-
-    return by_steps(step, x, (h,), lengths, direction)
-
-
-def lstm_sequence_by_steps(
-    x: Tensor,
-    h: Tensor,
-    c: Tensor,
-    lengths: Tensor | None,
-    w: Tensor,
-    r: Tensor,
-    b: Tensor,
-    direction: str,
-    activations: list[str],
-    clip: float | None = None,
-    input_forget: bool = False,
-) -> tuple[Tensor, ...]:
-    """An LSTM step by step."""
-
-    def step(d: int, given: Tensor, state: Tensor, cell: Tensor) -> tuple[Tensor, ...]:
-        options = activations, clip, input_forget
-        return lstm_step(given, state, cell, w[d], r[d], b[d], *options)
-
-    return by_steps(step, x, (h, c), lengths, direction)
+    """A layer step by step; the first state of a step is its output."""
+    now, made = tuple(start), []
+    for t in range(x.shape[1]):
+        now = step(x[:, t], now, weights, **options)
+        made.append(now)
+    kept = [torch.stack(values, 1) for values in zip(*made, strict=True)]
+    return kept[0], *(last_of(values, lengths) for values in kept)
