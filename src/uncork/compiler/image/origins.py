@@ -128,7 +128,7 @@ class _Memory(Generic[_T]):
 def _extent(array: Array) -> int:
     """The bytes from the first value of an array to its last."""
     steps = zip(array.shape, array.strides, strict=True)
-    return array.itemsize + sum((count - 1) * abs(step) for count, step in steps)
+    return int(array.itemsize + sum((count - 1) * abs(step) for count, step in steps))
 
 
 def _sums(array: Array) -> _Sums:
