@@ -140,8 +140,10 @@ def _in_bodies(node: Node) -> str:
     assert isinstance(node.operation, SubGraphOperation)
     for name, body in node.operation.bodies.items():
         executor = body.body.executor if isinstance(body.body, KernelBody) else None
-        for plan in [] if executor is None else executor.call_plans()[:1]:
-            model = executor.prepared
+        if executor is None:
+            continue
+        model = executor.prepared
+        for plan in executor.call_plans()[:1]:
             for part in plan.parts:
                 if isinstance(part, ReferenceStep):
                     inner = _in_bodies(part.node) if part.body else _without_kernel(plan, part.node)
