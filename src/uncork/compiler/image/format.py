@@ -174,6 +174,16 @@ class Variables(Struct, frozen=True):
     grown: tuple[Grown, ...] = ()
 
 
+class Weights(Struct, frozen=True):
+    """What the constants are: bytes of the weights of the model, bytes of the constants by their
+    kind (`origins.KINDS`), and how many of these hold values that others hold, too.
+    """
+
+    model: int
+    kinds: dict[str, int]
+    repeated: int
+
+
 class Image(Struct, frozen=True):
     """What a file has for one target: features that the processor must have, the code, the entry
     for calls from Python and the functions of threads as offsets in it, and plans.
@@ -209,6 +219,7 @@ class Description(Struct, frozen=True):
     source: dict[str, Section] = {}
     #: The options that it was compiled with, as `compile_model` takes them.
     settings: dict[str, Any] = {}
+    weights: Weights | None = None
 
 
 class Writer:
