@@ -135,7 +135,7 @@ class VariableState:
 
         Raises InputError for another type or shape than the variable has.
         """
-        compiled, variable = self._compiled, self._variable
+        variable = self._variable
         port = ModelPort((variable.name,), variable.spec.element_type, variable.spec.shape)
         array = accept(port, value, variable.where)
         self._keep(array.copy() if variable.coding is None else variable.coding.encode(array))
@@ -230,9 +230,7 @@ class VariableState:
     def _set(self, element_type: ElementType, array: Array) -> None:
         variable, wanted = self._variable, self._variable.kept
         if element_type is not wanted.element_type:
-            raise InputError(
-                f"expected {wanted.element_type}, got {element_type}", variable.where
-            )
+            raise InputError(f"expected {wanted.element_type}, got {element_type}", variable.where)
         port = ModelPort((variable.name,), element_type, wanted.shape)
         self._keep(accept(port, present(element_type, array), variable.where).copy())
 

@@ -8,7 +8,8 @@ step and its least number, four bytes each.
     value = least + code * step
 
 So a value is half a step from its number at most, but for roundings of f32. A row with a number
-that is not finite has codes of 0, and NaN for a grid: it is NaN as a whole.
+that is not finite, or whose largest number less the least is not, has codes of 0 and NaN for a
+grid: it is NaN as a whole.
 """
 
 from __future__ import annotations
@@ -54,9 +55,9 @@ class RowCoding(Struct, frozen=True):
         if not self.extra:
             return storage.encode(rows, self.element_type)
         with np.errstate(all="ignore"):
-            finite = np.isfinite(rows).all(-1, keepdims=True)
             low = rows.min(-1, keepdims=True, initial=np.inf)
-            step = rows.max(-1, keepdims=True, initial=-np.inf) / _LARGEST - low / _LARGEST
+            high = rows.max(-1, keepdims=True, initial=-np.inf)
+            finite, step = np.isfinite(high - low), high / _LARGEST - low / _LARGEST
             step = np.where(step < LEAST_STEP, np.float32(0), step)
             inverse = np.where(finite & (step > 0), np.float32(1) / step, np.float32(0))
             codes = np.rint((rows - low) * inverse).clip(0, _LARGEST)
@@ -68,7 +69,7 @@ class RowCoding(Struct, frozen=True):
     def decode(self, kept: Array) -> Array:
         """The numbers of rows that are kept."""
         if not self.extra:
-            return storage.decode(kept, self.element_type)
+            return np.asarray(storage.decode(kept, self.element_type), np.float32)
         grid = np.ascontiguousarray(kept[..., -GRID:]).view(np.float32)
         with np.errstate(all="ignore"):
             rows = grid[..., 1:] + kept[..., :-GRID].astype(np.float32) * grid[..., :1]

@@ -1,5 +1,5 @@
-"""Variables that keep keys and values keep them in fewer bits: f16, bf16, or u8 with a grid for each
-row (see `internal_ops/coded_rows.py`).
+"""Variables of keys and values keep these in fewer bits: f16, bf16, or u8 with a grid for each row
+(see `internal_ops/coded_rows.py`).
 
 They are the variables of f32 that grow along an axis before the last one, and whose value reaches
 the keys or values of attention, or the second matrix of a product, by moves alone. What is
@@ -26,9 +26,7 @@ from uncork.passes.rewrite import NewLayers, readers
 from uncork.types import ElementType, PartialShape
 
 #: Layers whose first input is moved as it is.
-_MOVES = frozenset(
-    {"Broadcast", "Reshape", "Squeeze", "Tile", "Transpose", "Unsqueeze"}
-)
+_MOVES = frozenset({"Broadcast", "Reshape", "Squeeze", "Tile", "Transpose", "Unsqueeze"})
 
 
 def coded_variables(model: Model) -> Model:
@@ -68,9 +66,9 @@ def _reaches(model: Model, read_by: Mapping[Source, Sequence[Node]], source: Sou
             return True
         if isinstance(operation, MatMul) and source == node.inputs[1]:
             return True
-        if node.type_name in _MOVES and source == node.inputs[0]:
-            if _reaches(model, read_by, Source(node.id, 0)):
-                return True
+        moves = node.type_name in _MOVES and source == node.inputs[0]
+        if moves and _reaches(model, read_by, Source(node.id, 0)):
+            return True
     return False
 
 
@@ -110,7 +108,7 @@ class _Coding:
     def _read(self, node: Node) -> None:
         coding, operation = self.kept[node.id], node.operation
         spec = node.outputs[0].spec
-        shape = (operation.variable_shape if isinstance(operation, ReadValue6) else spec.shape)
+        shape = operation.variable_shape if isinstance(operation, ReadValue6) else spec.shape
         read = CodedRead(
             variable_id=operation.variable_id,  # type: ignore[union-attr]
             variable_type=coding.element_type,
@@ -149,18 +147,20 @@ class _Coding:
         rank = self.new.spec(source).rank or 0
         less = np.zeros(rank, kind.dtype)
         less[-1] = -coding.extra
-        constant = self.new.put(Const(element_type=kind, shape=PartialShape([rank]), value=less), name=f"{node.name} beside codes")
+        constant = self.new.put(
+            Const(element_type=kind, shape=PartialShape([rank]), value=less),
+            name=f"{node.name} beside codes",
+        )
         self.new.nodes.append(
-            replace(node, type_name="Add", operation=Add(), attributes={}, inputs=(of_kept, constant))
+            replace(node, operation=Add(), attributes={}, inputs=(of_kept, constant))
         )
 
     def _encoded(self, source: Source, coding: RowCoding) -> Source:
         if source.node in self.kept:
             return source
         if source not in self.encoded:
-            self.encoded[source] = self.new.put(
-                coding.encoder(), self._decoded(source), name=f"{self._name(source)} {coding.element_type}"
-            )
+            name = f"{self.model.by_id[source.node].name} {coding.element_type}"
+            self.encoded[source] = self.new.put(coding.encoder(), self._decoded(source), name=name)
         return self.encoded[source]
 
     def _decoded(self, source: Source) -> Source:
@@ -168,10 +168,6 @@ class _Coding:
         if coding is None:
             return source
         if source not in self.decoded:
-            self.decoded[source] = self.new.put(
-                coding.decoder(), source, name=f"{self._name(source)} f32"
-            )
+            name = f"{self.model.by_id[source.node].name} f32"
+            self.decoded[source] = self.new.put(coding.decoder(), source, name=name)
         return self.decoded[source]
-
-    def _name(self, source: Source) -> str:
-        return self.model.by_id[source.node].name

@@ -20,9 +20,11 @@ def emit_rows(spec: CodedRows, machine: Target) -> str:
     of_numbers, of_codes = a["size"] * F32.bytes, a["size"] + GRID
     with k.loop(a["first"], a["first"] + a["count"]) as row:
         if spec.back:
-            _decode(k, spec, a["source"] + row * of_codes, a["target"] + row * of_numbers, a["size"])
+            source, target = a["source"] + row * of_codes, a["target"] + row * of_numbers
+            _decode(k, spec, source, target, a["size"])
         else:
-            _encode(k, spec, a["source"] + row * of_numbers, a["target"] + row * of_codes, a["size"])
+            source, target = a["source"] + row * of_numbers, a["target"] + row * of_codes
+            _encode(k, spec, source, target, a["size"])
     k.finish()
     return k.text()
 
@@ -56,6 +58,8 @@ def _encode(k: Kernel, spec: CodedRows, source: Value, target: Value, size: Valu
         least.set(k.minimum(low, least.get()))
         most.set(k.maximum(high, most.get()))
         zeros.set(none + zeros.get())
+    span = most.get() - least.get()
+    zeros.set(k.fma(span, k.constant(0.0, F32), zeros.get()))
     largest = k.constant(_LARGEST, F32)
     step = most.get() / largest - least.get() / largest
     zero = k.constant(0.0, F32)
@@ -84,8 +88,6 @@ def _decode(k: Kernel, spec: CodedRows, source: Value, target: Value, size: Valu
 
     def number(i: Value, lanes: int) -> None:
         code = k.load(source + i, U8, lanes).to(F32)
-        k.store(
-            k.fma(code, k.splat(step, lanes), k.splat(low, lanes)), target + i * F32.bytes
-        )
+        k.store(k.fma(code, k.splat(step, lanes), k.splat(low, lanes)), target + i * F32.bytes)
 
     _along(k, spec, size, number)

@@ -19,8 +19,10 @@ def select_decoded(layer: Layer) -> Selection:
 
 def _selected(layer: Layer, rank: int | None, back: bool) -> Selection:
     sizes = extents(layer.outputs[0] if back else layer.input(0))
-    if not rank or is_empty(sizes):
-        return "no kernel for empty tensors"
+    if not rank or is_empty(sizes[-1:]):
+        return "no kernel for empty rows"
+    if is_empty(sizes):
+        return KernelPlan("coded_nothing", [])
     spec, rows = CodedRows(layer.target.lanes, back), product(sizes[:-1])
 
     def some(first: SizeLike, count: SizeLike) -> KernelCall:
