@@ -384,3 +384,31 @@ def test_a_profile_says_how_little_is_read() -> None:
     # Keys and values of 201 positions in two heads of 64; queries and results are 512 bytes each.
     assert moved["f32"] >= 2 * 2 * 201 * 64 * 4
     assert moved["u8"] < 2 * 2 * 201 * 72 + 4096
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("name", ["f16", "u8"])
+def test_a_token_is_that_of_openvino(tmp_path: Path, name: Any) -> None:
+    """It keeps keys and values so, too, with a grid for each row; only its prompt is computed with
+    what is not rounded yet.
+    """
+    openvino = pytest.importorskip("openvino")
+    path = tmp_path / "model.xml"
+    uncork.write_model(decoder(), path)
+    settings = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1}
+    exact, ours = (
+        uncork.load(path, threads=1, backend="reference", kv_cache_precision=kept)
+        for kept in ("f32", name)
+    )
+    theirs = openvino.Core().compile_model(path, "CPU", {**settings, "KV_CACHE_PRECISION": name})
+    request = theirs.create_infer_request()
+    for count in (40, 1, 1):
+        x = token(1, count, seed=count)
+        wanted, got, other = (
+            np.asarray(call(x, order(1))["seen"])
+            for call in (exact, ours, lambda *given: request.infer(given))
+        )
+    largest = np.abs(wanted).max()
+    rounding = np.abs(got - wanted).max()
+    assert rounding > 1e-4 * largest
+    assert np.abs(got - other).max() < 0.1 * rounding
