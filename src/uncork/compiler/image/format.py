@@ -152,7 +152,8 @@ class Begin(Struct, frozen=True):
 
 class Read(Struct, frozen=True):
     """A variable that is read or assigned, and the layer that does: its id, element type and shape
-    as text; what it begins with, where no layer computes that.
+    as text; what it begins with, where no layer computes that; the type that rows of f32 are kept
+    in, where that is another.
     """
 
     variable: str
@@ -160,6 +161,7 @@ class Read(Struct, frozen=True):
     element_type: str
     shape: str
     begin: Begin | None = None
+    coding: str = ""
 
 
 class Variables(Struct, frozen=True):

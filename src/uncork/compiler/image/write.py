@@ -27,6 +27,7 @@ from uncork.compiler.printed_plan import printed
 from uncork.compiler.scope import Scope
 from uncork.compiler.state import constant_value, is_computed
 from uncork.errors import UncorkError, UnsupportedError
+from uncork.internal_ops.coded_rows import CodedRead
 from uncork.ir.constants import stored_arrays
 from uncork.ir.model import Model, Node
 from uncork.ir.ports import ModelPort
@@ -87,7 +88,10 @@ def _without_variables(
         if isinstance(node.operation, ReadValue3) and not is_computed(model, node):
             value = constant_value(model, node)
             begin = format.Begin(value.shape, value.tobytes())
-        return format.Read(name, node.name, str(spec.element_type), spec.shape.format(), begin)
+        coding = str(spec.element_type) if isinstance(node.operation, CodedRead) else ""
+        return format.Read(
+            name, node.name, str(spec.element_type), spec.shape.format(), begin, coding
+        )
 
     last = {
         node.operation.variable_id: node
