@@ -48,13 +48,13 @@ def exchange(
     else:
         _refuse_others(users.runs.model, runs.model)
     runs.executor.prepare({})  # no call waits for it
-    for request in list(users.requests):  # refused before anything is changed
+    for request in users.requests:  # refused before anything is changed
         request.wait_for_turn()
     with unforked():
         users.runs = runs
-        for request in list(users.requests):
+        for request in users.requests:
             request.adopt(runs)
-        for bound in list(users.bound):
+        for bound in users.bound:
             bound.forget()
 
 
