@@ -49,13 +49,13 @@ def exchange(
         _refuse_others(users.runs.model, runs.model)
     _refuse_other_variables(users.runs.executor.model, runs.executor.model)
     runs.executor.prepare({})  # no call waits for it
-    for request in list(users.requests):  # refused before anything is changed
+    for request in users.requests:  # refused before anything is changed
         request.wait_for_turn()
     with unforked():
         users.runs = runs
-        for request in list(users.requests):
+        for request in users.requests:
             request.adopt(runs)
-        for bound in list(users.bound):
+        for bound in users.bound:
             bound.forget()
 
 
