@@ -390,7 +390,7 @@ def test_wrong_axes_and_names() -> None:
     assert "outputs: 'x' is the name of an input" in refusal(Tower(), x, outputs=["a", "x"])
 
 
-def test_what_the_export_refuses() -> None:
+def test_what_the_export_refuses(capfd: pytest.CaptureFixture[str]) -> None:
     class Strange(nn.Module):
         def forward(self, x: Any) -> Any:
             return torch.linalg.svdvals(x)
@@ -398,6 +398,7 @@ def test_what_the_export_refuses() -> None:
     message = refusal(Strange(), torch.rand(2, 2), kind=uncork.UnsupportedError)
     assert message.startswith("Strange: torch.onnx.export refuses it: UnsupportedOperatorError: ")
     assert "svd" in message
+    assert capfd.readouterr().out == ""  # torch prints its whole graph
 
     class Text(nn.Module):
         def forward(self, x: Any) -> Any:

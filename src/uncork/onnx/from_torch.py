@@ -316,7 +316,7 @@ def _export(
     names: list[str],
     axes: dict[str, dict[int, str]],
 ) -> None:
-    with warnings.catch_warnings(), own_symbols(torch, _OPSET):
+    with warnings.catch_warnings(), own_symbols(torch, _OPSET), _without_graphs(torch):
         # That this exporter is the older one of two: the newer cannot follow packed sequences.
         warnings.simplefilter("ignore", DeprecationWarning)
         warnings.filterwarnings("ignore", category=UserWarning, module=r"torch\.onnx")
@@ -346,6 +346,22 @@ def _export(
                 "uncork.load the file",
                 name,
             ) from error
+
+
+@contextlib.contextmanager
+def _without_graphs(torch: Any) -> Iterator[None]:
+    """No graph is printed of a module that cannot be exported: the exporter of torch 2.7 to 2.13
+    takes its log as switched on.
+    """
+    log = getattr(torch._C, "_jit_onnx_log", None)
+    if log is None:
+        yield
+        return
+    torch._C._jit_onnx_log = lambda *_: None
+    try:
+        yield
+    finally:
+        torch._C._jit_onnx_log = log
 
 
 def _first_lines(error: Exception) -> str:
