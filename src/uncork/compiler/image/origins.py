@@ -148,8 +148,7 @@ def _extent(array: Array) -> int:
 def _sums(array: Array) -> _Sums:
     if array.dtype == object:
         return ((hash(tuple(array.reshape(-1).tolist())) & _WORD, 0),)
-    order = "A" if array.flags.f_contiguous else "C"  # whichever needs no copy
-    flat = array.reshape(-1, order=order)
+    flat = (array.T if array.flags.f_contiguous else array).reshape(-1)  # mostly no copy
     pieces = (flat[first : first + _PIECE] for first in range(0, flat.size, _PIECE))
     if array.itemsize > 1:
         return (_total(_of_bits(_bits(piece)) for piece in pieces),)
