@@ -32,12 +32,12 @@ KINDS = {
     "tables": "tables of kernels",
 }
 #: Values are summed so many at a time.
-_PIECE = 1 << 18
+_PIECE = 1 << 15
 #: What is packed of constants is held against so many of them together.
 _MOST_TOGETHER = 5
 _WORD = (1 << 64) - 1
 
-#: The sum of values, as the bits of f64, and that of their squares, modulo 2**64. For bytes those
+#: The sum of values, as the bits of f32, and that of their squares, modulo 2**64. For bytes those
 #: of their halves follow, which may be values of 4 bits.
 _Sums = tuple[tuple[int, int], ...]
 _T = TypeVar("_T")
@@ -53,23 +53,28 @@ class Origins:
         self._seen: set[_Sums] = set()
         self._stored = self._planned = _Memory((a, a) for a in stored_arrays(model))
         self._packed: _Memory[PackedWeights] = _Memory(())
+        #: The sums of arrays that are alive, by where they lie.
+        self._known: dict[tuple[int, int, str], _Sums] = {}
         #: The types in which the model has values.
         self._types: dict[tuple[int, int], set[Any]] = {}
         for element_type, array in typed_arrays(model):
-            for values in (array, decode(array, element_type)):
-                for sums in _sums(values):
+            decoded = decode(array, element_type)
+            for values in (array,) if decoded is array else (array, decoded):
+                for sums in self._sums(values) if values is array else _sums(values):
                     self._types.setdefault(sums, set()).add(values.dtype)
+        self._of_model = dict(self._known)
 
     def look_at(self, planned: Model) -> None:
         """Be told of arrays of plans, which are alive, of this model as passes have left it."""
         self._planned = _Memory((array, array) for array in stored_arrays(planned))
         self._packed = _Memory((array, p) for p in packings() for array in p.arrays)
+        self._known = dict(self._of_model)
 
     def add(self, data: Array, dtype: Any) -> None:
         """Count the bytes (u8) of an array of a type."""
         fits = dtype.itemsize and not data.nbytes % dtype.itemsize
         array = data.view(dtype) if fits else data
-        sums = _sums(array)
+        sums = self._sums(array)
         self.bytes[self._kind(array, sums)] += data.nbytes
         self.repeated += data.nbytes * (sums in self._seen)
         self._seen.add(sums)
@@ -86,16 +91,16 @@ class Origins:
 
     def _kind_of_values(self, array: Array) -> str:
         """The kind of an array of values that the model has; "" for others."""
-        types = {dtype for sums in _sums(array) for dtype in self._types.get(sums, ())}
+        types = {dtype for sums in self._sums(array) for dtype in self._types.get(sums, ())}
         return "" if not types else "arranged" if array.dtype in types else "converted"
 
     def _kind_of_packed(self, array: Array, sums: _Sums, packing: PackedWeights) -> str:
         """The kind of an array of a packing: whether it has, with others of it or not, what some of
         its sources have.
         """
-        others = [_sums(other) for other in packing.arrays]
+        others = [self._sums(other) for other in packing.arrays]
         others.remove(sums)
-        sources = [_sums(source) for source in packing.sources]
+        sources = [self._sums(source) for source in packing.sources]
         wholes = [*_together([], sources)]
         if not any(_alike(some, whole) for some in _together([sums], others) for whole in wholes):
             return "transformed"
@@ -104,6 +109,15 @@ class Origins:
         if "folded" in kinds:
             return "folded"
         return "converted" if "converted" in kinds or array.dtype not in types else "arranged"
+
+    def _sums(self, array: Array) -> _Sums:
+        """The sums of an array, which are made once of one without gaps."""
+        if array.nbytes != _extent(array):
+            return _sums(array)
+        key = int(array.ctypes.data), array.nbytes, array.dtype.str
+        if key not in self._known:
+            self._known[key] = _sums(array)
+        return self._known[key]
 
 
 class _Memory(Generic[_T]):
@@ -134,26 +148,31 @@ def _extent(array: Array) -> int:
 def _sums(array: Array) -> _Sums:
     if array.dtype == object:
         return ((hash(tuple(array.reshape(-1).tolist())) & _WORD, 0),)
-    flat = array.reshape(-1)
+    flat = (array.T if array.flags.f_contiguous else array).reshape(-1)  # mostly no copy
     pieces = (flat[first : first + _PIECE] for first in range(0, flat.size, _PIECE))
     if array.itemsize > 1:
-        return (_total(_of_bits(piece.astype(np.float64), 1) for piece in pieces),)
+        return (_total(_of_bits(_bits(piece)) for piece in pieces),)
     counts = sum((np.bincount(piece.view(np.uint8), minlength=256) for piece in pieces), _NONE)
     halves = counts.reshape(16, 16)
     return (
-        _of_bits(_BYTES.view(array.dtype).astype(np.float64), counts),
-        _of_bits(np.arange(16.0), halves.sum(0) + halves.sum(1)),
+        _of_bits(_bits(_BYTES.view(array.dtype)), counts),
+        _of_bits(_bits(_BYTES[:16]), halves.sum(0) + halves.sum(1)),
     )
 
 
 _BYTES, _NONE = np.arange(256, dtype=np.uint8), np.zeros(256, np.int64)
 
 
-def _of_bits(values: Array, counts: Any) -> tuple[int, int]:
-    """The sums of values (f64) that are there so many times."""
-    bits, counted = values.view(np.uint64), np.asarray(counts, np.uint64)
-    with np.errstate(over="ignore"):
-        return int((bits * counted).sum()), int((bits * bits * counted).sum())
+def _bits(values: Array) -> Array:
+    """The bits of values as f32, as numbers of 64."""
+    with np.errstate(all="ignore"):
+        return values.astype(np.float32, copy=False).view(np.uint32).astype(np.uint64)
+
+
+def _of_bits(bits: Array, counts: Array | None = None) -> tuple[int, int]:
+    """The sums of these, each as often as it is there (once)."""
+    times = bits if counts is None else bits * counts.astype(np.uint64)
+    return int(times.sum()), int(np.dot(bits, times))
 
 
 def _total(sums: Iterable[tuple[int, int]]) -> tuple[int, int]:
