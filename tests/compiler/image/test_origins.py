@@ -125,6 +125,17 @@ def test_targets_that_arrange_them_otherwise_have_their_own(tmp_path: Path) -> N
     assert same.repeated < 100
 
 
+@pytest.mark.parametrize("window", [1, 3])
+def test_groups_are_parts_of_what_is_arranged(window: int, tmp_path: Path) -> None:
+    net = Net()
+    x = net.input("x", "f32", [None, 64, None, None])
+    weights = net.constant(floats(4, 16, 16, window, window), np.float32)
+    both = {"strides": (1, 1), "dilations": (1, 1), "pads_begin": (0, 0), "pads_end": (0, 0)}
+    found = kinds(net.model(y=net.add("GroupConvolution", 1, x, weights, **both)), tmp_path)
+    assert found.kinds["arranged"] >= 4 * 64 * 16 * window**2
+    assert "transformed" not in found.kinds
+
+
 @pytest.mark.parametrize("element_type", ["u4", "i8", "u8"])
 def test_weights_of_few_bits_stay_so(element_type: str, tmp_path: Path) -> None:
     net = Net()

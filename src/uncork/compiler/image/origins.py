@@ -75,15 +75,15 @@ class Origins:
         fits = dtype.itemsize and not data.nbytes % dtype.itemsize
         array = data.view(dtype) if fits else data
         sums = self._sums(array)
-        self.bytes[self._kind(array, sums)] += data.nbytes
+        self.bytes[self._kind(array)] += data.nbytes
         self.repeated += data.nbytes * (sums in self._seen)
         self._seen.add(sums)
 
-    def _kind(self, array: Array, sums: _Sums) -> str:
+    def _kind(self, array: Array) -> str:
         if self._stored.at(array) is not None:
             return "stored"
         if (packing := self._packed.at(array)) is not None:
-            return self._kind_of_packed(array, sums, packing)
+            return self._kind_of_packed(array, packing)
         constant = self._planned.at(array)
         if constant is None:
             return self._kind_of_values(array) or "tables"
@@ -94,12 +94,13 @@ class Origins:
         types = {dtype for sums in self._sums(array) for dtype in self._types.get(sums, ())}
         return "" if not types else "arranged" if array.dtype in types else "converted"
 
-    def _kind_of_packed(self, array: Array, sums: _Sums, packing: PackedWeights) -> str:
-        """The kind of an array of a packing: whether it has, with others of it or not, what some of
-        its sources have.
+    def _kind_of_packed(self, part: Array, packing: PackedWeights) -> str:
+        """The kind of an array of a packing, or of a part of one, such as a group's: whether the
+        array has, with others of it or not, what some of its sources have.
         """
-        others = [self._sums(other) for other in packing.arrays]
-        others.remove(sums)
+        array = next(a for a in packing.arrays if _begins_in(part, a))
+        sums = self._sums(array)
+        others = [self._sums(other) for other in packing.arrays if other is not array]
         sources = [self._sums(source) for source in packing.sources]
         wholes = [*_together([], sources)]
         if not any(_alike(some, whole) for some in _together([sums], others) for whole in wholes):
@@ -137,6 +138,11 @@ class _Memory(Generic[_T]):
             return None
         begin, size, of = self._parts[index]
         return of if first < begin + size else None
+
+
+def _begins_in(part: Array, array: Array) -> bool:
+    """Whether an array begins in the memory of another."""
+    return 0 <= part.ctypes.data - array.ctypes.data < _extent(array)
 
 
 def _extent(array: Array) -> int:
