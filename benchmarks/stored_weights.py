@@ -15,7 +15,12 @@ from uncork.storage import code_book, encode
 from uncork.types import Array, ElementType
 
 #: The least code and one more than the largest, by type; and where zero points lie about.
-_CODES = {"i8": (-128, 128, 0), "u8": (0, 256, 128), "i4": (-8, 8, 0), "u4": (0, 16, 8)}
+_CODES = {
+    **{"i8": (-128, 128, 0), "u8": (0, 256, 128), "i4": (-8, 8, 0), "u4": (0, 16, 8)},
+    **{"u3": (0, 8, 4), "u2": (0, 4, 2)},
+}
+#: Codes of 4 bits that stand for numbers of a table, as NNCF's codebooks.
+_BOOK, _OF_BOOK = "cb4", ElementType.parse("f8e4m3")
 _GROUP = 128
 
 
@@ -34,6 +39,15 @@ class Form:
     def name(self) -> str:
         return f"{self.stored}, groups of {self.group}" if self.group else f"{self.stored}, columns"
 
+    def _from_book(self, builder: Builder, shape: tuple[int, ...], seed: int) -> Source:
+        """Numbers of a table of f8e4m3 by codes of 4 bits."""
+        generator = np.random.default_rng(seed)
+        book = encode(np.sort(generator.uniform(-1, 1, 16)).astype(np.float32), _OF_BOOK)
+        codes = builder.constant(generator.integers(0, 16, shape).astype(np.uint8), "u4")
+        (places,) = builder.add("Convert", 1, codes, destination_type="u8")
+        (table,) = self._convert(builder, builder.constant(book, _OF_BOOK.name))
+        return builder.add("Gather", 8, table, places, builder.constant(np.int64(0)))[0]
+
     def matrix(self, builder: Builder, inner: int, columns: int, seed: int = 0) -> Source:
         """The layers that make `[columns, inner]` in f32."""
         generator = np.random.default_rng([seed, inner, columns])
@@ -44,12 +58,16 @@ class Form:
         if self.stored in _CODES:
             codes = generator.integers(low, high, shape).astype(np.int8 if low < 0 else np.uint8)
             reach = float(high - low)
+            (matrix,) = self._convert(builder, builder.constant(codes, self.stored))
+        elif self.stored == _BOOK:
+            reach = 2.0
+            matrix = self._from_book(builder, shape, seed)
         else:
             element_type = ElementType.parse(self.stored)
             book = np.sort(code_book(element_type)[np.isfinite(code_book(element_type))])
             reach = 4.0 * float(np.sqrt(np.mean(np.minimum(abs(book), 1.0) ** 2)))
             codes = encode(generator.uniform(-1, 1, shape).astype(np.float32), element_type)
-        (matrix,) = self._convert(builder, builder.constant(codes, self.stored))
+            (matrix,) = self._convert(builder, builder.constant(codes, self.stored))
         if middle:
             zeros = generator.integers(middle - 2, middle + 2, one).astype(codes.dtype)
             (zero,) = self._convert(builder, builder.constant(zeros, self.stored))

@@ -28,6 +28,7 @@ from uncork import functional as F
 from uncork.ir.model import Source
 from uncork.kernels.kernel_spec import KernelSpec
 from uncork.kernels.runtime.target import LEVELS
+from uncork.types import PartialShape
 
 ROOT = Path(__file__).resolve().parent.parent
 #: The levels that models are planned for, and the bundles that have what they want: kernels of f32
@@ -237,6 +238,36 @@ def stored_products() -> Iterator[uncork.Model]:
         yield m.builder.model()
 
 
+def kept_rows() -> Iterator[tuple[uncork.Model, Any]]:
+    """Attention over keys and values that a decoder keeps, and what they are kept in: heads of
+    their own, and heads that share them.
+    """
+    for head, kept, shared, masked in itertools.product(
+        (64, 128), ("f16", "u8"), (1, 4), (False, True)
+    ):
+        m = _Model(f"decoder, {kept}")
+        query = m.builder.parameter("query", "f32", [None, 2 * shared, None, head])
+        rows = []
+        for name in ("key", "value"):
+            new = m.builder.parameter(name, "f32", [None, 2, None, head])
+            given = {"variable_id": name, "variable_type": "f32"}
+            shape = PartialShape([None, 2, None, head])
+            old = m.add("ReadValue", 6, variable_shape=shape, **given)
+            whole = m.add("Concat", 1, old, new, axis=2)
+            m.add("Assign", 6, whole, variable_id=name)
+            if shared > 1:
+                apart = m.add("Unsqueeze", 1, whole, m.integers(2))
+                ones = m.integers(1, 1, shared, 1, 1)
+                many = m.add("Broadcast", 3, apart, ones, mode="bidirectional")
+                sizes = m.integers(0, 2 * shared, -1, head)
+                whole = m.add("Reshape", 1, many, sizes, special_zero=True)
+            rows.append(whole)
+        mask = [m.builder.parameter("mask", "f32", [None, 1, None, None])] * masked
+        seen = m.add("ScaledDotProductAttention", 13, query, *rows, *mask, causal=False)
+        m.builder.result(seen)
+        yield m.builder.model(), kept
+
+
 def quantized_layers() -> Iterator[uncork.Model]:
     """Networks of convolutions and products between FakeQuantize layers, as post-training
     quantization writes them.
@@ -299,6 +330,9 @@ def asked_by(level: str, folders: Sequence[Path]) -> list[KernelSpec]:
         for model in stored_products():
             made = settled(model, fast, elsewhere=True)
             compile_for(made.model, target, 4, made.precision).prepare()
+        for model, kept in kept_rows():
+            options = Options(kv_cache_precision=kept, target=level)
+            compile_for(settled(model, options, elsewhere=True).model, target, 4).prepare()
         for problem in plan_folders(folders, target):
             print(f"{level}: {problem}", file=sys.stderr)
     return list(asked.specs)

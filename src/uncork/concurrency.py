@@ -18,6 +18,10 @@ other. Three rules follow:
 - A few statements that have to be done as one are done under a `ShortLock`, which its thread may
   take again; what comes in between leaves everything as it was.
 - Where a second call would break the first one (variables), it is refused: see `CompiledModel`.
+
+What a signal handler raises (KeyboardInterrupt) is lost within destructors and what else Python
+runs when an object dies: so what forgets the objects that die in the middle of calls is no function
+of Python (`LiveObjects`).
 """
 
 from __future__ import annotations
@@ -42,7 +46,27 @@ class Forkable(Protocol):
         """Replace every lock by a new one."""
 
 
-_owners: weakref.WeakSet[Forkable] = weakref.WeakSet()
+class LiveObjects(Generic[Value]):
+    """The objects that were added and live still.
+
+    `weakref.WeakSet` has a function of Python called when one dies, within which an interrupt would
+    be lost; here that function is one of C.
+    """
+
+    def __init__(self) -> None:
+        self._references: set[weakref.ref[Value]] = set()
+
+    def add(self, one: Value) -> None:
+        """Have an object among them for as long as it lives. It has a hash."""
+        self._references.add(weakref.ref(one, self._references.discard))
+
+    def __iter__(self) -> Iterator[Value]:
+        """Those that live now."""
+        found = (reference() for reference in list(self._references))
+        return iter([one for one in found if one is not None])
+
+
+_owners = LiveObjects[Forkable]()
 
 
 def renews_locks(owner: Forkable) -> None:
@@ -57,7 +81,7 @@ def in_child(renew: Callable[[], object]) -> None:
 
 
 def _renew_all() -> None:
-    for owner in list(_owners):
+    for owner in _owners:
         owner.renew_locks()
 
 

@@ -32,7 +32,7 @@ def read_structure(
                 "is a compiled model, which has no layers: give the .xml that it was made of",
                 ir.where_of(path),
             )
-        if not _is_onnx_file(Path(path)):
+        if not is_onnx_file(Path(path)):
             return ir.read_structure(path, weights, mmap)
         place: Path | None = Path(path)
         data = None
@@ -52,7 +52,8 @@ def read_structure(
     return read_onnx(place, data, mmap), Diagnostics()
 
 
-def _is_onnx_file(path: Path) -> bool:
+def is_onnx_file(path: Path) -> bool:
+    """Whether a file is to be read as ONNX: by how it begins, or by its name."""
     try:
         with files.opened(path) as file:
             head = file.read(_HEAD)

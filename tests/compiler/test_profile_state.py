@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -85,3 +87,25 @@ def test_shapes_that_do_not_fit_are_refused() -> None:
     with pytest.raises(uncork.InputError, match="x"):
         compiled.profile(np.zeros((1, 2, 5), F32))
     assert compiled(token())["seen"].shape == (1, HEADS, 1, WIDTH)
+
+
+def test_steps_are_measured_as_they_follow_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Alone and again and again, a step would find its weights in a cache."""
+    from uncork.compiler import profile as module
+
+    made: list[object] = []
+
+    def noted(call) -> float:
+        made.append(call)
+        return 1e-6
+
+    monkeypatch.setattr(module, "_time_of", noted)
+    compiled = uncork.compile_model(decoder(), threads=1)
+    compiled(token(30))
+    compiled.profile(token())
+    steps = list(dict.fromkeys(made))
+    assert len(steps) > 4
+    first = len(made) // 2
+    nearby = made[first : first + 2 * len(steps)]
+    assert all(one is not other for one, other in pairwise(nearby))
+    assert all(nearby.count(step) <= 4 for step in steps)

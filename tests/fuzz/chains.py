@@ -299,7 +299,7 @@ class Case:
             if self.looks_up and (wrong := self._rows(inputs["ids"], results["rows"])):
                 return f"{rows} ids: {wrong}", False
         stored = any("Compressed" in step.operation for step in compiled.plan.steps)
-        left = [step.reason for step in compiled.plan.steps if not step.kernel and step.reason]
+        left = [step.reason for step in compiled.plan.steps if step.kernel == "reference"]
         return f"left to references: {left}" if left else "", stored
 
     def _numbers(self) -> tuple[np.ndarray, np.ndarray]:

@@ -329,3 +329,48 @@ def test_variables_in_branches_stay_there() -> None:
     for columns, expected in ((1, 1), (1, 1), (2, 10), (1, 1)):
         assert set(compiled(np.zeros((1, columns), np.float32))["y"].ravel()) == {expected}
     assert "If" in steps(compiled)
+
+
+def test_the_least_size_that_a_body_says_is_demanded() -> None:
+    """x without its first column, of which the branch wants one at least."""
+    b = uncork.Builder()
+    x = b.parameter("x", "f32", OPEN)
+    one, end = b.constant(np.array([1])), b.constant(np.array([2**31 - 1]))
+    (rest,) = b.add("Slice", 8, x, one, end, one, one)
+    wants = uncork.PartialShape([None, uncork.Dimension(1)])
+    (y,) = add_if(b, compared(b, "Less", x, 0, 9), [rest], branch(relu, [wants]), branch(relu))
+    b.result(y, "y")
+    compiled = uncork.compile_model(b.model())
+    for shape in ((4, 3), (2, 2)):
+        given = arange(*shape)
+        np.testing.assert_array_equal(compiled(given)["y"], np.maximum(given[:, 1:], 0))
+        assert "If" not in steps(compiled)
+    with pytest.raises(uncork.UncorkError):
+        compiled(arange(4, 1))
+    np.testing.assert_array_equal(compiled(arange(9, 1))["y"], arange(9, 0))
+
+
+def test_a_branch_that_does_not_take_the_sizes_of_a_call_leaves_the_other_its_plan() -> None:
+    """The condition is data; the first branch takes matrices, and what is one when squeezed."""
+    b = uncork.Builder()
+    x, chosen = b.parameter("x", "f32", [None] * 3), b.parameter("chosen", "boolean", [])
+
+    def matrix(b: uncork.Builder, given: list[Source]) -> list[Source]:
+        one = compared(b, "Equal", given[0], 2, 1)
+        drops = branch(
+            lambda b, g: b.add("Squeeze", 1, g[0], b.constant(np.array([2]))), [[None] * 3]
+        )
+        (y,) = add_if(b, one, given, drops, branch(lambda b, g: [g[0]], [[None] * 3]))
+        return b.add("Transpose", 1, y, b.constant(np.array([1, 0])))
+
+    bodies = branch(matrix, [[None] * 3]), branch(relu, [[None] * 3])
+    b.result(add_if(b, chosen, [x], *bodies)[0], "y")
+    compiled = uncork.compile_model(b.model())
+    for _ in range(2):
+        whole, thin = arange(2, 3, 4), arange(2, 3, 1)
+        np.testing.assert_array_equal(compiled(whole, np.bool_(False))["y"], np.maximum(whole, 0))
+        np.testing.assert_array_equal(compiled(thin, np.bool_(True))["y"], thin[:, :, 0].T)
+        np.testing.assert_array_equal(compiled(thin, np.bool_(False))["y"], np.maximum(thin, 0))
+        with pytest.raises(uncork.UncorkError, match="input_order"):
+            compiled(whole, np.bool_(True))
+    assert len(compiled.executor.call_plans()) == 2

@@ -312,6 +312,9 @@ def test_commands_take_onnx_models(
     source = tmp_path / "model.onnx"
     source.write_bytes(linear().SerializeToString())
     assert main([words[0], str(source), *words[1:]]) == 0, capsys.readouterr().err
+    if words == ["show"]:
+        size = source.stat().st_size
+        assert f"weights  {source}, {size:,} bytes" in capsys.readouterr().out
 
 
 # ---- damaged files

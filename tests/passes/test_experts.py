@@ -81,7 +81,7 @@ def is_stored(compiled: uncork.CompiledModel) -> bool:
     """Whether kernels multiply with the codes, and nothing is left to references."""
     steps = compiled.plan.steps
     products = [step for step in steps if "CompressedLinear" in step.operation]
-    return bool(products) and all(step.kernel for step in products)
+    return bool(products) and all(step.kernel != "reference" for step in products)
 
 
 FORMS = [("u4", 64, True), ("u4", 32, False), ("u8", 512, True), ("nf4", 128, False)]

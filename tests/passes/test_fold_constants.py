@@ -209,3 +209,55 @@ def test_layers_of_which_the_shape_alone_is_read_may_refuse_a_call(read_too: boo
         np.testing.assert_array_equal(good["shape"], [3, 4, 3, 4])
         with pytest.raises(InputError, match=r"GatherND.*indices\[2, 0\] is 5"):
             each(np.zeros((5, 4), np.float32), np.array([[0], [4], [5]]))
+
+
+def gates_in_another_order(read: bool) -> uncork.Model:
+    """A dense layer whose weights are parts of a constant in another order, as exporters turn the
+    gates of an LSTM; one of the parts may be `read` by another layer.
+    """
+    b = uncork.Builder("gates")
+    x = b.parameter("x", "f32", [3, 64])
+    parts = b.add("VariadicSplit", 1, b.constant(WHOLE), b.constant(0), b.constant([25, 25, 50]))
+    (weights,) = b.add("Concat", 1, parts[2], parts[0], parts[1], axis=0)
+    b.result(b.add("MatMul", 1, x, weights, transpose_b=True)[0], "y")
+    if read:
+        b.result(b.add("MatMul", 1, x, parts[1], transpose_b=True)[0], "part")
+    return b.model()
+
+
+@pytest.mark.parametrize("read", [False, True])
+def test_parts_of_constants_in_another_order_are_one_constant(read: bool) -> None:
+    compiled = compile_model(gates_in_another_order(read))
+    x = np.random.default_rng(3).standard_normal((3, 64)).astype(np.float32)
+    results = compiled(x)
+    kinds = {node.type_name for node in compiled.executor.prepared.nodes}
+    assert kinds.isdisjoint({"VariadicSplit", "Concat"})
+    ordered = np.concatenate([WHOLE[50:], WHOLE[:25], WHOLE[25:50]])
+    np.testing.assert_allclose(results["y"], x @ ordered.T, rtol=1e-4, atol=1e-4)
+    if read:
+        np.testing.assert_allclose(results["part"], x @ WHOLE[25:50].T, rtol=1e-4, atol=1e-4)
+
+
+def test_a_part_of_a_constant_as_output_keeps_its_name() -> None:
+    b = uncork.Builder("parts")
+    x = b.parameter("x", "f32", [2])
+    first, second = b.add("Split", 1, b.constant(WHOLE), b.constant(0), num_splits=2)
+    b.result(first, "first")
+    b.result(second, "second")
+    b.result(b.add("ReLU", 1, x)[0], "y")
+    results = compile_model(b.model())(np.zeros(2, np.float32))
+    np.testing.assert_array_equal(results["first"], WHOLE[:50])
+    np.testing.assert_array_equal(results["second"], WHOLE[50:])
+
+
+def test_a_constant_that_repeats_others_is_left_to_the_call() -> None:
+    """Eight times the same: memory is not made of it."""
+    b = uncork.Builder("repeated")
+    x = b.parameter("x", "f32", [800, 64])
+    (wide,) = b.add("Exp", 1, b.constant(WHOLE))
+    (many,) = b.add("Concat", 1, *[wide] * 8, axis=0)
+    b.result(b.add("Add", 1, x, many)[0], "y")
+    compiled = compile_model(b.model())
+    found = compiled(np.zeros((800, 64), np.float32))["y"]
+    assert any(node.type_name == "Concat" for node in compiled.executor.prepared.nodes)
+    np.testing.assert_allclose(found, np.concatenate([np.exp(WHOLE)] * 8), rtol=1e-5)

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
+import uncork
 from tests.processes._children import run_child
 
 pytest.importorskip("llvmlite")
@@ -244,3 +247,33 @@ def test_a_call_of_variables_in_their_own_call_is_refused(tmp_path: Path) -> Non
         "destructor or a signal handler has interrupted: give that one a request of its own, made "
         "before (create_infer_request)",
     ], done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("what", ["request", "bound call", "working memory"])
+def test_python_runs_nothing_when_what_calls_are_made_of_dies(what: str) -> None:
+    """Within a function that Python runs then, an interrupt would be raised where nobody sees
+    it, and be lost.
+    """
+    b = uncork.Builder("doubled")
+    x = b.parameter("x", "f32", [None, 4])
+    b.result(b.add("SoftMax", 1, b.add("Add", 1, x, x)[0], axis=1)[0], "y")
+    compiled = uncork.compile_model(b.model())
+    given = np.ones((3, 4), np.float32)
+    compiled(given)
+    one: Any
+    if what == "request":
+        one = compiled.new_request()
+        one(given)
+    elif what == "bound call":
+        one = compiled.bind(given)
+        one()
+    else:
+        one = compiled.native_call([given])
+        assert one is not None
+        one = one.bound([given])
+    assert one is not None
+    ran: list[str] = []
+    sys.setprofile(lambda frame, event, _: ran.append(frame.f_code.co_name + " " + event))
+    del one
+    sys.setprofile(None)
+    assert [event for event in ran if event.endswith(" call")] == []

@@ -7,8 +7,12 @@ from typing import Any
 
 from uncork.cli._output import counted
 from uncork.compiler.image import format
+from uncork.compiler.image.origins import KINDS
 from uncork.ir.ports import best_name
 from uncork.quoting import in_terminal
+
+#: Constants of fewer bytes would be told as 0.00 MB.
+_TOLD = 5000
 
 
 def facts(path: str) -> dict[str, Any]:
@@ -23,6 +27,7 @@ def facts(path: str) -> dict[str, Any]:
         "outputs": [_port(port) for port in description.outputs],
         "variables": sorted({read.variable for read in variables.assigned}) if variables else [],
         "constants": description.constants.bytes,
+        "weights": weights_facts(description),
         "targets": [
             {
                 "level": image.level,
@@ -63,9 +68,10 @@ def text(found: dict[str, Any]) -> str:
     """The same for people."""
     lines = [
         f"{found['name']}, compiled by uncork {found['uncork']}",
-        f"  {found['constants']:,} bytes of constants"
-        + (f", its source: {', '.join(found['source'])}" if found["source"] else ""),
+        f"  {weights_text(found['weights'])}",
     ]
+    if found["source"]:
+        lines.append(f"  its source: {', '.join(found['source'])}")
     for kind in ("inputs", "outputs"):
         lines.append(kind)
         lines += [f"  {p['name']}  {p['element_type']}[{p['shape']}]" for p in found[kind]]
@@ -78,6 +84,35 @@ def text(found: dict[str, Any]) -> str:
             lines.append(f"  {counted(plan['layers'], 'layer')} for {', '.join(plan['inputs'])}")
             lines += [f"    where {guard}" for guard in plan["guards"]]
     return "".join(f"{in_terminal(line)}\n" for line in lines)
+
+
+def weights_facts(description: format.Description) -> dict[str, Any]:
+    """What the constants are: bytes of them, of the model's weights, and by their kind."""
+    weights = description.weights or format.Weights(0, {}, 0)  # those of files of old
+    kinds = {kind: weights.kinds.get(kind, 0) for kind in KINDS}
+    return {
+        "model": weights.model,
+        "file": description.constants.bytes,
+        **kinds,
+        "repeated": weights.repeated,
+    }
+
+
+def weights_text(facts: dict[str, Any]) -> str:
+    """The same in a line."""
+    parts = sorted(((facts[kind], words) for kind, words in KINDS.items()), reverse=True)
+    told = ", ".join(f"{_megabytes(size)} {words}" for size, words in parts if size >= _TOLD)
+    again = facts["repeated"]
+    return (
+        f"{_megabytes(facts['file'])} of constants"
+        + (f" for {_megabytes(facts['model'])} of weights" if facts["model"] else "")
+        + (f": {told}" if told else "")
+        + (f"; {_megabytes(again)} hold what others hold" if again >= _TOLD else "")
+    )
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1e6:,.2f} MB"
 
 
 def problem_of(path: str) -> str:

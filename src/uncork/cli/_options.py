@@ -9,7 +9,9 @@ from uncork.cli._parser import Parser, one_of
 
 
 def add_threads(parser: Parser) -> None:
-    """Give a command `--threads`, `--precision`, `--decompression` and `--activations`."""
+    """Give a command `--threads`, `--precision`, `--decompression`, `--activations` and
+    `--kv-cache-precision`.
+    """
     parser.add_argument(
         "--threads",
         type=positive,
@@ -38,11 +40,19 @@ def add_threads(parser: Parser) -> None:
         metavar="NAME",
         help="f32 (default), or what rows for stored weights may be rounded to: i16, i8",
     )
+    parser.add_argument(
+        "--kv-cache-precision",
+        type=one_of("as-written", "f32", "f16", "bf16", "u8"),
+        default="as-written",
+        metavar="NAME",
+        help="what keys and values of a decoder are kept in: as the file asks (default), f32, f16, "
+        "bf16, u8",
+    )
 
 
 def rounding(arguments: argparse.Namespace) -> dict[str, Any]:
     """The options of `load` that say what numbers are rounded to, as they were given."""
-    names = ("precision", "decompression", "activations")
+    names = ("precision", "decompression", "activations", "kv_cache_precision")
     return {name: getattr(arguments, name) for name in names}
 
 

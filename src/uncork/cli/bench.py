@@ -204,6 +204,8 @@ def _report(
     text = f"{threads} thread{'s' if threads > 1 else ''}, {arguments.precision}"
     if arguments.decompression != "as-written" or arguments.activations != "f32":
         text += f", weights {arguments.decompression}, their rows in {arguments.activations}"
+    if arguments.kv_cache_precision != "as-written":
+        text += f", keys and values in {arguments.kv_cache_precision}"
     text = "\n".join(parts) + text + "\n"
     for one in rounds:
         if one.profile is not None:

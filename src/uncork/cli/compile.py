@@ -9,6 +9,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from uncork.cli._compiled import weights_facts, weights_text
 from uncork.cli._options import add_threads, rounding
 from uncork.cli._output import counted, emit, emit_json
 from uncork.cli._parser import Parser
@@ -152,6 +153,7 @@ def execute(arguments: argparse.Namespace) -> int:
                 "bytes": size,
                 "targets": levels,
                 "plans": len(description.images[0].plans),
+                "weights": weights_facts(description),
                 "seconds": round(seconds, 3),
             }
         )
@@ -159,7 +161,7 @@ def execute(arguments: argparse.Namespace) -> int:
     plans = counted(len(description.images[0].plans), "plan")
     emit(
         f"saved {in_terminal(arguments.output)}: {plans} for {', '.join(levels)} ({size:,} bytes, "
-        f"{seconds:.1f} s)\n"
+        f"{seconds:.1f} s)\n  {weights_text(weights_facts(description))}\n"
     )
     return 0
 

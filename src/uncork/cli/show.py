@@ -20,6 +20,7 @@ from uncork.ir.ports import best_name
 from uncork.ops import find, versions_of
 from uncork.ops.parameter import Const
 from uncork.quoting import in_terminal
+from uncork.reading import is_onnx_file
 from uncork.storage import packed_size
 from uncork.types import ElementType, PartialShape, TensorSpec
 
@@ -90,9 +91,11 @@ def execute(arguments: argparse.Namespace) -> int:
             emit(_compiled.text(known))
         return 0
     found = inspect(arguments.model, arguments.weights)
-    weights = (
-        Path(arguments.weights) if arguments.weights else Path(arguments.model).with_suffix(".bin")
-    )
+    path = Path(arguments.model)
+    if arguments.weights:
+        weights = Path(arguments.weights)
+    else:
+        weights = path if is_onnx_file(path) else path.with_suffix(".bin")
     facts = _facts(found, arguments.model, weights)
     if arguments.layers:
         facts["layers"] = _layers(found.model)

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, get_args
 
 from msgspec import Struct
 
@@ -19,6 +19,7 @@ from uncork.compiler.options import (
     Backend,
     CompileOptions,
     Ids,
+    KvCachePrecision,
     Options,
     Precision,
     asked,
@@ -30,6 +31,7 @@ from uncork.ir.bodies import configure
 from uncork.ir.constants import mapped_files
 from uncork.ir.dropped import warn_if_dropped
 from uncork.ir.hints import Hints
+from uncork.ir.labels import runtime_information
 from uncork.ir.model import Model
 from uncork.ir.validate import infer
 from uncork.kernels.runtime.target import Target, target_named
@@ -104,6 +106,11 @@ def compile_model(
     `activations` is what rows of data may be rounded to for such products: "i16" are whole numbers
     of two bytes (an error of 2e-5 of the largest result), "i8" of one byte, in runs of 32 (5e-3, as
     OpenVINO's default); "f32" keeps them.
+
+    `kv_cache_precision` is what a decoder keeps keys and values in, from call to call: "f16",
+    "bf16", or "u8" with a step and a least number for each row of a head, which is a quarter of
+    f32; "as-written" is what the file asks for (`KV_CACHE_PRECISION` of its runtime options), else
+    "f32". What is appended is rounded once, by the references too; attention reads it as it lies.
 
     `precision="fast"` takes of these what is fastest on this machine: bf16 where it has it,
     `decompression="f32"` and `activations="i8"` (or the "i16" that is given); what cannot be had is
@@ -212,11 +219,23 @@ def settled(model: Model, options: Options, elsewhere: bool = False) -> Settled:
         in_f32=options.exact_fake_quantize,
         decompression=decompression,
         activations=activations,
+        kv_cache_precision=_kept_in(model, options.kv_cache_precision),
         kernels_required=required,
     )
     model = configure(model, options.strict, options.loop_limit, hints)
     threads = available_threads() if options.threads is None else options.threads
     return Settled(model, runs_on, threads, precision)
+
+
+def _kept_in(model: Model, given: KvCachePrecision) -> str:
+    """What keys and values are kept in: what was asked for, or what the file says (f16, bf16 or u8;
+    anything else is a wish that is left alone). Empty where they are as the model has them.
+    """
+    asked_for: str = given
+    if given == "as-written":
+        value = runtime_information(model, "runtime_options", "KV_CACHE_PRECISION") or ""
+        asked_for = value if value in get_args(KvCachePrecision) else ""
+    return "" if asked_for in ("f32", "as-written") else asked_for
 
 
 def _reference(threads: int, precision: Precision, ids: Ids, model: Model) -> Executor:

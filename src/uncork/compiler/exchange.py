@@ -47,14 +47,15 @@ def exchange(
         runs = Runs(model, runs.remade(model), runs.remade)
     else:
         _refuse_others(users.runs.model, runs.model)
+    _refuse_other_variables(users.runs.executor.model, runs.executor.model)
     runs.executor.prepare({})  # no call waits for it
-    for request in list(users.requests):  # refused before anything is changed
+    for request in users.requests:  # refused before anything is changed
         request.wait_for_turn()
     with unforked():
         users.runs = runs
-        for request in list(users.requests):
+        for request in users.requests:
             request.adopt(runs)
-        for bound in list(users.bound):
+        for bound in users.bound:
             bound.forget()
 
 
@@ -84,11 +85,18 @@ def _refuse_others(old: Model, new: Model) -> None:
     """Raise InputError where programs that call the old model could not call the new one."""
     problems = _differences("input", old.inputs, new.inputs)
     problems += _differences("output", old.outputs, new.outputs)
-    kept = {name: str(spec) for name, spec in kept_variables(old)}
-    if kept != (others := {name: str(spec) for name, spec in kept_variables(new)}):
-        problems.append(Problem("variables", f"expected {kept}, got {others}"))
     if problems:
         raise InputError.of_all("exchange", problems)
+
+
+def _refuse_other_variables(old: Model, new: Model) -> None:
+    """Raise InputError where values that variables keep could not stay."""
+    kept, others = (
+        {name: str(spec) for name, spec in kept_variables(model)} for model in (old, new)
+    )
+    if kept != others:
+        problem = Problem("variables", f"expected {kept}, got {others}")
+        raise InputError.of_all("exchange", [problem])
 
 
 def _differences(what: str, old: Sequence[ModelPort], new: Sequence[ModelPort]) -> list[Problem]:

@@ -45,6 +45,7 @@ def load(
     threads of a call (None: all processors); `precision` is "f32", or of recurrent layers' products
     "bf16" or "bf16x3", or "fast"; `decompression="f32"` drops roundings to f16 on the way from
     stored weights to products, `activations` "i16" or "i8" lets these round their data;
+    `kv_cache_precision` "f16", "bf16" or "u8" has decoders keep keys and values so;
     `loop_limit` is the most iterations of a Loop; `tables` takes constants from files,
     `{"users": "users.npy"}`;
     `ids="as-written"` lets conversions in the model cut ids, as OpenVINO does;

@@ -20,6 +20,7 @@ Backend = Literal["cpu", "reference"]
 Precision = Literal["f32", "bf16", "bf16x3", "fast"]
 Decompression = Literal["as-written", "f32"]
 Activations = Literal["f32", "i16", "i8"]
+KvCachePrecision = Literal["as-written", "f32", "f16", "bf16", "u8"]
 Kernels = Literal["if-available", "required"]
 Ids = Literal["64-bit", "as-written"]
 
@@ -30,6 +31,7 @@ _WORDS = {
     "precision": Precision,
     "decompression": Decompression,
     "activations": Activations,
+    "kv_cache_precision": KvCachePrecision,
     "kernels": Kernels,
     "ids": Ids,
 }
@@ -49,6 +51,7 @@ class Options(Struct, frozen=True, kw_only=True):
     precision: Precision = "f32"
     decompression: Decompression = "as-written"
     activations: Activations = "f32"
+    kv_cache_precision: KvCachePrecision = "as-written"
     loop_limit: int | None = None
     tables: Mapping[str, GivenTable] | None = None
     ids: Ids = "64-bit"
@@ -91,6 +94,7 @@ class PlanOptions(TypedDict, total=False):
     precision: Precision
     decompression: Decompression
     activations: Activations
+    kv_cache_precision: KvCachePrecision
     loop_limit: int | None
     tables: Mapping[str, GivenTable] | None
     ids: Ids

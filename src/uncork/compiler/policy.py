@@ -16,6 +16,11 @@ MOST_SCOPES = 64
 MOST_TRIES = 8
 #: Good calls that no plan could be made for, before a scope counts as one that has none.
 MOST_FAILURES = 4
+#: Plans of one model that a compiled file has, for the ways in which guards on its inputs fail.
+MOST_SAVED_PLANS = 8
+#: To have such a guard fail, these sizes are tried in all combinations, of so many inputs at most,
+#: until so many calls have turned out to be none.
+TRIED_SIZES, MOST_TRIED_SIZES, MOST_TRIED_VAINLY = (1, 2, 3, 7, 64), 4, 2
 #: Work that may take longer than this many nanoseconds (in memory, on a slow machine) is shared by
 #: threads. One that looks for work takes it at once, and threads do so for a while after each step
 #: of a network; to wake one takes up to 100 microseconds, in which whoever waits does the work

@@ -1,8 +1,9 @@
 """`Profile`: where the time of a call goes, step by step, beside what the machine can do.
 
 Every step runs by itself, by the kernel that it has in the plan, on the values that it has in the
-call, until its smallest time is known; what a call costs that does nothing is left out. So it is
-the work of steps that is measured, and not how they follow each other: both sums are shown.
+call; what a call costs that does nothing is left out. Steps are measured in rounds, one after the
+other as in the call, until the smallest time of each is known: weights that a call reads from
+memory are read from memory here, too, and not from caches that a step alone would find them in.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import functools
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Union
 
 import numpy as np
 from msgspec import Struct
@@ -39,6 +40,13 @@ if TYPE_CHECKING:
 
 #: Seconds for one step at most, and calls at least.
 _SECONDS, _CALLS = 0.02, 3
+#: Results of steps that are measured in the same rounds take so many bytes at most, more than any
+#: cache has.
+_HELD = 1 << 29
+#: Among so many steps there is an empty call.
+_EMPTY = 8
+#: Rounds in which a whole call is made, too.
+_WHOLE = 50
 #: Rows and columns of the product that the limit is measured with: short, so that one of many is
 #: not interrupted where others want the processor, too.
 _PRODUCT = 384
@@ -156,9 +164,11 @@ class Profile:
             f"{self.limits.operations * 1e-9:.1f} GFLOP/s (products of f32), "
             f"{self.limits.bandwidth * 1e-9:.1f} GB/s (copies)"
         )
+        moved = sum(step.bytes for step in self.steps)
+        read = f", {moved / self.call_seconds * 1e-9:.1f} GB/s" if self.call_seconds else ""
         return (
             f"{len(self.steps)} steps by themselves {microseconds(self.step_seconds)}, a whole "
-            f"call {microseconds(self.call_seconds)}\n"
+            f"call {microseconds(self.call_seconds)}: {moved * 1e-6:,.1f} MB{read}\n"
             f"one thread of this machine: {limits}"
         )
 
@@ -202,8 +212,37 @@ def profile(
     fresh = compiled.fork()  # with variables that are nobody's
     with at_most(executor.threads):
         runs, given = executor.without_variables(arrays, compiled.fork().values)
-        steps = _Steps(runs.as_it_runs(given), runs, given, compile_layer).measure(progress)
-    return Profile(tuple(steps), smallest(lambda: fresh(*shown)), machine_limits(compile_layer))
+        model = runs.as_it_runs(given)
+        steps = _Steps(model, runs, given, compile_layer, lambda: fresh(*shown))
+        made = steps.measure(progress)
+    return Profile(tuple(made), steps.whole_seconds, machine_limits(compile_layer))
+
+
+class _Measured(Struct):
+    """A step that is being measured, and what is known of it before; without a `call` it has
+    nothing to do.
+    """
+
+    node: Node
+    call: Callable[[], Any] | None
+    kernel: str
+    reason: str
+    outputs: Sequence[TensorSpec]
+    bytes: float
+    operations: float
+
+    def result(self, seconds: float) -> ProfiledStep:
+        """The step with its time."""
+        return ProfiledStep(
+            self.node.name,
+            str(self.node.operation and self.node.operation.label()),
+            self.kernel,
+            self.reason,
+            " ".join(map(str, self.outputs)),
+            seconds,
+            self.bytes,
+            self.operations,
+        )
 
 
 def smallest(call: Callable[[], Any], seconds: float = _SECONDS) -> float:
@@ -225,8 +264,22 @@ def smallest(call: Callable[[], Any], seconds: float = _SECONDS) -> float:
     return best
 
 
-def _bound(compiled: CompiledModel, arrays: Sequence[Array]) -> Callable[[], Any]:
-    """A function that makes the call with as little overhead as possible."""
+def _time_of(call: Callable[[], Any]) -> float:
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
+
+
+def _bound(
+    compiled: CompiledModel, arrays: Sequence[Array], results: Sequence[Array]
+) -> Callable[[], Any]:
+    """A function that makes the call with as little overhead as possible, and writes the results
+    where the steps behind it read them, if it can.
+    """
+    try:
+        return compiled.bind(*arrays, outputs=results)
+    except InputError:
+        pass
     try:
         return compiled.bind(*arrays)
     except InputError:  # of types that NumPy does not have: without their conversions
@@ -236,14 +289,17 @@ def _bound(compiled: CompiledModel, arrays: Sequence[Array]) -> Callable[[], Any
 
 
 @functools.lru_cache(maxsize=1)
-def _empty_call(compile_layer: CompileLayer) -> float:
-    """The time of a bound call with next to no work: its overhead."""
+def _empty_call(compile_layer: CompileLayer) -> Callable[[], Any]:
+    """A bound call with next to no work."""
     builder = Builder("empty")
     x = builder.parameter("x", "f32", [1])
     builder.result(builder.add("ReLU", 1, x)[0])
-    return smallest(
-        compile_layer(builder.model(), kernel_target(), 1).bind(np.zeros(1, np.float32))
-    )
+    return compile_layer(builder.model(), kernel_target(), 1).bind(np.zeros(1, np.float32))
+
+
+#: Results of a step, the call to be timed (None: there is nothing to do), the kernel, and why it is
+#: a reference.
+_Made = tuple[list[Array], Union[Callable[[], Any], None], str, str]
 
 
 class _Steps:
@@ -255,8 +311,12 @@ class _Steps:
         executor: BaseExecutor,
         inputs: Sequence[Array],
         compile_layer: CompileLayer,
+        whole: Callable[[], Any],
     ) -> None:
         self._model, self._executor, self._compile_layer = model, executor, compile_layer
+        self._whole = whole
+        #: Seconds of the fastest call.
+        self.whole_seconds = float("inf")
         self._values: dict[Source, Array] = {
             Source(p, 0): array for p, array in zip(model.parameters, inputs, strict=True)
         }
@@ -272,21 +332,55 @@ class _Steps:
 
     def measure(self, progress: Callable[[int, int], None] | None) -> list[ProfiledStep]:
         """The measurements of all steps."""
-        result = []
+        result: list[ProfiledStep] = []
+        some: list[_Measured] = []
+        held = 0
         for number, node in enumerate(self._model.nodes, 1):
             if node.type_name not in _UNTIMED and any(
                 port.spec.value is None for port in node.outputs
             ):
-                result.append(self._step(node))
+                some.append(self._step(node))
+                held += sum(
+                    self._value(Source(node.id, i)).nbytes for i in range(len(node.outputs))
+                )
             for source in node.inputs:
                 self._left[source] -= 1
                 if not self._left[source]:
                     self._values.pop(source, None)
+            if held > _HELD:
+                result += self._rounds(some)
+                some, held = [], 0
             if progress is not None:
                 progress(number, len(self._model.nodes))
-        return result
+        return result + self._rounds(some)
 
-    def _step(self, node: Node) -> ProfiledStep:
+    def _rounds(self, some: Sequence[_Measured]) -> list[ProfiledStep]:
+        """The results of some steps, which are run in rounds until their smallest times are
+        known.
+        """
+        empty, calls = _empty_call(self._compile_layer), [step.call for step in some]
+        for call in calls:
+            for _ in range(2):  # kernels of the first call are compiled, those of a second size too
+                if call is not None:
+                    call()
+        count = sum(call is not None for call in calls)
+        end, rounds, nothing = time.perf_counter() + _SECONDS * (count + 1), 0, float("inf")
+        best = [0.0 if call is None else float("inf") for call in calls]
+        while rounds < _CALLS or time.perf_counter() < end:
+            for number, call in enumerate(calls):
+                if call is not None:
+                    best[number] = min(best[number], _time_of(call))
+                if number % _EMPTY == 0:
+                    nothing = min(nothing, _time_of(empty))
+            if rounds < _WHOLE:
+                self.whole_seconds = min(self.whole_seconds, _time_of(self._whole))
+            rounds += 1
+        return [
+            step.result(max(1e-9, time_of - nothing) if time_of else 0.0)
+            for step, time_of in zip(some, best, strict=True)
+        ]
+
+    def _step(self, node: Node) -> _Measured:
         values = {source: self._value(source) for source in dict.fromkeys(node.inputs)}
         given = [
             TensorSpec(self._model.spec(s).element_type, PartialShape(values[s].shape), values[s])
@@ -295,11 +389,11 @@ class _Steps:
         assert node.operation is not None
         try:
             if node.type_name in ("ReadValue", "Assign"):
-                results, seconds, kernel, reason = self._by_reference(node, given)
+                results, call, kernel, reason = self._by_reference(node, given)
             elif isinstance(node.operation, AppendState):
-                results, seconds, kernel, reason = self._appended(node, given)
+                results, call, kernel, reason = self._appended(node, given)
             else:
-                results, seconds, kernel, reason = self._by_kernel(node, values)
+                results, call, kernel, reason = self._by_kernel(node, values)
         except UncorkError as error:
             raise error.at(node.label) from None
         outputs = [
@@ -309,16 +403,7 @@ class _Steps:
         for position, array in enumerate(results):
             self._values[Source(node.id, position)] = array
         computed, moved = (0.0, 0.0) if kernel == "view" else work(node.operation, given, outputs)
-        return ProfiledStep(
-            node.name,
-            node.operation.label(),
-            kernel,
-            reason,
-            " ".join(map(str, outputs)),
-            seconds,
-            moved,
-            computed,
-        )
+        return _Measured(node, call, kernel, reason, outputs, moved, computed)
 
     def _value(self, source: Source) -> Array:
         result = self._values.get(source)
@@ -335,7 +420,7 @@ class _Steps:
 
     def _by_kernel(
         self, node: Node, values: dict[Source, Array], *, as_given: bool = False
-    ) -> tuple[list[Array], float, str, str]:
+    ) -> _Made:
         known = {
             s: TensorSpec(self._model.spec(s).element_type, PartialShape(v.shape))
             for s, v in values.items()
@@ -358,11 +443,10 @@ class _Steps:
             )
         )
         if kernel == "view" or node.name in self._views:
-            return results, 0.0, "view", reason
-        seconds = smallest(_bound(compiled, arrays)) - _empty_call(self._compile_layer)
-        return results, max(1e-9, seconds), kernel, reason
+            return results, None, "view", reason
+        return results, _bound(compiled, arrays, results), kernel, reason
 
-    def _appended(self, node: Node, given: list[TensorSpec]) -> tuple[list[Array], float, str, str]:
+    def _appended(self, node: Node, given: list[TensorSpec]) -> _Made:
         """What is appended to a storage, measured on one of the size of what is new: by itself the
         layer would copy the whole storage, which the plan writes into.
         """
@@ -375,16 +459,14 @@ class _Steps:
             node.inputs[2]: new,
         }
         others = {s: _whole(spec) for s, spec in zip(node.inputs[3:], given[3:], strict=True)}
-        _, seconds, kernel, reason = self._by_kernel(node, own | others, as_given=True)
-        return [operation.reference(storage, length, new, None)], seconds, kernel, reason
+        _, call, kernel, reason = self._by_kernel(node, own | others, as_given=True)
+        return [operation.reference(storage, length, new, None)], call, kernel, reason
 
-    def _by_reference(
-        self, node: Node, given: list[TensorSpec]
-    ) -> tuple[list[Array], float, str, str]:
+    def _by_reference(self, node: Node, given: list[TensorSpec]) -> _Made:
         operation = node.operation
         assert operation is not None
         results = [_whole(spec) for spec in operation.evaluate(given)]
-        return results, smallest(lambda: operation.evaluate(given)), "reference", "a variable"
+        return results, lambda: operation.evaluate(given), "reference", "a variable"
 
 
 def _whole(spec: TensorSpec) -> Array:

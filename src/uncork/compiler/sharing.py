@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import threading
-import weakref
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from uncork.concurrency import renews_locks
+from uncork.concurrency import LiveObjects, renews_locks
 from uncork.errors import InputError
 from uncork.ir.model import Model
 
@@ -66,8 +65,8 @@ class Users:
 
     def __init__(self, runs: Runs) -> None:
         self.runs = runs
-        self.requests: weakref.WeakSet[CompiledModel] = weakref.WeakSet()
-        self.bound: weakref.WeakSet[BoundCall] = weakref.WeakSet()
+        self.requests: LiveObjects[CompiledModel] = LiveObjects()
+        self.bound: LiveObjects[BoundCall] = LiveObjects()
         self.renew_locks()
         renews_locks(self)
 

@@ -12,6 +12,7 @@ from uncork.compiler.saved_state import read_saved, saved
 from uncork.compiler.state import constant_value, is_computed
 from uncork.compiler.state_storage import first_of
 from uncork.errors import InputError, Label, shortened
+from uncork.internal_ops.coded_rows import CodedRead, RowCoding
 from uncork.ir.model import Model, Node
 from uncork.ir.ports import ModelPort
 from uncork.ops.state import Assign3, ReadValue3
@@ -23,11 +24,25 @@ if TYPE_CHECKING:
 
 
 class _Variable(Struct, frozen=True):
-    """What a model says of a variable: where it is read first (None: nowhere), what it may hold."""
+    """What a model says of a variable: where it is read first (None: nowhere), what it may hold,
+    and how it keeps that where its rows are kept in fewer bits.
+    """
 
     name: str
     read: Node | None
-    spec: TensorSpec
+    kept: TensorSpec
+    coding: RowCoding | None = None
+
+    @property
+    def spec(self) -> TensorSpec:
+        """What whoever asks is given."""
+        return self.kept if self.coding is None else self.coding.plain(self.kept)
+
+    def shown(self, kept: Array) -> Array:
+        """A value that is kept, as whoever asks is given it."""
+        return present(
+            self.spec.element_type, kept if self.coding is None else self.coding.decode(kept)
+        )
 
     @property
     def where(self) -> Label:
@@ -53,10 +68,20 @@ def _variables(model: Model) -> list[_Variable]:
         elif isinstance(operation, Assign3):
             assigned[operation.variable_id] = model.spec(node.inputs[0])
     return [
-        _Variable(name, reads.get(name), _held(reads.get(name), assigned[name]))
+        _Variable(
+            name,
+            reads.get(name),
+            _held(reads.get(name), assigned[name]),
+            _coding_of(reads.get(name)),
+        )
         for name in names
         if name in assigned
     ]
+
+
+def _coding_of(read: Node | None) -> RowCoding | None:
+    operation = None if read is None else read.operation
+    return operation.coding if isinstance(operation, CodedRead) else None
 
 
 def _held(read: Node | None, assigned: TensorSpec) -> TensorSpec:
@@ -76,8 +101,8 @@ def _held(read: Node | None, assigned: TensorSpec) -> TensorSpec:
 
 
 def kept_variables(model: Model) -> list[tuple[str, TensorSpec]]:
-    """The variables of a model that keep a value, each with what it may hold."""
-    return [(variable.name, variable.spec) for variable in _variables(model)]
+    """The variables of a model that keep a value, each with what it may hold, as it is kept."""
+    return [(variable.name, variable.kept) for variable in _variables(model)]
 
 
 class VariableState:
@@ -102,7 +127,7 @@ class VariableState:
 
         Raises InputError where only that call can tell: an initial value that is computed.
         """
-        return present(self._variable.spec.element_type, self._carrier())
+        return self._variable.shown(self._carrier())
 
     @state.setter
     def state(self, value: Any) -> None:
@@ -110,12 +135,17 @@ class VariableState:
 
         Raises InputError for another type or shape than the variable has.
         """
-        compiled, variable = self._compiled, self._variable
+        variable = self._variable
         port = ModelPort((variable.name,), variable.spec.element_type, variable.spec.shape)
         array = accept(port, value, variable.where)
+        self._keep(array.copy() if variable.coding is None else variable.coding.encode(array))
+
+    def _keep(self, array: Array) -> None:
+        """Set the value to an array as the variable keeps it."""
+        compiled, variable = self._compiled, self._variable
         with compiled._turn.held():
             compiled._state.forget(variable.name)
-            compiled._executor.set_value(variable.name, array.copy(), compiled._state)
+            compiled._executor.set_value(variable.name, array, compiled._state)
 
     @property
     def storage(self) -> Array | None:
@@ -182,7 +212,7 @@ class VariableState:
         """The value as bytes, which `load` takes here or in another process. Raises InputError
         where only the next call can tell it.
         """
-        return saved({self.name: (self._variable.spec.element_type, self._carrier())})
+        return saved({self.name: (self._variable.kept.element_type, self._carrier())})
 
     def load(self, data: bytes) -> None:
         """Set the value from bytes that `save` gave. Raises InputError for others, and for a value
@@ -198,13 +228,14 @@ class VariableState:
         self._set(element_type, array)
 
     def _set(self, element_type: ElementType, array: Array) -> None:
-        wanted = self._variable.spec.element_type
-        if element_type is not wanted:
-            raise InputError(f"expected {wanted}, got {element_type}", self._variable.where)
-        self.state = present(element_type, array)
+        variable, wanted = self._variable, self._variable.kept
+        if element_type is not wanted.element_type:
+            raise InputError(f"expected {wanted.element_type}, got {element_type}", variable.where)
+        port = ModelPort((variable.name,), element_type, wanted.shape)
+        self._keep(accept(port, present(element_type, array), variable.where).copy())
 
     def _carrier(self) -> Array:
-        """A copy of what the next call reads, in its carrier type."""
+        """A copy of what the next call reads, as it is kept."""
         compiled = self._compiled
         with compiled._turn.held():
             value = compiled._executor.value_of(self.name, compiled._state)
@@ -217,7 +248,7 @@ class VariableState:
             self._compiled._state.forget(self.name)
 
     def _initial(self) -> Array:
-        model = self._compiled.model  # another one, maybe, since an exchange
+        model = self._compiled.executor.model  # another one, maybe, since an exchange
         variable = next(one for one in _variables(model) if one.name == self.name)
         if variable.read is None:
             raise InputError("has no value before the first call", variable.where)
@@ -237,7 +268,7 @@ def saved_state(compiled: CompiledModel) -> bytes:
     values = {}
     for variable in variable_states(compiled):
         if variable.name in compiled._state:
-            values[variable.name] = variable._variable.spec.element_type, variable._carrier()
+            values[variable.name] = variable._variable.kept.element_type, variable._carrier()
     return saved(values)
 
 
@@ -271,4 +302,4 @@ def forked(compiled: CompiledModel) -> CompiledModel:
 
 def variable_states(compiled: CompiledModel) -> list[VariableState]:
     """The variables of a compiled model."""
-    return [VariableState(compiled, variable) for variable in _variables(compiled.model)]
+    return [VariableState(compiled, variable) for variable in _variables(compiled.executor.model)]

@@ -10,10 +10,11 @@ from typing import TypeVar, Union
 import numpy as np
 from msgspec import Struct
 
+from uncork.internal_ops.coded_rows import RowCoding
 from uncork.ops._common.vectors import size
 from uncork.ops._operation import Operation
 from uncork.ops._ports import BOOLEAN, I32_I64, REAL, Field, Input, Output
-from uncork.types import Array, Dimension, PartialShape, TensorSpec
+from uncork.types import Array, Dimension, ElementType, PartialShape, TensorSpec
 
 
 class Transposed(Struct, frozen=True):
@@ -59,6 +60,8 @@ class Taken(Struct, frozen=True):
 Move = Union[Transposed, Repeated, Taken]
 #: The inputs of attention.
 _INPUTS = ("query", "key", "value", "mask", "scale", "sink")
+#: Types of keys and values, which may be codes.
+_KEPT = REAL | frozenset({ElementType.u8})
 Given = TypeVar("Given")
 
 
@@ -77,14 +80,14 @@ class FusedAttention(Operation):
 
     `factor` is the scale where it is no input. Of keys and values there may be only the first
     elements along an axis (`counted`), before all moves: how many, say inputs behind those of the
-    attention.
+    attention. With a `coding` their rows lie in fewer bits, and are f32 before all moves.
     """
 
     multiplies = True
     type_name, opset = "FusedAttention", 0
     query = Input(REAL, "T")
-    key = Input(REAL, "T")
-    value = Input(REAL, "T")
+    key = Input(_KEPT, "K")
+    value = Input(_KEPT, "K")
     others = Input(REAL | BOOLEAN | I32_I64, optional=True, variadic=True)
     output = Output("T")
 
@@ -94,6 +97,7 @@ class FusedAttention(Operation):
     factor = Field[float | None]()
     #: The axis of keys, and of values, along which a count tells how many are there; None: all are.
     counted = Field[dict[str, int | None]]()
+    coding = Field[RowCoding | None]()
 
     def __init__(
         self,
@@ -102,6 +106,7 @@ class FusedAttention(Operation):
         order: Sequence[int] = (),
         factor: float | None = None,
         counted: tuple[int | None, int | None] = (None, None),
+        coding: RowCoding | None = None,
     ) -> None:
         super().__init__(
             attention=attention,
@@ -109,6 +114,7 @@ class FusedAttention(Operation):
             order=tuple(order),
             factor=factor,
             counted=dict(zip(("key", "value"), counted, strict=True)),
+            coding=coding,
         )
 
     def named(self, inputs: Sequence[Given | None]) -> dict[str, Given | None]:
@@ -142,8 +148,14 @@ class FusedAttention(Operation):
         """
         given = self.named(inputs)
         lying = [self._first_of(given, name) for name in _INPUTS[:3]]
+        coding = self.coding
+        plain = [
+            spec if coding is None or name == "query" else coding.plain(spec)
+            for name, spec in zip(_INPUTS, lying, strict=False)
+        ]
         return [
-            (spec, _moved_spec(spec, moves)) for spec, moves in zip(lying, self.moves, strict=True)
+            (spec, _moved_spec(numbers, moves))
+            for spec, numbers, moves in zip(lying, plain, self.moves, strict=True)
         ]
 
     def _first_of(self, given: dict[str, TensorSpec | None], name: str) -> TensorSpec:
@@ -164,6 +176,8 @@ class FusedAttention(Operation):
             assert data is not None
             if count is not None and axis is not None:
                 data = data[(slice(None),) * axis + (slice(int(count[0])),)]
+            if self.coding is not None and self.coding.extra and name != "query":
+                data = self.coding.decode(data)  # halves come as f32
             for move in moves:
                 data = move.array(data)
             arrays.append(data)

@@ -23,6 +23,8 @@ class Hints(Struct, frozen=True):
     decompression: str = "as-written"
     #: What the data of products with such weights may be rounded to: f32, i16 or i8.
     activations: str = "f32"
+    #: What variables that grow keep keys and values in: f16, bf16 or u8; "" as the model has them.
+    kv_cache_precision: str = ""
     #: A kernel that cannot be had is an error; else references run in its place.
     kernels_required: bool = False
     #: What a pass has to say of the layer where the plan is printed.

@@ -1,34 +1,32 @@
-"""The names of a model's classes, where OpenVINO's tools keep them: `model_info/labels`."""
+"""What a file says of its model beside the layers (`rt_info`): names of classes, wishes for the
+runtime.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from uncork.ir.model import Model, XmlElement
 
 
 def labels_of(model: Model) -> list[str]:
-    """The labels of a model's classes, which spaces separate in the file (`_` stands for a space
-    within one); an empty list where there are none.
+    """The labels of a model's classes, where OpenVINO's tools keep them: spaces separate them in
+    the file (`_` stands for a space within one); an empty list where there are none.
     """
-    for info in _named(_named(_of_tag(model.extras, "rt_info"), "model_info"), "labels"):
-        value = dict(info.attributes).get("value", "")
-        return [label.replace("_", " ") for label in value.split()]
-    return []
+    value = runtime_information(model, "model_info", "labels") or ""
+    return [label.replace("_", " ") for label in value.split()]
 
 
-def _of_tag(elements: Iterable[XmlElement], tag: str) -> list[XmlElement]:
-    return [child for element in elements if element.tag == tag for child in element.children]
-
-
-def _named(elements: Iterable[XmlElement], name: str) -> list[XmlElement]:
-    """Elements of a name, which is their tag or what `<info name=...>` says.
-
-    The elements of a group are its children.
-    """
-    found = [
-        e
-        for e in elements
-        if e.tag == name or (e.tag == "info" and dict(e.attributes).get("name") == name)
-    ]
-    return found if name == "labels" else [child for element in found for child in element.children]
+def runtime_information(model: Model, *path: str) -> str | None:
+    """The value at a place of the model's `rt_info`; None where there is none."""
+    found: Sequence[XmlElement] = [e for e in model.extras if e.tag == "rt_info"]
+    for name in path:
+        found = [
+            child
+            for element in found
+            for child in element.children
+            # A name is a tag, or what `<info name=...>` says.
+            if child.tag == name
+            or (child.tag == "info" and dict(child.attributes).get("name") == name)
+        ]
+    return dict(found[0].attributes).get("value", "") if found else None

@@ -90,7 +90,7 @@ class TakenBranches:
         at(node.id, node.label)
         # What the body says of its parameters is demanded of the call.
         fits = (
-            a.agrees(b)
+            a.agrees(b) and a.covers(b.low)
             for spec, declared in given
             if spec is not None and declared.rank is not None
             for a, b in zip(spec.shape, declared.shape, strict=True)
@@ -151,11 +151,11 @@ def _may_have(given: PartialShape, declared: PartialShape) -> bool:
     if declared.rank is None:
         return True
     return given.rank == declared.rank and all(
-        (said.low == 0 and said.high is None)
-        or (said.is_static and size.compatible(said))
-        or (
-            size.low >= said.low
-            and (said.high is None or (size.high is not None and size.high <= said.high))
+        size.compatible(said)
+        and (
+            said.high is None
+            or said.is_static
+            or (size.low >= said.low and size.high is not None and size.high <= said.high)
         )
         for size, said in zip(given, declared, strict=True)
     )

@@ -104,6 +104,8 @@ SELECTORS: Mapping[str, str] = {
     "quantized:select_pool": "QuantizedPool",
     "quantized:select_product": "QuantizedProduct",
     "quantized:select_reheld": "Reheld",
+    "quantized.rows:select_decoded": "DecodedRows",
+    "quantized.rows:select_encoded": "EncodedRows",
     "recurrent:select_sequence": "GRUSequence LSTMSequence RNNSequence",
     "recurrent.cell:select_cell": "GRUCell LSTMCell RNNCell",
     "recurrent.final_states:select_lengths": "StepLengths",

@@ -28,6 +28,7 @@ TAKEN: dict[str, Any] = {
     "PERF_COUNT": False,
     "ENABLE_MMAP": True,
     "EXECUTION_MODE_HINT": "PERFORMANCE",
+    "KV_CACHE_PRECISION": Type.dynamic,
 }
 #: Properties that change no result, and why they are not needed here.
 IGNORED = {
@@ -46,11 +47,10 @@ IGNORED = {
     "CPU_DENORMALS_OPTIMIZATION": "numbers near zero are computed as they are",
     "CPU_SPARSE_WEIGHTS_DECOMPRESSION_RATE": "constants are multiplied as they are stored",
     "DYNAMIC_QUANTIZATION_GROUP_SIZE": "products are exact: nothing is quantized on the way",
-    "KV_CACHE_PRECISION": "variables keep the types that the model gives them",
-    "KEY_CACHE_PRECISION": "variables keep the types that the model gives them",
-    "VALUE_CACHE_PRECISION": "variables keep the types that the model gives them",
-    "KEY_CACHE_GROUP_SIZE": "variables keep the types that the model gives them",
-    "VALUE_CACHE_GROUP_SIZE": "variables keep the types that the model gives them",
+    "KEY_CACHE_PRECISION": "keys and values are kept in one type: KV_CACHE_PRECISION says which",
+    "VALUE_CACHE_PRECISION": "keys and values are kept in one type: KV_CACHE_PRECISION says which",
+    "KEY_CACHE_GROUP_SIZE": "each row of a head has a grid of its own",
+    "VALUE_CACHE_GROUP_SIZE": "each row of a head has a grid of its own",
     "ACTIVATIONS_SCALE_FACTOR": "activations are f32",
     "ENABLE_SAGE_ATTN": "attention is computed exactly",
     "LOG_LEVEL": "there is no log",
@@ -131,7 +131,8 @@ def _known(name: str) -> str:
 def _value(name: str, value: Any) -> Any:
     if isinstance(value, OVAny):
         value = value.value
-    value = getattr(value, "value", value) if name != "INFERENCE_PRECISION_HINT" else value
+    types = ("INFERENCE_PRECISION_HINT", "KV_CACHE_PRECISION")
+    value = value if name in types else getattr(value, "value", value)
     wrong = invalid(f"property {name}: {value!r} is no value of it")
     if name == "INFERENCE_PRECISION_HINT":
         if value in ("", "dynamic", Type.dynamic):
@@ -143,6 +144,8 @@ def _value(name: str, value: Any) -> Any:
         if element not in (ElementType.f32, ElementType.bf16, ElementType.f16):
             raise invalid(f"property {name}: expected f32, bf16 or f16, got {element}")
         return Type.f32 if element is ElementType.f32 else getattr(Type, element.name)
+    if name == "KV_CACHE_PRECISION":
+        return _kept(value, wrong)
     if name in ("INFERENCE_NUM_THREADS", "PERFORMANCE_HINT_NUM_REQUESTS"):
         return _number(value, wrong)
     if name == "NUM_STREAMS":
@@ -163,6 +166,19 @@ def _value(name: str, value: Any) -> Any:
             raise invalid(f"property {name}: expected one of {', '.join(allowed)}, got {value!r}")
         return text
     return value
+
+
+def _kept(value: Any, wrong: Exception) -> Any:
+    """A type that keys and values may be kept in; `dynamic` is what the file asks for."""
+    if value in ("", "dynamic", Type.dynamic):
+        return Type.dynamic
+    try:
+        name = element_of(value).name
+    except TypeError:
+        raise wrong from None
+    if name not in ("f32", "f16", "bf16", "u8"):
+        raise invalid(f"property KV_CACHE_PRECISION: expected f32, f16, bf16 or u8, got {name}")
+    return getattr(Type, name)
 
 
 def _number(value: Any, wrong: Exception) -> int:
@@ -194,6 +210,9 @@ def options_of(config: Mapping[str, Any]) -> dict[str, Any]:
     options: dict[str, Any] = {"threads": max(1, int(threads) // streams_of(config))}
     if config.get("INFERENCE_PRECISION_HINT") is Type.bf16:
         options["precision"] = "bf16"
+    kept = config.get("KV_CACHE_PRECISION", Type.dynamic)
+    if kept is not Type.dynamic:
+        options["kv_cache_precision"] = element_of(kept).name
     return options
 
 

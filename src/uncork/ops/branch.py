@@ -7,10 +7,13 @@ their shapes may differ, also in rank: what comes out is exactly what the chosen
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
+from uncork.errors import ValidationError
 from uncork.ops._body import BodyMap, SubGraphOperation, maybe_run, union
 from uncork.ops._operation import register
 from uncork.ops._ports import ANY, BOOLEAN, Input, Output
+from uncork.symbolic import facts_of
 from uncork.types import Array, TensorSpec
 
 
@@ -34,10 +37,13 @@ class If8(SubGraphOperation):
         inputs = [condition, *(v for v in values if v is not None)]
         if condition.value is not None:
             return self._described(self._chosen(condition.value), inputs)
-        with maybe_run(inputs, certain=False):
-            then = self._described(self.bodies[self.body_names[0]], inputs)
-        with maybe_run(inputs, certain=False):
-            other = self._described(self.bodies[self.body_names[1]], inputs)
+        found = [self._if_it_runs(self.bodies[name], inputs) for name in self.body_names]
+        refusals = [one for one in found if isinstance(one, ValidationError)]
+        if len(refusals) == len(found):
+            raise refusals[0]
+        if refusals:
+            return next(one for one in found if not isinstance(one, ValidationError))
+        then, other = cast("list[list[TensorSpec]]", found)
         merged: list[TensorSpec] = []
         for position, (a, b) in enumerate(zip(then, other, strict=True)):
             both = union(a, b)
@@ -56,6 +62,20 @@ class If8(SubGraphOperation):
         return self.bodies[
             self.body_names[0] if bool(condition.reshape(-1)[0]) else self.body_names[1]
         ]
+
+    def _if_it_runs(
+        self, branch: BodyMap, inputs: Sequence[TensorSpec]
+    ) -> list[TensorSpec] | ValidationError:
+        """What a branch gives where it runs. Where sizes are symbols, the error of one that takes
+        no such inputs: a call that chooses it is refused then, and others need not be.
+        """
+        try:
+            with maybe_run(inputs, certain=False):
+                return self._described(branch, inputs)
+        except ValidationError as error:
+            if facts_of(d.expression for s in inputs if s.rank is not None for d in s.shape):
+                return error
+            raise
 
     def _described(self, branch: BodyMap, inputs: Sequence[TensorSpec]) -> list[TensorSpec]:
         given = {entry.parameter: self.external(inputs, entry) for entry in branch.inputs}

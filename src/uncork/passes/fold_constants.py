@@ -9,7 +9,8 @@ tables are not among them: their pass comes first and leaves nothing to fold.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Mapping, Set
+from collections.abc import Container, Mapping, Sequence, Set
+from itertools import count, islice
 
 from msgspec.structs import replace
 
@@ -21,10 +22,10 @@ from uncork.memory import available
 from uncork.ops._body import SubGraphOperation
 from uncork.ops.parameter import Const
 from uncork.passes.rewrite import is_known, known_value, readers, replaced
-from uncork.types import Array, TensorSpec
+from uncork.types import TensorSpec
 
-#: A constant is not made of more than so many times the elements of the largest that it comes from,
-#: nor of more at all where it has more than this many bytes: repeating is cheap, and memory is not.
+#: A constant has at most so many times the elements of those that it is made of, and no more than
+#: they have where that is more than this many bytes: repeating is cheap, and memory is not.
 _GROWTH, _MOST = 2, 64 << 20
 #: Bytes of all constants that are made, whatever the model, and for each byte that it stores (codes
 #: of one bit as f32). A process has them for itself, unlike those of the file, and kernels may have
@@ -33,35 +34,52 @@ _ALWAYS, _FOR_A_BYTE = 256 << 20, 32
 
 
 def fold_constants(model: Model) -> Model:
-    """The model with constants in place of layers with one output that have only constant inputs,
-    or whose value is known.
+    """The model with constants in place of layers that have only constant inputs, or whose values
+    are known.
 
     What cannot be computed is left to the call, which says why. A layer that would lose its last
     reader keeps it, since it may refuse a call.
     """
-    new: dict[int, Node] = {}
+    new: dict[int, Sequence[TensorSpec]] = {}
     made_of: dict[int, Node] = {}
     supposed = _supposed(model)
     for node in model.nodes:
         if node.id in supposed or not _may_fold(node):
             continue
-        known = node.outputs[0].spec
-        if known.value is not None:
-            new[node.id] = _constant(node, known, known.value)
+        known = [port.spec for port in node.outputs]
+        if all(spec.value is not None for spec in known):
+            new[node.id] = known
         elif _is_constant(model, node, made_of):
             made_of[node.id] = node
     computed, made = _made(model, made_of)
     new.update(made)
     if not new:
         return model
-    folded = replaced(model, new)
+    folded = _folded(model, new)
     needed = _last_readers(model, new.keys() | computed, folded)
-    return replaced(model, {i: new[i] for i in new if i not in needed}) if needed else folded
+    return _folded(model, {i: new[i] for i in new if i not in needed}) if needed else folded
 
 
-def _made(model: Model, made_of: Mapping[int, Node]) -> tuple[set[int], dict[int, Node]]:
-    """The layers, among those `made_of` constants, that were computed, and the constants in place
-    of those that other layers read.
+def _folded(model: Model, new: Mapping[int, Sequence[TensorSpec]]) -> Model:
+    """The model with constants in place of the outputs of these layers."""
+    nodes: dict[int, list[Node]] = {}
+    moved: dict[Source, Source] = {}
+    free = count(model.next_id)
+    for i, specs in new.items():
+        places = [i, *islice(free, len(specs) - 1)]
+        moved |= {Source(i, n): Source(place, 0) for n, place in enumerate(places) if n}
+        nodes[i] = [
+            _constant(model.by_id[i], n, spec, place)
+            for n, (spec, place) in enumerate(zip(specs, places, strict=True))
+        ]
+    return replaced(model, nodes, moved)
+
+
+def _made(
+    model: Model, made_of: Mapping[int, Node]
+) -> tuple[set[int], dict[int, Sequence[TensorSpec]]]:
+    """The layers, among those `made_of` constants, that were computed, and the values of those that
+    other layers read.
 
     One constant is made after the other, with all that only it needs: that is in memory no longer.
     """
@@ -69,14 +87,18 @@ def _made(model: Model, made_of: Mapping[int, Node]) -> tuple[set[int], dict[int
     outside = {
         i
         for i in made_of
-        if any(reader.id not in made_of for reader in read_by.get(Source(i, 0), ()))
+        if any(
+            reader.id not in made_of
+            for n in range(len(made_of[i].outputs))
+            for reader in read_by.get(Source(i, n), ())
+        )
     }
     uses = Counter(s.node for node in made_of.values() for s in node.inputs if s.node in made_of)
     places = {i: place for place, i in enumerate(made_of)}
-    values: dict[int, TensorSpec] = {}
+    values: dict[int, Sequence[TensorSpec]] = {}
     failed: set[int] = set()
     computed: set[int] = set()
-    new: dict[int, Node] = {}
+    new: dict[int, Sequence[TensorSpec]] = {}
     total, most = 0, _most_in_all(model)
     waiting = [i for i in list(made_of)[::-1] if i in outside]
     while waiting:
@@ -90,7 +112,7 @@ def _made(model: Model, made_of: Mapping[int, Node]) -> tuple[set[int], dict[int
                 try:
                     given = [_spec(model, source, values) for source in node.inputs]
                     assert node.operation is not None
-                    values[node.id] = node.operation.evaluate(given)[0]
+                    values[node.id] = node.operation.evaluate(given)
                 except UncorkError:
                     failed.add(node.id)
             else:
@@ -105,9 +127,7 @@ def _made(model: Model, made_of: Mapping[int, Node]) -> tuple[set[int], dict[int
                 if not uses[i] and i not in outside:
                     del values[i]
         if target in values:
-            spec = values[target]
-            assert spec.value is not None
-            new[target] = _constant(made_of[target], spec, spec.value)
+            new[target] = values[target]
             total += size
     return computed - failed, new
 
@@ -129,8 +149,8 @@ def _needed(
 
 
 def _bytes(node: Node) -> int:
-    spec = node.outputs[0].spec
-    return int(spec.shape.size) * spec.element_type.dtype.itemsize
+    specs = [port.spec for port in node.outputs]
+    return sum(int(spec.shape.size) * spec.element_type.dtype.itemsize for spec in specs)
 
 
 def _most_in_all(model: Model) -> int:
@@ -183,9 +203,9 @@ def _supposes(model: Model, node: Node) -> bool:
     )
 
 
-def _spec(model: Model, source: Source, values: Mapping[int, TensorSpec]) -> TensorSpec:
+def _spec(model: Model, source: Source, values: Mapping[int, Sequence[TensorSpec]]) -> TensorSpec:
     if source.node in values:
-        return values[source.node]
+        return values[source.node][source.output]
     return replace(model.spec(source), value=known_value(model, source))
 
 
@@ -194,10 +214,10 @@ def _may_fold(node: Node) -> bool:
         node.operation is not None
         and node.operation.deterministic
         and bool(node.inputs)
-        and len(node.outputs) == 1
+        and bool(node.outputs)
         and node.type_name != "Result"
-        and node.outputs[0].spec.shape.is_static
-        and node.outputs[0].spec.element_type.dtype != object
+        and all(port.spec.shape.is_static for port in node.outputs)
+        and all(port.spec.element_type.dtype != object for port in node.outputs)
     )
 
 
@@ -207,15 +227,23 @@ def _is_constant(model: Model, node: Node, made_of: Container[int]) -> bool:
     """
     if not all(source.node in made_of or is_known(model, source) for source in node.inputs):
         return False
-    size = int(node.outputs[0].spec.shape.size)
-    largest = max(int(model.spec(source).shape.size) for source in node.inputs)
-    grows = size > largest and _bytes(node) > _MOST
-    return not grows and size <= _GROWTH * largest
+    size = sum(int(port.spec.shape.size) for port in node.outputs)
+    given = sum(int(model.spec(source).shape.size) for source in {*node.inputs})
+    grows = size > given and _bytes(node) > _MOST
+    return not grows and size <= _GROWTH * given
 
 
-def _constant(node: Node, spec: TensorSpec, value: Array) -> Node:
-    operation = Const(element_type=spec.element_type, shape=spec.shape, value=value)
-    port = Port(spec, node.outputs[0].names, node.outputs[0].extras)
+def _constant(node: Node, number: int, spec: TensorSpec, place: int) -> Node:
+    """The constant in place of an output of a layer."""
+    assert spec.value is not None
+    operation = Const(element_type=spec.element_type, shape=spec.shape, value=spec.value)
+    old = node.outputs[number]
     return replace(
-        node, opset="opset1", attributes={}, inputs=(), outputs=(port,), operation=operation
+        node,
+        id=place,
+        opset="opset1",
+        attributes={},
+        inputs=(),
+        outputs=(Port(spec, old.names, old.extras),),
+        operation=operation,
     )

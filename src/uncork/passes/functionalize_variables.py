@@ -44,7 +44,7 @@ def functionalize_variables(model: Model, in_place: bool = True) -> Lifted | Non
     A variable that is never assigned stays as it is: every call reads its initial value. With
     `in_place` variables that only grow do so in their storage.
     """
-    values, passed = _assignments(model)
+    values, passed = assignments(model)
     reads = [node for node in model.nodes if isinstance(node.operation, ReadValue3)]
     types = {variable: model.spec(source).element_type for variable, source in values.items()}
     if any(types.get(variable_of(node), _type(node)) is not _type(node) for node in reads):
@@ -54,10 +54,10 @@ def functionalize_variables(model: Model, in_place: bool = True) -> Lifted | Non
 
 def growing_axes(model: Model) -> dict[str, int]:
     """The axes along which variables of a checked model grow, by their ids."""
-    return {append.variable: append.axis for append in appends(model, _assignments(model)[0])}
+    return {append.variable: append.axis for append in appends(model, assignments(model)[0])}
 
 
-def _assignments(model: Model) -> tuple[dict[str, Source], dict[Source, Source]]:
+def assignments(model: Model) -> tuple[dict[str, Source], dict[Source, Source]]:
     """What variables are assigned, by their ids, and what Assign layers pass on."""
     values: dict[str, Source] = {}  # the last assignment of a variable is the one that holds
     passed: dict[Source, Source] = {}  # an Assign also passes its value on

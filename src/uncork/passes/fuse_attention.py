@@ -6,8 +6,8 @@ layers that only move queries, keys, values and the result.
 A mask may also select scores, and -infinity elsewhere; of two such masks both must hold.
 
 Heads that are moved beside each other, keys and values that are repeated for groups of heads, and
-parts of one tensor are read where they lie; so are those in the storage of a variable. A layer is
-part of it by what it does to shapes, whoever wrote it.
+parts of one tensor are read where they lie; so are those in the storage of a variable, also where
+rows lie there in fewer bits. A layer is part of it by what it does to shapes, whoever wrote it.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from msgspec.structs import replace
 
 from uncork.internal_ops.appended_state import StateValue
 from uncork.internal_ops.attention import FusedAttention, Move, Transposed
+from uncork.internal_ops.coded_rows import RowCoding, coding_of
 from uncork.ir.model import Model, Node, Port, Source
 from uncork.kernels.extents import same_extents
 from uncork.kernels.kernel_plan import KernelPlan
@@ -49,6 +50,8 @@ class _Match(Struct, frozen=True):
     factor: float | None = None
     #: Of keys and values that lie in the storage of a variable: their axis, and how many there are.
     counted: tuple[tuple[int, Source] | None, tuple[int, Source] | None] = (None, None)
+    #: How the rows of keys and values lie, where these are in fewer bits.
+    coding: RowCoding | None = None
     #: The layer that makes one mask of two, in the place of one that nothing reads any more.
     joined: Node | None = None
 
@@ -84,30 +87,56 @@ def _variants(
     for position in range(3):
         inputs[position], before = moves_to(model, inputs[position])
         moves[position] = (*before, *moves[position])
+    after = only_reader(read_by, found.last)
+    order = order_of(model, after) if after is not None and after.type_name == "Transpose" else None
+    moved = replace(found, inputs=tuple(inputs), moves=tuple(moves))
+    for whole in (_coded(model, moved), moved):
+        if whole is None:
+            continue
+        whole = _where_they_lie(model, whole)
+        if after is not None and order is not None:
+            yield replace(whole, last=after, order=order)
+        if whole != found:
+            yield whole
+    if found.last.type_name == "MatMul":
+        yield found
+
+
+def _coded(model: Model, found: _Match) -> _Match | None:
+    """The match with keys and values as they lie in fewer bits; None where they do not, or each
+    otherwise.
+    """
+    layers = [model.by_id[source.node] for source in found.inputs[1:3]]
+    codings = {
+        coding_of(layer.operation, model.spec(layer.inputs[0])) if layer.inputs else None
+        for layer in layers
+    }
+    if len(codings) != 1 or None in codings:
+        return None
+    query, _, _, *others = found.inputs
+    inputs = (query, *(layer.inputs[0] for layer in layers), *others)
+    return replace(found, inputs=inputs, coding=codings.pop())
+
+
+def _where_they_lie(model: Model, found: _Match) -> _Match:
+    """The match with keys and values in the storages of their variables."""
+    inputs = list(found.inputs)
     counted: dict[int, tuple[int, Source]] = {}
     for position in (1, 2):
         value = model.by_id[inputs[position].node]
         if isinstance(value.operation, StateValue):  # which lies in the storage of a variable
             inputs[position] = value.inputs[0]
             counted[position] = (value.operation.axis, value.inputs[1])
-    whole = replace(
-        found, inputs=tuple(inputs), moves=tuple(moves), counted=(counted.get(1), counted.get(2))
-    )
-    after = only_reader(read_by, found.last)
-    order = order_of(model, after) if after is not None and after.type_name == "Transpose" else None
-    if after is not None and order is not None:
-        yield replace(whole, last=after, order=order)
-    if whole != found:
-        yield whole
-    if found.last.type_name == "MatMul":
-        yield found
+    return replace(found, inputs=tuple(inputs), counted=(counted.get(1), counted.get(2)))
 
 
 def _fused(model: Model, found: _Match, target: Target) -> Node | None:
     """The layer of the attention; None where there is no kernel for it."""
     key, value = found.counted
     axes = (key and key[0], value and value[0])
-    operation = FusedAttention(found.attention, found.moves, found.order, found.factor, axes)
+    operation = FusedAttention(
+        found.attention, found.moves, found.order, found.factor, axes, found.coding
+    )
     inputs = (*found.inputs, *(counted[1] for counted in found.counted if counted is not None))
     output = found.last.outputs[0].spec
     specs = [

@@ -167,11 +167,12 @@ class _Layers(NewLayers):
         """
         operation = node.operation
         if (
-            not isinstance(operation, (FusedAttention, ScaledDotProductAttention))
+            not _is_attention(operation)
             or not any(source in self._halves for source in node.inputs[:3])
             or not self._is_wanted(Source(node.id, 0))
         ):
             return None
+        assert operation is not None
         held = HeldAttention(operation, HALF)
         specs: list[TensorSpec | None] = [self.old.spec(source) for source in node.inputs]
         specs[:3] = [
@@ -235,9 +236,9 @@ class _Layers(NewLayers):
             return source != weights and (
                 source not in others or self._is_wanted(Source(node.id, 0))
             )
-        if isinstance(operation, (FusedAttention, ScaledDotProductAttention)):
+        if _is_attention(operation):
             return source in node.inputs[:3] and self._is_wanted(Source(node.id, 0))
-        if operation is None:
+        if operation is None or isinstance(operation, FusedAttention):
             return False
         if _moves(operation):
             return all(self._is_wanted(Source(node.id, i)) for i in range(len(node.outputs)))
@@ -255,6 +256,12 @@ class _Layers(NewLayers):
             name = f"{self.old.by_id[source.node].name}/{element_type.name}"
             self._converted[key] = self.add(name, operation, [source], *operation.describe([spec]))
         return self._converted[key]
+
+
+def _is_attention(operation: Operation | None) -> bool:
+    """Whether it is attention over tensors of one type."""
+    coded = isinstance(operation, FusedAttention) and operation.coding is not None
+    return isinstance(operation, (FusedAttention, ScaledDotProductAttention)) and not coded
 
 
 def _moves(operation: Operation) -> bool:

@@ -77,6 +77,12 @@ AS_READ: tuple[Pass, ...] = (
         option="precision",
         when=lambda options: options.precision != "f32",
     ),
+    # For references too: what is rounded is what the model means then.
+    Pass(
+        "coded_variables",
+        "keys and values are kept in fewer bits",
+        frozenset({"ReadValue"}),
+    ),
     Pass(
         "packed_tables",
         "tables of 4 bits are held as bytes of two values",

@@ -37,6 +37,7 @@ from tests.compiler.image._c import (
     parts,
     tensor,
 )
+from tests.compiler.test_growing_state import Net
 from tests.compiler.test_state import running_sum
 from uncork.compiler.image.c.write import write_c
 from uncork.compiler.image.compile import compile_to
@@ -238,6 +239,85 @@ def test_variables_begin_with_what_layers_compute(folder: Made) -> None:
     assert run(1, 1) == [4, 7]
     assert model.reset() == OK
     assert run(5) == [15]
+    model.close()
+
+
+def decoder() -> uncork.Model:
+    """A cache [rows, n, 4] that grows along n, of whose rows an input picks: its sums, and it."""
+    net = Net()
+    x, rows = net.input("x", "f32", [None, None, 4]), net.input("rows", "i32", [None])
+    old = net.read("k", [None, None, 4], net.constant(np.zeros((2, 0, 4)), np.float32))
+    whole = net.grown("k", net.picked(old, rows), x, 1)
+    sums = net.add("ReduceSum", 1, whole, net.constant([1]), keep_dims=False)
+    return net.model(sums=sums, whole=net.add("Negative", 1, whole))
+
+
+def test_variables_grow_in_place(folder: Made) -> None:
+    """Rows that stay, change places, go twice, become fewer and more; held against NumPy's."""
+    library = Library(folder(decoder()))
+    model, other = library.open(), library.open()
+    numbers = np.random.default_rng(3)
+    kept = np.zeros((2, 0, 4), np.float32)
+    calls = [(3, [0, 1]), (1, [1, 0]), (1, [0, 1]), (300, [1, 1]), (1, [-1]), (2, [0, 0, 0])]
+    for count, picks in [*calls, *[(1, [0, 1, 2])] * 40, (1, [2, 0])]:
+        new = numbers.standard_normal((len(picks), count, 4)).astype(np.float32)
+        kept = np.concatenate([kept[picks], new], axis=1)
+        assert model.call([new, np.array(picks, np.int32)], function="sizes") == OK
+        assert list(model.results[1].sizes[:3]) == list(kept.shape)
+        sums, whole = model.run(new, np.array(picks, np.int32))
+        np.testing.assert_array_equal(whole, -kept)
+        np.testing.assert_allclose(sums, kept.sum(axis=1), rtol=1e-4, atol=1e-4)
+    new, both = np.ones((2, 1, 4), np.float32), np.array([0, 1], np.int32)
+    assert other.run(new, both)[1].shape == (2, 1, 4)
+    assert model.reset() == OK
+    np.testing.assert_array_equal(model.run(new, both)[1], -new)
+    model.close()
+    other.close()
+
+
+def test_a_call_that_fails_leaves_variables_that_grow(folder: Made) -> None:
+    model = Library(folder(decoder())).open(1 << 16)
+    new, both = np.ones((2, 1, 4), np.float32), np.array([0, 1], np.int32)
+    model.run(new, both)
+    turned = np.array([1, 0], np.int32)
+    model.run(new * np.array([[[1]], [[2]]], np.float32), both)
+    assert model.call([new, np.array([0, 2], np.int32)]) == WRONG_VALUES
+    assert "input 'rows' picks rows that variable 'k' has not" in model.why
+    assert model.call([new[:1], turned]) in (WRONG_SIZES, WRONG_ARGUMENTS)
+    assert model.call([new[..., :3], turned]) in (WRONG_SIZES, WRONG_ARGUMENTS)
+    assert model.call([np.ones((2, 1 << 16, 4), np.float32), turned]) == NO_MEMORY
+    assert "variable 'k' takes more, the limit is 65536" in model.why
+    short = (Tensor * 2)()
+    short[0].data, short[0].bytes = new.ctypes.data, 4
+    assert model.call([new, turned], short) == NO_ROOM
+    made = model.run(new, turned)[1]
+    np.testing.assert_array_equal(-made[..., 0], [[1, 2, 1], [1, 1, 1]])
+    model.close()
+
+
+def test_variables_that_grow_begin_with_what_layers_compute(folder: Made) -> None:
+    """Two caches without picks, along the last axis and the first; one begins with twice x."""
+    net = Net()
+    x = net.input("x", "f32", [2, None])
+    begin = net.add("Multiply", 1, x, net.constant(2, np.float32))
+    wide = net.grown("wide", net.read("wide", [2, None], begin), x, 1)
+    column = net.add("ReduceSum", 1, x, net.constant([1]), keep_dims=False)
+    row = net.add("Unsqueeze", 1, column, net.constant([0]))
+    first = net.constant([[5.0, 6.0]], np.float32)
+    high = net.grown("high", net.read("high", [None, 2], first), row, 0)
+    twice = (net.add("Negative", 1, wide), net.add("Negative", 1, high))
+    model = Library(folder(net.model(wide=twice[0], high=twice[1]))).open()
+    for _ in range(2):
+        begun = np.array([[1, 2], [3, 4]], np.float32)
+        wide_now, high_now = 2 * begun, np.array([[5, 6]], np.float32)
+        for call in range(20):
+            new = begun + call
+            wide_now = np.concatenate([wide_now, new], 1)
+            high_now = np.concatenate([high_now, new.sum(1)[None]])
+            made = model.run(new)
+            np.testing.assert_array_equal(made[0], -wide_now)
+            np.testing.assert_array_equal(made[1], -high_now)
+        assert model.reset() == OK
     model.close()
 
 

@@ -18,7 +18,7 @@ import uncork
 from tests.compiler.test_growing_state import Net
 from tests.compiler.test_state import BAD, GOOD, X, running_sum
 from uncork import cli
-from uncork.compiler.image import format, instance
+from uncork.compiler.image import format, instance, write
 from uncork.ir.bodies import GraphBody
 from uncork.kernels.runtime.target import LEVELS, host_target, level_of
 from uncork.ops._body import BodyInput, BodyMap, BodyOutput
@@ -254,8 +254,34 @@ def test_a_branch_whose_layers_python_runs_is_named(tmp_path: Path) -> None:
     builder = uncork.Builder("either")
     condition, x = builder.parameter("c", "boolean", []), builder.parameter("x", "f32", [2, 2])
     builder.result(builder.add_with_bodies("If", 8, condition, x, bodies=bodies)[0], "y")
-    with pytest.raises(uncork.UnsupportedError, match=r"If.*runs its bodies between native"):
+    why = r"If.*runs its bodies between native.*in 'then_body' layer 'Inverse.*has no kernel"
+    with pytest.raises(uncork.UnsupportedError, match=why):
         saved(builder.model(), tmp_path)
+
+
+def test_a_branch_that_finds_a_size_and_more_is_named(tmp_path: Path) -> None:
+    """How many numbers of x are not 0 only the call tells."""
+
+    def either(name: str, then: Any, shape: list[int | None]) -> uncork.Builder:
+        bodies = {}
+        for body, make in (("then_body", then), ("else_body", lambda b, x: x)):
+            inner = uncork.Builder(body)
+            inner.result(make(inner, inner.parameter("x", "f32", shape)), "y")
+            entries = (BodyInput(1, 0),), (BodyOutput(0, 0),)
+            bodies[body] = BodyMap(GraphBody(inner.model()), *entries)
+        builder = uncork.Builder(name)
+        condition, x = builder.parameter("c", "boolean", []), builder.parameter("x", "f32", shape)
+        builder.result(builder.add_with_bodies("If", 8, condition, x, bodies=bodies)[0], "y")
+        return builder
+
+    def places(builder: uncork.Builder, x: Any) -> Any:
+        found = builder.add("NonZero", 3, x, output_type="i64")[0]
+        return builder.add("Convert", 1, found, destination_type="f32")[0]
+
+    why = r"layer 'If.*in 'then_body' layer 'NonZero.*finds a size"
+    with pytest.raises(uncork.UnsupportedError, match=why):
+        saved(either("places", places, [None, None]).model(), tmp_path)
+    assert not list(tmp_path.iterdir())
 
 
 def test_sizes_that_the_plan_does_not_take_are_named(tmp_path: Path) -> None:
@@ -447,3 +473,32 @@ def test_each_way_in_which_sizes_fail_a_guard_has_a_plan(tmp_path: Path) -> None
         np.testing.assert_array_equal(found(a, b)["z"], np.maximum(a + b, 0))
     with pytest.raises(uncork.InputError, match="expected"):
         found(floats(3, 4), floats(2, 4))
+
+
+def test_a_further_plan_that_cannot_be_written_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file is the one that has the first plan alone."""
+    net = Net()
+    x, y = net.input("x", "f32", [None, 4]), net.input("y", "f32", [None, 4])
+    weights = net.constant(floats(4, 32), np.float32)
+    model = net.model(z=net.add("MatMul", 1, net.add("Add", 1, x, y), weights))
+    seen: list[object] = []
+    first_segment = write.first_segment
+
+    def only_the_first(plan: Any) -> Any:
+        seen.append(plan)
+        segment = first_segment(plan)
+        if len(seen) > 1:
+            raise uncork.UnsupportedError("has no kernel", "z")
+        return segment
+
+    monkeypatch.setattr(write, "first_segment", only_the_first)
+    path = saved(model, tmp_path)
+    sizes = path.stat().st_size, format.read(path)[0].constants.bytes
+    assert len(seen) > 1
+    assert len(format.read(path)[0].images[0].plans) == 1
+    monkeypatch.setattr(write, "first_segment", first_segment)
+    monkeypatch.setattr(write, "MOST_SAVED_PLANS", 1)
+    path = saved(model, tmp_path)
+    assert (path.stat().st_size, format.read(path)[0].constants.bytes) == sizes

@@ -19,7 +19,7 @@ import pytest
 pytest.importorskip("llvmlite")
 
 import uncork
-from tests.compiler.image.test_c import WANTED, A, B, product
+from tests.compiler.image.test_c import WANTED, A, B, decoder, product
 from tests.compiler.test_grown_outputs import counting
 from tests.compiler.test_state import running_sum
 from uncork.compiler.image.c.wasm import write_wasm
@@ -29,7 +29,7 @@ from uncork.errors import UnsupportedError
 _RUN = """
 import { readFileSync } from "node:fs";
 import { load } from "./model.js";
-const ARRAYS = { f4: Float32Array, i8: BigInt64Array };
+const ARRAYS = { f4: Float32Array, i4: Int32Array, i8: BigInt64Array };
 const calls = JSON.parse(readFileSync("calls.json"));
 const model = await load(readFileSync("model.wasm"), readFileSync("model.constants"));
 const said = [];
@@ -204,3 +204,20 @@ def test_other_targets_are_refused(tmp_path: Path) -> None:
     compile_to(product(), tmp_path / "model.uncork", targets=["aarch64"])
     with pytest.raises(UnsupportedError, match="not compiled for wasm32"):
         write_wasm(tmp_path / "model.uncork", tmp_path / "out")
+
+
+@needs_tools
+def test_variables_grow_in_place(tmp_path: Path) -> None:
+    numbers = np.random.default_rng(4)
+    kept, wanted, calls = np.zeros((2, 0, 4), np.float32), [], []
+    for count, picks in ((3, [0, 1]), (1, [1, 0]), (300, [1, 1]), (2, [0])):
+        new = numbers.standard_normal((len(picks), count, 4)).astype(np.float32)
+        kept = np.concatenate([kept[picks], new], axis=1)
+        wanted.append(-kept)
+        calls.append([new, np.array(picks, np.int32)])
+    wrong = [kept[:, :1], np.array([1], np.int32)]
+    *found, refused, again = run(decoder(), tmp_path, *calls, wrong, "reset", calls[0])
+    for results, value in zip([*found, again], [*wanted, wanted[0]], strict=True):
+        assert results[1]["sizes"] == list(value.shape)
+        np.testing.assert_array_equal(results[1]["values"], value.reshape(-1))
+    assert "picks rows that variable 'k' has not" in refused

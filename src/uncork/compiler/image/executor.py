@@ -12,6 +12,7 @@ from uncork.compiler.base_executor import BaseExecutor
 from uncork.compiler.image import format
 from uncork.compiler.image.plans import ImagePlans
 from uncork.errors import UnsupportedError
+from uncork.internal_ops.coded_rows import CodedRead, RowCoding
 from uncork.internal_ops.compiled_layers import CompiledLayers
 from uncork.ir.graph import COMPILED_LAYERS
 from uncork.ir.model import Model, Node, Port, Source
@@ -62,8 +63,8 @@ def model_of(description: format.Description, source: str) -> Model:
         ports = [Port(_begin(read)) for read in known.reads]
         begin = made.add("<initial values>", "CompiledLayers", CompiledLayers(), given, ports)
         for number, read in enumerate(known.reads):
-            of, place = ReadValue3(variable_id=read.variable), Source(begin, number)
-            value = made.add(read.layer, "ReadValue", of, [place], [Port(_spec(read))])
+            place = Source(begin, number)
+            value = made.add(read.layer, "ReadValue", _reading(read), [place], [Port(_spec(read))])
             given.append(Source(value, 0))
     ports = [Port(_spec(port), port.names) for port in description.outputs]
     ports += [Port(_spec(variable)) for variable in known.assigned]
@@ -96,6 +97,18 @@ def model_of(description: format.Description, source: str) -> Model:
 
 def _spec(port: format.Port | format.Read) -> TensorSpec:
     return TensorSpec(ElementType.parse(port.element_type), PartialShape.parse(port.shape))
+
+
+def _reading(read: format.Read) -> ReadValue3:
+    if not read.coding:
+        return ReadValue3(variable_id=read.variable)
+    kept = _spec(read)
+    return CodedRead(
+        variable_id=read.variable,
+        variable_type=kept.element_type,
+        variable_shape=kept.shape,
+        coding=RowCoding(ElementType.parse(read.coding)),
+    )
 
 
 def _begin(read: format.Read) -> TensorSpec:

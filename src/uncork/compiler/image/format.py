@@ -152,7 +152,8 @@ class Begin(Struct, frozen=True):
 
 class Read(Struct, frozen=True):
     """A variable that is read or assigned, and the layer that does: its id, element type and shape
-    as text; what it begins with, where no layer computes that.
+    as text; what it begins with, where no layer computes that; the type that rows of f32 are kept
+    in, where that is another.
     """
 
     variable: str
@@ -160,6 +161,7 @@ class Read(Struct, frozen=True):
     element_type: str
     shape: str
     begin: Begin | None = None
+    coding: str = ""
 
 
 class Variables(Struct, frozen=True):
@@ -172,6 +174,16 @@ class Variables(Struct, frozen=True):
     reads: tuple[Read, ...]
     assigned: tuple[Read, ...]
     grown: tuple[Grown, ...] = ()
+
+
+class Weights(Struct, frozen=True):
+    """What the constants are: bytes of the weights of the model, bytes of the constants by their
+    kind (`origins.KINDS`), and how many of these hold values that others hold, too.
+    """
+
+    model: int
+    kinds: dict[str, int]
+    repeated: int
 
 
 class Image(Struct, frozen=True):
@@ -209,6 +221,7 @@ class Description(Struct, frozen=True):
     source: dict[str, Section] = {}
     #: The options that it was compiled with, as `compile_model` takes them.
     settings: dict[str, Any] = {}
+    weights: Weights | None = None
 
 
 class Writer:

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from uncork.compiler.image import format
-from uncork.concurrency import lazy
+from uncork.concurrency import lazy, renews_locks
 from uncork.kernels.runtime import thread_pool
 from uncork.kernels.runtime.entry_method import MethodDefinition, bound_to, lays_out_as_expected
 from uncork.kernels.runtime.exec_memory import mapped
 from uncork.kernels.runtime.layout import ALIGNMENT, CONTEXT, HEAD
 from uncork.kernels.runtime.loop_layout import ROOM
-from uncork.kernels.runtime.native_block import NativeBlock, keep_block
+from uncork.kernels.runtime.native_block import NativeBlock
 from uncork.kernels.runtime.symbols import symbol_address
 from uncork.kernels.runtime.turns_layout import MISFITS, TURNS_HEAD
 from uncork.memory import allowed, available, needs_most
@@ -89,7 +89,7 @@ class Instance:
             self.words[room + ROOM.index("most")] = room_bytes
         self._block = block = self.words.view(NativeBlock)
         block.keep = (loaded, self._memories, _Rooms(self.words, loaded.plan.rooms))
-        keep_block(block)
+        renews_locks(block)
         entry = loaded.code.entry
         self.run: Any = block.run_by_ctypes if entry is None else bound_to(entry, block)
 

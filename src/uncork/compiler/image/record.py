@@ -11,17 +11,21 @@ from __future__ import annotations
 import bisect
 import hashlib
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from msgspec import Struct
 
+from uncork.compiler.bodies import KernelBody
 from uncork.compiler.call_plan import CallPlan, NativeStep, ReferenceStep
 from uncork.compiler.image.format import LINE
 from uncork.compiler.native_call import NativeCall
 from uncork.compiler.parted_call import PartedCall
 from uncork.errors import UnsupportedError
-from uncork.kernels.runtime.addresses import Recording, Wanted, is_recorded
+from uncork.ir.model import Node
+from uncork.kernels.runtime.addresses import Part, Recording, Wanted, is_recorded
 from uncork.kernels.runtime.segment import Segment
+from uncork.ops._body import SubGraphOperation
 from uncork.types import Array
 
 
@@ -51,14 +55,16 @@ WORDS, CONSTANTS, CODE, SYMBOLS = range(4)
 class Constants:
     """The arrays that images read, one behind the other; equal ones are there once."""
 
-    def __init__(self) -> None:
+    def __init__(self, told: Callable[[Array, Any], None]) -> None:
+        """`told` is told the bytes of each, and their type."""
         self.arrays: list[Array] = []
         self.bytes = 0
+        self._told = told
         self._offsets: dict[tuple[int, int, bytes], int] = {}
 
-    def add(self, array: Array, line_offset: int) -> int:
-        """The offset of bytes (u8) among the constants: at the same distance from a cache line as
-        where they were, which is `line_offset`.
+    def add(self, array: Array, line_offset: int, dtype: Any) -> int:
+        """The offset of bytes (u8) of a type among the constants: at the same distance from a cache
+        line as where they were, which is `line_offset`.
         """
         key = (
             line_offset,
@@ -72,6 +78,7 @@ class Constants:
             self.arrays.append(array)
             self._offsets[key] = first
             self.bytes = first + array.nbytes
+            self._told(array, dtype)
         return self._offsets[key]
 
 
@@ -108,20 +115,43 @@ def first_segment(plan: CallPlan) -> Segment:
         if isinstance(part, ReferenceStep):
             if part.body is not None:
                 raise UnsupportedError(
-                    "runs its bodies between native calls, which takes Python: a layer in them has "
-                    "no kernel, needs another plan for other sizes, or finds a size",
+                    "runs its bodies between native calls, which takes Python: "
+                    + (_in_bodies(part.node) or "they need other plans for other sizes"),
                     part.node.label,
                 )
-            reason = next((s.reason for s in plan.steps if s.node is part.node), "")
-            raise UnsupportedError(
-                "has no kernel, so it cannot run without uncork's references"
-                + (f": {reason}" if reason else ""),
-                part.node.label,
-            )
+            raise UnsupportedError(_without_kernel(plan, part.node), part.node.label)
     if plan.is_native:
         return NativeCall(plan).segment
     assert all(isinstance(part, NativeStep) for part in plan.parts)
     return PartedCall(plan).first_segment()
+
+
+def _without_kernel(plan: CallPlan, node: Node) -> str:
+    reason = next((step.reason for step in plan.steps if step.node is node), "")
+    return "has no kernel, so it cannot run without uncork's references" + (
+        f": {reason}" if reason else ""
+    )
+
+
+def _in_bodies(node: Node) -> str:
+    """Which layer in the bodies of a layer keeps them from being one native segment each, and why;
+    "" where none does.
+    """
+    assert isinstance(node.operation, SubGraphOperation)
+    for name, body in node.operation.bodies.items():
+        executor = body.body.executor if isinstance(body.body, KernelBody) else None
+        if executor is None:
+            continue
+        model = executor.prepared
+        for plan in executor.call_plans()[:1]:
+            for part in plan.parts:
+                if isinstance(part, ReferenceStep):
+                    inner = _in_bodies(part.node) if part.body else _without_kernel(plan, part.node)
+                    return f"in '{name}' {part.node.label} {inner}"
+            for origin in plan.symbols if len(plan.parts) > 1 else ():
+                if origin.node not in model.parameters:
+                    return f"in '{name}' {model.by_id[origin.node].label} finds a size"
+    return ""
 
 
 class Recorder:
@@ -194,25 +224,26 @@ class Recorder:
         if target.number in starts:
             return WORDS, 8 * starts[target.number] + target.offset
         memory = self._recording.memories[target.number]
-        begin, end = _part(_joined(memory.parts), target.offset)
+        begin, end, dtype = _part(_joined(memory.parts), target.offset)
         root = memory.root if memory.root.flags.c_contiguous else memory.root.T
         data = root.reshape(-1).view(np.uint8)[begin:end]
-        at = self._constants.add(data, (memory.base + begin) % LINE)
+        at = self._constants.add(data, (memory.base + begin) % LINE, dtype)
         return CONSTANTS, at + target.offset - begin
 
 
-def _joined(parts: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Parts of a memory, in order; those that overlap are one."""
-    result: list[tuple[int, int]] = []
-    for first, end in sorted(parts):
+def _joined(parts: Sequence[Part]) -> list[Part]:
+    """Parts of a memory, in order; those that overlap are one, of the type of the first."""
+    result: list[Part] = []
+    for first, end, dtype in sorted(parts, key=lambda part: part[:2]):
         if result and first < result[-1][1]:
-            result[-1] = result[-1][0], max(end, result[-1][1])
+            begin, before, its = result[-1]
+            result[-1] = begin, max(end, before), its
         else:
-            result.append((first, end))
+            result.append((first, end, dtype))
     return result
 
 
-def _part(parts: Sequence[tuple[int, int]], offset: int) -> tuple[int, int]:
+def _part(parts: Sequence[Part], offset: int) -> Part:
     """The part that an offset lies in, or ends."""
-    index = bisect.bisect_right(parts, (offset, 1 << 62)) - 1
+    index = bisect.bisect_right(parts, offset, key=lambda part: part[0]) - 1
     return parts[max(0, index)]

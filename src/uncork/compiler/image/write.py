@@ -15,11 +15,20 @@ from uncork._version import __version__
 from uncork.compiler.call_plan import CallPlan, NativeStep
 from uncork.compiler.execute import Executor
 from uncork.compiler.image import format
+from uncork.compiler.image.origins import Origins
 from uncork.compiler.image.record import Code, Constants, RecordedPlan, Recorder, first_segment
+from uncork.compiler.policy import (
+    MOST_SAVED_PLANS,
+    MOST_TRIED_SIZES,
+    MOST_TRIED_VAINLY,
+    TRIED_SIZES,
+)
 from uncork.compiler.printed_plan import printed
 from uncork.compiler.scope import Scope
 from uncork.compiler.state import constant_value, is_computed
 from uncork.errors import UncorkError, UnsupportedError
+from uncork.internal_ops.coded_rows import CodedRead
+from uncork.ir.constants import stored_arrays
 from uncork.ir.model import Model, Node
 from uncork.ir.ports import ModelPort
 from uncork.ir.replacement import Replacement
@@ -28,6 +37,7 @@ from uncork.kernels.runtime.addresses import Wanted, recorded
 from uncork.kernels.runtime.dispatch import Serve, wanted
 from uncork.kernels.runtime.entries import ENTRY
 from uncork.kernels.runtime.kernel_cache import STORE
+from uncork.kernels.runtime.segment import Segment
 from uncork.kernels.runtime.segment_plan import SizeOperand
 from uncork.kernels.runtime.target import Target
 from uncork.ops.gather import Gather1, Gather7, Gather8
@@ -40,9 +50,6 @@ from uncork.types import TensorSpec
 #: Code begins at multiples of so many bytes: instructions of aarch64 count in pages.
 _ALIGNMENT = {"x86_64": 64, "wasm32": 1}
 _WHOLE_PAGE = 4096
-#: Plans of one model, for the ways in which guards fail. For so many numbers at a time, and these,
-#: it is tried to have one fail, and so often in vain.
-_MOST_PLANS, _MOST_SYMBOLS, _TRIED, _IN_VAIN = 8, 4, (1, 2, 3, 7, 64), 2
 
 
 class _Made(Struct):
@@ -81,7 +88,10 @@ def _without_variables(
         if isinstance(node.operation, ReadValue3) and not is_computed(model, node):
             value = constant_value(model, node)
             begin = format.Begin(value.shape, value.tobytes())
-        return format.Read(name, node.name, str(spec.element_type), spec.shape.format(), begin)
+        coding = str(spec.element_type) if isinstance(node.operation, CodedRead) else ""
+        return format.Read(
+            name, node.name, str(spec.element_type), spec.shape.format(), begin, coding
+        )
 
     last = {
         node.operation.variable_id: node
@@ -125,7 +135,8 @@ def write_compiled(
     """Write a compiled file: for each target, by its level, the plans of these executors. Raises
     UnsupportedError for layers without a kernel, CannotCompile where LLVM fails.
     """
-    constants = Constants()
+    origins = Origins(model)
+    constants = Constants(origins.add)
     made: list[_Made] = []
     variables: format.Variables | None = None
     for level, target in targets.items():
@@ -136,12 +147,17 @@ def write_compiled(
             for make in executors[level]:
                 main, initial, variables = _without_variables(make())
                 usual, *others = _plans(main)
-                plans.append(_image(usual, Recorder(recording, constants, code)))
+                begun = [(usual, first_segment(usual))]
                 for plan in others:
                     with contextlib.suppress(UnsupportedError):  # calls of it are refused, by name
-                        plans.append(_image(plan, Recorder(recording, constants, code)))
+                        begun.append((plan, first_segment(plan)))
+                origins.look_at(main.model)
+                plans += [_image(*one, Recorder(recording, constants, code)) for one in begun]
                 if initial is not None and not begins:
-                    begins.append(_image(_plans(initial)[0], Recorder(recording, constants, code)))
+                    first = _plans(initial)[0]
+                    origins.look_at(initial.model)
+                    recorder = Recorder(recording, constants, code)
+                    begins.append(_image(first, first_segment(first), recorder))
         functions: dict[str, int] = {}
         if target.arch != "wasm32":  # which has neither Python nor threads
             functions = {
@@ -183,6 +199,11 @@ def write_compiled(
                 for name, source in (sources if with_source else {}).items()
             },
             settings=dict(options),
+            weights=format.Weights(
+                sum(array.nbytes for array in stored_arrays(model)),
+                dict(origins.bytes),
+                origins.repeated,
+            ),
         )
         writer.finish(description)
     return description
@@ -212,7 +233,7 @@ def _plans(executor: Executor) -> list[CallPlan]:
         for guard in plan.relations:
             in_vain = 0
             for hints in _breaking(guard) if _is_of_inputs(guard, executor.model) else ():
-                if len(made) >= _MOST_PLANS or in_vain >= _IN_VAIN:
+                if len(made) >= MOST_SAVED_PLANS or in_vain >= MOST_TRIED_VAINLY:
                     break
                 try:
                     made += [p for p in executor.plans.serving(hints)[:1] if p not in made]
@@ -232,15 +253,17 @@ def _is_of_inputs(relation: Relation, model: Model) -> bool:
 def _breaking(guard: Relation) -> Iterator[dict[Origin, int]]:
     """Some numbers for which a guard fails."""
     symbols = sorted(guard.symbols, key=lambda symbol: symbol.name)
-    tried = [[n for n in _TRIED if s.low <= n and (s.high is None or n <= s.high)] for s in symbols]
-    for numbers in itertools.product(*tried) if len(symbols) <= _MOST_SYMBOLS else ():
+    tried = [
+        [n for n in TRIED_SIZES if s.low <= n and (s.high is None or n <= s.high)] for s in symbols
+    ]
+    for numbers in itertools.product(*tried) if len(symbols) <= MOST_TRIED_SIZES else ():
         if not guard.holds(dict(zip(symbols, numbers, strict=True))):
             yield {s.origin: number for s, number in zip(symbols, numbers, strict=True)}
 
 
-def _image(plan: CallPlan, recorder: Recorder) -> tuple[RecordedPlan, list[str]]:
-    """The image of a plan, and the symbols in it."""
-    return recorder.image(plan, first_segment(plan)), recorder.symbols
+def _image(plan: CallPlan, segment: Segment, recorder: Recorder) -> tuple[RecordedPlan, list[str]]:
+    """The image of a plan whose calls begin with this segment, and the symbols in it."""
+    return recorder.image(plan, segment), recorder.symbols
 
 
 def _port(port: ModelPort) -> format.Port:

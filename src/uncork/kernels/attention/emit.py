@@ -91,12 +91,10 @@ def _pack_keys(block: ScoreBlock, source: Value, packed: Value) -> None:
         whole = sources // lanes * lanes
 
         def line(key: Value, there: Value | None) -> None:
-            target, address = place(key), source + key * block.stored.bytes
+            target = place(key)
             with k.loop(0, spec.size) as d:
-                k.store(
-                    block.load(address + d * a["key_number"], lanes, there),
-                    target + d * (spec.panel * 4),
-                )
+                numbers = block.row_of(source + d * a["key_number"], spec.size)
+                k.store(numbers(key, lanes, there), target + d * (spec.panel * 4))
 
         with k.loop(0, whole, lanes) as key:
             line(key, None)
@@ -132,7 +130,7 @@ def _words(spec: Attention) -> int:
 def _of_key(block: ScoreBlock, line: Value, word: Value, there: Value | None) -> Value:
     """A vector of the words of a key."""
     if not block.spec.pairs:
-        return block.load(line + word * block.stored.bytes, block.spec.lanes, there)
+        return block.row_of(line, block.spec.size)(word, block.spec.lanes, there)
     k, place = block.k, line + word * F32.bytes
     return (
         k.load(place, F32, block.spec.lanes) if there is None else k.load_masked(place, F32, there)
@@ -151,10 +149,10 @@ def _take_values(block: ScoreBlock, values: Value, copied: Value) -> Value:
         return _pair_values(block, values, copied)
     zeros = k.variable(k.constant(0.0, F32, lanes))
     with k.loop(0, a["sources"]) as key:
-        address = values + key * a["value_row"]
+        numbers = block.row_of(values + key * a["value_row"], spec.depth)
         for column in range(0, spec.width, lanes):
             there = block.tail(spec.depth) if column + lanes > spec.depth else None
-            x = block.load(address + column * block.stored.bytes, lanes, there)
+            x = numbers(column, lanes, there)
             zeros.set(
                 k.fma(x, k.constant(0.0, F32, lanes), zeros.get())
             )  # NaN of infinities and NaN

@@ -11,10 +11,11 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
+from typing import Union
 
 from uncork.kernels.attention.spec import Attention
 from uncork.kernels.codegen import llvm_ir as ir
-from uncork.kernels.codegen.emit import F32, I32, U8, Kernel, Value, Variable, pieces
+from uncork.kernels.codegen.emit import F32, I32, U8, Kernel, Type, Value, Variable, pieces
 from uncork.kernels.elementwise.emit import STORED, narrowed, widened
 
 #: The lowest f32: rows of nothing but -infinity must not subtract it from itself.
@@ -35,6 +36,9 @@ _ROUGH_POWER = (1.0, 0.69310567, 0.24226399, 0.05588052)
 _WHOLE = 12582912.0
 #: Values of keys are added up in so many sums in turn where few sums are made at once.
 _ACCUMULATORS = 8
+
+#: Numbers of a row as f32: from a number on, so many, or those that a mask says.
+Row = Callable[[Union[Value, int], int, Union[Value, None]], Value]
 
 #: How many keys of the block a row may look at, by the row's number: None is all of them.
 Limit = Callable[[Value], Value]
@@ -75,6 +79,8 @@ class ScoreBlock:
     def __init__(self, k: Kernel, spec: Attention, arguments: dict[str, Value]) -> None:
         self.k, self.spec, self.a = k, spec, arguments
         self.stored = STORED[spec.element_type]
+        #: The type of keys and values.
+        self.kept: Type = STORED[spec.kept or spec.element_type]
         #: The type of factors: numbers, or pairs of bf16.
         self.factor = I32 if spec.pairs else F32
         offsets = spec.fixed_offsets  # what depends on the number of keys comes last
@@ -89,12 +95,27 @@ class ScoreBlock:
 
     def load(self, address: Value, lanes: int, mask: Value | None = None) -> Value:
         """Numbers of the tensors' type as f32."""
-        value = (
-            self.k.load(address, self.stored, lanes)
-            if mask is None
-            else self.k.load_masked(address, self.stored, mask)
-        )
-        return widened(self.k, self.spec.element_type, value)
+        return widened(self.k, self.spec.element_type, self._raw(address, self.stored, lanes, mask))
+
+    def _raw(self, address: Value, stored: Type, lanes: int, mask: Value | None) -> Value:
+        if mask is None:
+            return self.k.load(address, stored, lanes)
+        return self.k.load_masked(address, stored, mask)
+
+    def row_of(self, line: Value, numbers: int) -> Row:
+        """The row of a key or a value with so many numbers, which begins at an address."""
+        k, name, kept = self.k, self.spec.kept or self.spec.element_type, self.kept
+        if kept != U8:
+            return lambda start, lanes, mask: widened(
+                k, name, self._raw(line + start * kept.bytes, kept, lanes, mask)
+            )
+        step, low = (k.load(line + (numbers + 4 * i), F32) for i in (0, 1))
+
+        def decoded(start: Value | int, lanes: int, mask: Value | None) -> Value:
+            codes = self._raw(line + start, kept, lanes, mask).to(F32)
+            return k.fma(codes, k.splat(step, lanes), k.splat(low, lanes))
+
+        return decoded
 
     def multiplied(self, x: Value, y: Value, total: Value) -> Value:
         """A vector of sums with the products of a factor, the same for all lanes, and a vector of
@@ -265,22 +286,24 @@ class ScoreBlock:
             factor = k.splat(k.load(self.row(2, first + r), F32), lanes)
             for v in range(vectors):
                 sums[0][r][v].set(k.load(offsets[r] + v * lanes * 4, F32, lanes) * factor)
-        size = 4 if spec.copies_values else self.stored.bytes
 
-        def value(address: Value, v: int) -> Value:
-            place = address + v * lanes * size
+        def numbers_of(line: Value) -> list[Value]:
             if spec.copies_values:
-                return k.load(place, self.factor, lanes)
-            if masked is None:
-                return self.load(place, lanes)
+                place = line + column * 4
+                return [k.load(place + v * lanes * 4, self.factor, lanes) for v in range(vectors)]
+            numbers = self.row_of(line, spec.depth)
             # Which vector is the last one is known where all of them are computed at once, else as
             # the kernel runs.
-            left = k.integer(spec.depth - v * lanes) - column
-            return self.load(place, lanes, k.lanes_below(left, lanes))
+            left = [k.integer(spec.depth - v * lanes) - column for v in range(vectors)]
+            return [
+                numbers(
+                    column + v * lanes, lanes, k.lanes_below(left[v], lanes) if masked else None
+                )
+                for v in range(vectors)
+            ]
 
         def add(key: Value, chain: int) -> None:
-            address = values + key * row + column * size
-            numbers = [value(address, v) for v in range(vectors)]
+            numbers = numbers_of(values + key * row)
             for r in rows:
                 weight = k.splat(k.load(lines[r] + key * 4, self.factor), lanes)
                 for v in range(vectors):

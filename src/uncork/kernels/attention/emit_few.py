@@ -102,15 +102,7 @@ def _attend(
             there = k.lanes_below(width - key, spec.lanes)
             for r, part in enumerate(parts):
                 products = (
-                    _product(
-                        k,
-                        [
-                            block.load(line + start * block.stored.bytes, spec.lanes, tail)
-                            for start, tail in zip(starts, tails, strict=True)
-                        ],
-                        part,
-                    )
-                    for line in lines
+                    _product(k, _numbers(block, line, starts, tails), part) for line in lines
                 )
                 score = _tree(k, products, spec.lanes) * k.splat(block.scale, spec.lanes)
                 score = block.masked(score, own["mask"][r], base + key, there)
@@ -122,6 +114,16 @@ def _attend(
         block.weigh(rows, spec.query_rows, width, limit)
         block.add_values(rows, vectors, values + base * a["value_row"], a["value_row"], width)
     block.finish(rows, lambda row: _picked(k, own["output"], row))
+
+
+def _numbers(
+    block: ScoreBlock, line: Value, starts: Sequence[int], tails: Sequence[Value | None]
+) -> list[Value]:
+    """All numbers of a key."""
+    numbers = block.row_of(line, block.spec.size)
+    return [
+        numbers(start, block.spec.lanes, tail) for start, tail in zip(starts, tails, strict=True)
+    ]
 
 
 def _product(k: Kernel, a: Sequence[Value], b: Sequence[Value]) -> Value:

@@ -18,6 +18,7 @@ from uncork.kernels.attention.strides import (
     StridedAxis,
     TensorView,
     batch_loops,
+    codes_of,
     contiguous,
     first_of,
     moved,
@@ -88,7 +89,8 @@ def _selected(layer: Layer, pairs: bool) -> Selection:
     name = query.element_type.name
     if name not in _FLOATS:
         return f"no kernel for {name}"
-    if name == "f16" and target.has("sse2") and not target.has("f16c"):
+    names = (name, layer.input(1).element_type.name)
+    if "f16" in names and target.has("sse2") and not target.has("f16c"):
         return "no kernel for f16 on this machine"
     tensors = _tensors(fused, given, layer.outputs[0])
     targets, size = (axis.size for axis in tensors.views["query"].axes[-2:])
@@ -215,6 +217,8 @@ def _tensors(
             count, along = given.get(f"{name}_count"), fused.counted.get(name)
             if count is not None and along is not None:
                 view = first_of(view, along, count)
+            if fused.coding is not None and name in ("key", "value"):
+                view = codes_of(view, fused.coding.extra)
             views[name] = moved(view, moves)
     made = contiguous(extents(output), output.element_type.dtype.itemsize)
     if fused.order:  # where each axis of the result came to lie
@@ -239,10 +243,13 @@ def _tensors(
 def _spec(
     layer: Layer, fused: FusedAttention, given: dict[str, TensorSpec | None], tensors: _Tensors
 ) -> Attention:
-    element_type, target = layer.input(0).element_type, layer.target
-    width = element_type.dtype.itemsize
+    (element_type, key_type), target = (layer.input(i).element_type for i in (0, 1)), layer.target
+    own, width = element_type.dtype.itemsize, key_type.dtype.itemsize
     views = tensors.views
-    if any(not _neighbours(views[name].axes[-1], width) for name in ("query", "value", "output")):
+    if any(
+        not _neighbours(views[name].axes[-1], bytes_)
+        for name, bytes_ in (("query", own), ("value", width), ("output", own))
+    ):
         raise KernelDeclined("no kernel for heads whose numbers lie apart")
     if any(axis.repeats > 1 for view in views.values() for axis in view.axes[-2:]):
         raise KernelDeclined("no kernel for repeated rows")
@@ -250,6 +257,9 @@ def _spec(
     turned = not _neighbours(numbers, width)
     if turned and not _neighbours(rows, width):
         raise KernelDeclined("no kernel for keys whose numbers lie apart")
+    coding = fused.coding
+    if coding is not None and coding.extra and turned:
+        raise KernelDeclined("no kernel for rows in codes that are turned")
     mask = given["mask"]
     scale = given["scale"]
     size, depth = numbers.size, views["value"].axes[-1].size
@@ -266,6 +276,7 @@ def _spec(
         causal=bool(getattr(fused.attention, "causal", False)),
         scaled=scale is not None and scale.value is None and fused.factor is None,
         turned=turned,
+        kept="" if coding is None else key_type.name,
     )
 
 

@@ -47,6 +47,8 @@ class Attention(KernelSpec, frozen=True):
     where there is none; it may be one number for all keys of a row (`row_mask`). `scaled`: the
     factor lies in memory. `turned`: keys are neighbours, not the numbers of one. `pairs`: tensors
     of bf16 are multiplied as they are, two numbers at a time, and weights are rounded to bf16.
+    `kept`: the type of keys and values where it is another one; of u8 a step and a least number of
+    f32 lie behind the codes of each row.
     """
 
     emitter: ClassVar[str] = "uncork.kernels.attention.emit:emit_attention"
@@ -63,10 +65,12 @@ class Attention(KernelSpec, frozen=True):
     scaled: bool = False
     turned: bool = False
     pairs: bool = False
+    kept: str = ""
 
     @property
     def name(self) -> str:
         mask = f"_mask_{self.mask}" if self.mask else ""
+        mask += f"_of_{self.kept}" if self.kept else ""
         return (
             f"{self._kind}_{self.element_type}_{self.size}_{self.depth}_{self.vectors}x{self.lanes}{mask}"
             + flags(self, "row_mask", "sink", "causal", "scaled", "turned", "pairs")
@@ -118,7 +122,7 @@ class Attention(KernelSpec, frozen=True):
         """Whether the values are copied once for all queries, as f32 in rows of whole vectors, or
         as pairs of neighbouring keys.
         """
-        return self.element_type != "f32" or self.width != self.depth
+        return (self.kept or self.element_type) != "f32" or self.width != self.depth
 
     @property
     def packed_size(self) -> int:

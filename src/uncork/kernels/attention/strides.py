@@ -56,6 +56,13 @@ def first_of(view: TensorView, axis: int, count: TensorSpec) -> TensorView:
     return TensorView(tuple(axes), view.offset)
 
 
+def codes_of(view: TensorView, extra: int) -> TensorView:
+    """The view of rows without the elements that each has behind its codes."""
+    axes = list(view.axes)
+    axes[-1] = replace(axes[-1], size=axes[-1].size - extra)
+    return TensorView(tuple(axes), view.offset)
+
+
 def moved(view: TensorView, moves: Sequence[Move]) -> TensorView:
     """The view of a tensor after the moves."""
     for move in moves:

@@ -49,13 +49,17 @@ class Referred(Struct, frozen=True):
     offset: int
 
 
+#: (first byte, byte behind the last, NumPy's type) of a part of a memory.
+Part = tuple[int, int, Any]
+
+
 class _Memory(Struct):
     """The memory of an array that others look at, and the parts of it that a plan uses."""
 
     root: Array
     base: int
-    #: (first byte, byte behind the last), as they were asked for
-    parts: list[tuple[int, int]]
+    #: As they were asked for.
+    parts: list[Part]
     #: What the words of a running call are, of which each has a copy; "" for what is only read.
     words: str = ""
     #: Where in it, in words, native code keeps rooms (see `loop_layout.ROOM`).
@@ -105,7 +109,7 @@ class Recording:
         memory.words = words or memory.words
         memory.rooms = tuple(rooms) or memory.rooms
         first = int(array.ctypes.data) - int(root.ctypes.data)
-        memory.parts.append((first, first + max(1, array.nbytes)))
+        memory.parts.append((first, first + max(1, array.nbytes), array.dtype))
         return memory.base + first
 
     def of(self, address: int) -> Referred:

@@ -6,13 +6,11 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import weakref
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from uncork.concurrency import in_child
 from uncork.kernels.runtime import layout
 from uncork.kernels.runtime.cpython_entry import WRITEABLE
 from uncork.kernels.runtime.layout import BUSY, CONTEXT, HEAD, OK, OTHER_ARGUMENTS
@@ -30,6 +28,8 @@ class NativeBlock(np.ndarray):
     """
 
     keep: object
+    #: Arrays have none; a block is one of those whose locks are renewed, and no other is it.
+    __hash__ = object.__hash__  # type: ignore[assignment]
 
     def renew_locks(self) -> None:
         """Free the segment in a child process, where the thread that was in it is not. Sizes that
@@ -79,23 +79,6 @@ class NativeBlock(np.ndarray):
             return results or OK
         finally:
             self[HEAD.index("busy")] = 0
-
-
-#: All segments, by the addresses of their blocks: arrays have no hash.
-_blocks: weakref.WeakValueDictionary[int, NativeBlock] = weakref.WeakValueDictionary()
-
-
-def keep_block(block: NativeBlock) -> None:
-    """Have a segment be free in child processes, too, for as long as it lives."""
-    _blocks[block.address] = block
-
-
-def _let_in() -> None:
-    for block in list(_blocks.values()):
-        block.renew_locks()
-
-
-in_child(_let_in)
 
 
 @functools.lru_cache(maxsize=1)

@@ -135,3 +135,8 @@ def packed(
             let_go(source)
         result = _known.setdefault(key, result)
     return result
+
+
+def packings() -> list[PackedWeights]:
+    """All that are alive."""
+    return list(_known.values())

@@ -13,13 +13,14 @@ from typing import Any
 
 import numpy as np
 
+from uncork.concurrency import renews_locks
 from uncork.kernels.runtime import layout
 from uncork.kernels.runtime.addresses import address_of_words, object_address, recording
 from uncork.kernels.runtime.context import Context
 from uncork.kernels.runtime.cpython_entry import IN_ORDER, WRITEABLE, functions
 from uncork.kernels.runtime.entries import bound, native_entry, resize_function
 from uncork.kernels.runtime.layout import HEAD
-from uncork.kernels.runtime.native_block import NativeBlock, keep_block
+from uncork.kernels.runtime.native_block import NativeBlock
 from uncork.kernels.runtime.segment_plan import (
     ArgumentAddress,
     ArrayGuard,
@@ -189,7 +190,7 @@ class Segment:
         self._base = base
         self.run: Callable[..., Any] = block.run_by_ctypes
         if recording() is None:
-            keep_block(block)
+            renews_locks(block)
             if native_entry(plan.target):
                 self.run = bound(block, plan.target)
 

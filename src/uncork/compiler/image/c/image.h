@@ -38,6 +38,9 @@ struct image_plan {
   struct image_numbers made;
   const struct image_condition *conditions;
   const char *const *steps;
+  /* For variables that grow: the input that is its storage, and its least sizes. */
+  int32_t extended_count;
+  const struct image_result *extended;
 };
 
 /* Functions: of native code where they begin, of WebAssembly each by its number. */
@@ -55,9 +58,13 @@ struct image_feature {
 };
 
 /* A variable as it is read, by the inputs that follow those of the model: the result of initial
-   plans that it begins with, or -1 and the value; the result that it becomes, or -1. */
+   plans that it begins with, or -1 and the value; the result that it becomes, or -1. One that grows
+   along an axis (else -1) becomes longer by that result; the input that picks which of its rows go
+   on, or -1, and their axis. Those that grow are the last. */
 struct image_variable {
-  int32_t begins, assigns;
+  const char *name;
+  int32_t begins, assigns, axis, pick, pick_axis;
+  int from_end, strict, shape_is_read;
   model_tensor begin;
 };
 

@@ -30,6 +30,7 @@ struct value {
   model_tensor now, next;
   struct memory memories[2];
   int other;
+  int64_t length;  /* of one that grows: so much of it is there */
 };
 
 struct model_instance {

@@ -15,6 +15,10 @@ static void take_next(struct value *value) {
   value->other = 1 - value->other;
 }
 
+#if IMAGE_GROWN
+#include "growth.h"
+#endif
+
 /* Gives a call what it reads of variables: what they begin with, or what the call before left. */
 static int read_variables(model_instance *instance) {
   model_tensor *values = instance->results;
@@ -35,19 +39,29 @@ static int read_variables(model_instance *instance) {
       if (!keep(value, known->begins >= 0 ? values + known->begins : &known->begin))
         return fail(instance, MODEL_NO_MEMORY, "there is no memory for the variables");
       take_next(value);
+      if (known->axis >= 0) value->length = value->now.sizes[known->axis];
     }
     instance->inputs[IMAGE_INPUTS + i] = value->now;
   }
+#if IMAGE_GROWN
+  return read_grown(instance);
+#else
   return MODEL_OK;
+#endif
 }
 
 static int assign_variables(model_instance *instance) {
-  for (int i = 0; i < IMAGE_VARIABLES; i++)
+  for (int i = 0; i < IMAGE_VARIABLES - IMAGE_GROWN; i++)
     if (model_variables[i].assigns >= 0 &&
         !keep(instance->values + i, instance->results + model_variables[i].assigns))
       return fail(instance, MODEL_NO_MEMORY, "there is no memory for the variables");
-  for (int i = 0; i < IMAGE_VARIABLES; i++)
-    if (model_variables[i].assigns >= 0) take_next(instance->values + i);
+  for (int i = 0; i < IMAGE_VARIABLES; i++) {
+    struct value *value = instance->values + i;
+    const struct image_variable *known = model_variables + i;
+    if (known->axis >= 0) value->length = *(int64_t *)instance->results[known->assigns].data;
+    if (known->axis < 0 ? known->assigns >= 0 : value->next.data != value->now.data)
+      take_next(value);
+  }
   instance->begun = 1;
   return MODEL_OK;
 }

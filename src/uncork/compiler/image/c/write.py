@@ -39,7 +39,7 @@ _TYPES = (
 )  # fmt: skip
 _FILES = (
     "model.h", "image.h", "runtime.c", "system.h", "processor.h", "threads.h", "variables.h",
-    "main.c", "CMakeLists.txt",
+    "growth.h", "main.c", "CMakeLists.txt",
 )  # fmt: skip
 #: The macros that C compilers define for an architecture.
 _DEFINED = {"x86_64": "__x86_64__", "aarch64": "__aarch64__", "wasm32": "__wasm__"}
@@ -175,21 +175,17 @@ def check(description: format.Description, where: str) -> None:
                 "it for one (--threads 1)",
                 where,
             )
-    for grown in () if description.variables is None else description.variables.grown:
-        raise UnsupportedError(
-            "grows from call to call in a storage, which C does not get",
-            f"variable '{grown.variable}'",
-        )
     if description.constants.bytes > _REACH:
         raise UnsupportedError(
             f"has {description.constants.bytes:,} bytes of constants, C takes {_REACH:,}", where
         )
-    for port in (*description.inputs, *description.outputs):
-        shape = PartialShape.parse(port.shape)
+    shapes = {port.names[0]: port.shape for port in (*description.inputs, *description.outputs)}
+    if description.variables is not None:
+        shapes.update((read.variable, read.shape) for read in description.variables.reads)
+    for name, text in shapes.items():
+        shape = PartialShape.parse(text)
         if shape.rank is not None and shape.rank > _MAX_RANK:
-            raise UnsupportedError(
-                f"has {shape.rank} dimensions, C takes {_MAX_RANK}", f"'{port.names[0]}'"
-            )
+            raise UnsupportedError(f"has {shape.rank} dimensions, C takes {_MAX_RANK}", f"'{name}'")
 
 
 # ---- numbers that the runtime knows
@@ -211,6 +207,7 @@ def _layout(description: format.Description, data: memoryview) -> str:
         "INPUTS": len(description.inputs),
         "OUTPUTS": len(description.outputs),
         "VARIABLES": len(description.variables.reads) if description.variables else 0,
+        "GROWN": len(description.variables.grown) if description.variables else 0,
         "ARGUMENTS": max(len(plan.arguments) + plan.nothing for plan in plans),
         "RESULTS": max(len(plan.results) for plan in plans),
         "MADE": max(_made(plan, data) for plan in plans),
@@ -306,6 +303,7 @@ def _variables(description: format.Description) -> Iterator[str]:
     known = description.variables or format.Variables((), ())
     outputs = len(description.outputs)
     becomes = {one.variable: outputs + n for n, one in enumerate(known.assigned)}
+    grows = {one.variable: one for one in known.grown}
     rows: list[str] = []
     computed = 0
     for number, read in enumerate(known.reads):
@@ -323,9 +321,20 @@ def _variables(description: format.Description) -> Iterator[str]:
                 f"{{(void *)begin_{number}, {len(begin.data)}, {1 + _TYPES.index(dtype.str)}, "
                 f"{len(begin.shape)}, {{{sizes}}}}}"
             )
-        rows.append(f"{{{begins}, {becomes.get(read.variable, -1)}, {value}}}")
+        grown = _grown(grows.get(read.variable))
+        assigns = becomes.get(read.variable, -1)
+        rows.append(f"{{{_text(read.variable)}, {begins}, {assigns}, {grown}, {value}}}")
     table = ", ".join(rows) or "{0}"
     yield f"const struct image_variable model_variables[] = {{{table}}};\n"
+
+
+def _grown(one: format.Grown | None) -> str:
+    """How a variable grows: its axis, the input that picks rows, their axis, and what it may do."""
+    if one is None:
+        return "-1, -1, 0, 0, 0, 0"
+    picked = one.picked or format.Picked(-1, 0, 1, False)
+    flags = int(picked.opset == 8), int(picked.strict), int(one.shape_is_read)
+    return ", ".join(map(str, (one.axis, picked.input, picked.axis, *flags)))
 
 
 def _port(port: format.Port) -> str:
@@ -393,13 +402,18 @@ def _plan(
         parts.append(_array(f"{declaration}{name}_{own}", rows))
         return f"{name}_{own}"
 
-    results: list[str] = []
-    for number, result in enumerate(plan.results):
-        sizes, rank = "0", -1
-        if result.sizes is not None:
-            rank = len(result.sizes)
-            sizes = of("int64_t ", f"sizes{number}", list(map(str, result.sizes)))
-        results.append(f"{{{result.number}, {int(result.is_given)}, {rank}, {sizes}}}")
+    def arrays(name: str, known: Sequence[format.Result]) -> tuple[str, str]:
+        rows: list[str] = []
+        for number, result in enumerate(known):
+            sizes, rank = "0", -1
+            if result.sizes is not None:
+                rank = len(result.sizes)
+                sizes = of("int64_t ", f"{name}_sizes{number}", list(map(str, result.sizes)))
+            rows.append(f"{{{result.number}, {int(result.is_given)}, {rank}, {sizes}}}")
+        return str(len(rows)), of("struct image_result ", name, rows or ["{0}"])
+
+    extended = [format.Result(number, True, sizes) for number, sizes in plan.extended]
+    result_count, results = arrays("results", plan.results)
     owners = [-1] * _made(plan, data)
     for number, result in reversed(list(enumerate(plan.results))):
         if not result.is_given:
@@ -421,13 +435,14 @@ def _plan(
         numbers("rooms", plan.rooms),
         str(len(plan.arguments)),
         str(plan.nothing),
-        str(len(results)),
+        result_count,
         str(len(conditions)),
         str(len(steps)),
-        of("struct image_result ", "results", results or ["{0}"]),
+        results,
         numbers("made", owners),
         of("struct image_condition ", "conditions", conditions or ["{0}"]),
         of("char *const ", "steps", steps),
+        *arrays("extended", extended),
     )
     row = f"{{{', '.join(fields)}}}"
     return "".join(parts), row

@@ -1,0 +1,35 @@
+"""Selection of the kernels that keep rows of f32 in bytes: see `internal_ops/coded_rows.py`."""
+
+from __future__ import annotations
+
+from uncork.kernels.extents import extents, is_empty, nanoseconds, product
+from uncork.kernels.kernel_plan import In, KernelCall, KernelPlan, Out, Selection, Stages, shares
+from uncork.kernels.layer import Layer
+from uncork.kernels.quantized.spec_rows import CodedRows
+from uncork.symbolic import SizeLike
+
+
+def select_encoded(layer: Layer) -> Selection:
+    return _selected(layer, layer.input(0).shape.rank, back=False)
+
+
+def select_decoded(layer: Layer) -> Selection:
+    return _selected(layer, layer.input(0).shape.rank, back=True)
+
+
+def _selected(layer: Layer, rank: int | None, back: bool) -> Selection:
+    sizes = extents(layer.outputs[0] if back else layer.input(0))
+    if not rank or is_empty(sizes[-1:]):
+        return "no kernel for empty rows"
+    if is_empty(sizes):
+        return KernelPlan("coded_nothing", [])
+    spec, rows = CodedRows(layer.target.lanes, back), product(sizes[:-1])
+
+    def some(first: SizeLike, count: SizeLike) -> KernelCall:
+        return spec(source=In(0), target=Out(0), size=sizes[-1], first=first, count=count)
+
+    def split(threads: int) -> Stages:
+        return Stages([[some(*part) for part in shares(rows, threads)]], 0)
+
+    cost = nanoseconds(product(sizes), 1 / 8)
+    return KernelPlan(spec.name, [some(0, rows)], cost=cost, split=split)
