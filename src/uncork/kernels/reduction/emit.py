@@ -66,105 +66,113 @@ def store_row(k: Kernel, value: Value, address: Value, mask: Value | None) -> No
         k.store_masked(value, address, mask)
 
 
-def folded(
-    k: Kernel,
-    count: Value,
-    lanes: int,
-    identity: Value,
-    combine: Combine,
-    term: Term,
-    accumulators: int = 1,
-    open_row: bool = False,
-    blocks: bool = False,
-) -> Value:
-    """`term(position)` joined over a row of `count` values, in so many `accumulators` in turn.
-
-    There are at least as many values as lanes, unless it is an `open_row`. With `blocks` those of
-    each block are joined first: sums of long rows lose less.
+class VectorRow:
+    """A row of `count` values that a kernel walks through in vectors: there are at least as many as
+    lanes, unless it is an `open_row`.
     """
 
-    def vectors() -> Value:
-        return _folded_vectors(k, count, lanes, identity, combine, term, accumulators, blocks)
+    def __init__(self, k: Kernel, count: Value, spec: Union[Reduction, Rows]) -> None:
+        self.k, self.count, self.lanes = k, count, spec.lanes
+        self.accumulators, self.may_be_short = spec.accumulators, spec.open_row and spec.lanes > 1
 
-    if not open_row or lanes == 1:
-        return vectors()
-    result = k.variable(identity.part(0, 1))
-    with k.if_else(count >= lanes, likely=True) as (long, short):
-        with long:
-            result.set(vectors())
-        with short:
-            mask = k.lanes_below(count, lanes)
+    def either(self, whole: Callable[[], None], short: Callable[[Value], None]) -> None:
+        """Do one thing with a row of at least a vector, another with a shorter one: the lanes that
+        it has.
+        """
+        k = self.k
+        if not self.may_be_short:
+            whole()
+            return
+        with k.if_else(self.count >= self.lanes, likely=True) as (at_least, less):
+            with at_least:
+                whole()
+            with less:
+                short(k.lanes_below(self.count, self.lanes))
+
+    def folded(self, identity: Value, combine: Combine, term: Term, blocks: bool) -> Value:
+        """`term(position)` joined over the row, in several accumulators in turn. With `blocks`
+        those of each block are joined first: sums of long rows lose less.
+        """
+        if not self.may_be_short:
+            return self._folded_vectors(identity, combine, term, blocks)
+        k = self.k
+        result = k.variable(identity.part(0, 1))
+
+        def short(mask: Value) -> None:
             result.set(joined(k, k.select(mask, term(k.integer(0), mask), identity), combine))
-    return result.get()
 
+        self.either(
+            lambda: result.set(self._folded_vectors(identity, combine, term, blocks)), short
+        )
+        return result.get()
 
-def _folded_vectors(
-    k: Kernel,
-    count: Value,
-    lanes: int,
-    identity: Value,
-    combine: Combine,
-    term: Term,
-    accumulators: int,
-    blocks: bool,
-) -> Value:
-    """The fold of at least as many values as a vector has lanes."""
-    partial = [k.variable(identity) for _ in range(accumulators)]
-    whole = count // lanes * lanes
+    def _folded_vectors(self, identity: Value, combine: Combine, term: Term, blocks: bool) -> Value:
+        """The fold of at least as many values as a vector has lanes."""
+        k, count, lanes, accumulators = self.k, self.count, self.lanes, self.accumulators
+        partial = [k.variable(identity) for _ in range(accumulators)]
+        whole = count // lanes * lanes
 
-    def add(chain: Variable, value: Value) -> None:
-        chain.set(combine(k, chain.get(), value))
+        def add(chain: Variable, value: Value) -> None:
+            chain.set(combine(k, chain.get(), value))
 
-    def turns(first: Value | int, end: Value) -> None:
-        with k.loop(first, end, lanes * accumulators) as i:
-            for index, chain in enumerate(partial):
-                add(chain, term(i + index * lanes, None))
+        def turns(first: Value | int, end: Value) -> None:
+            with k.loop(first, end, lanes * accumulators) as i:
+                for index, chain in enumerate(partial):
+                    add(chain, term(i + index * lanes, None))
 
-    rest = k.integer(0)
-    if blocks:
-        joined_blocks = k.variable(identity)
-        rest = count // BLOCK * BLOCK
-        with k.loop(0, rest, BLOCK) as begin:
-            turns(begin, begin + BLOCK)
-            for chain in partial:
-                add(joined_blocks, chain.get())
-                chain.set(identity)
-    if accumulators > 1:
-        begun, rest = rest, count // (lanes * accumulators) * (lanes * accumulators)
-        turns(begun, rest)
-    with k.loop(rest, whole, lanes) as i:
-        add(partial[0], term(i, None))
-    if lanes > 1:
-        with k.if_(whole < count):
-            fresh = _from(k, whole + lanes - count, lanes)
-            add(partial[-1], k.select(fresh, term(count - lanes, None), identity))
-    if blocks:
-        add(partial[0], joined_blocks.get())
-    values = [chain.get() for chain in partial]
-    while len(values) > 1:
-        values = [combine(k, a, b) for a, b in zip(values[::2], values[1::2], strict=True)]
-    return joined(k, values[0], combine)
+        rest = k.integer(0)
+        if blocks:
+            joined_blocks = k.variable(identity)
+            rest = count // BLOCK * BLOCK
+            with k.loop(0, rest, BLOCK) as begin:
+                turns(begin, begin + BLOCK)
+                for chain in partial:
+                    add(joined_blocks, chain.get())
+                    chain.set(identity)
+        if accumulators > 1:
+            begun, rest = rest, count // (lanes * accumulators) * (lanes * accumulators)
+            turns(begun, rest)
+        with k.loop(rest, whole, lanes) as i:
+            add(partial[0], term(i, None))
+        if lanes > 1:
+            with k.if_(whole < count):
+                fresh = _from(k, whole + lanes - count, lanes)
+                add(partial[-1], k.select(fresh, term(count - lanes, None), identity))
+        if blocks:
+            add(partial[0], joined_blocks.get())
+        values = [chain.get() for chain in partial]
+        while len(values) > 1:
+            values = [combine(k, a, b) for a, b in zip(values[::2], values[1::2], strict=True)]
+        return joined(k, values[0], combine)
 
+    def along(self, step: Action, first: Value | int = 0) -> None:
+        """Do `step` for all vectors from the `first` on, for some values twice."""
+        k, count, lanes = self.k, self.count, self.lanes
 
-def _along(
-    k: Kernel, count: Value, lanes: int, step: Action, open_row: bool, first: Value | int = 0
-) -> None:
-    """Do `step` for all vectors of a row of `count` values from the `first` on, for some values
-    twice; there are at least as many as lanes, unless it is an `open_row`.
-    """
+        def vectors() -> None:
+            with k.loop(first, count, lanes) as i:
+                step(k.minimum(i, count - lanes) if lanes > 1 else i, None)
 
-    def vectors() -> None:
-        with k.loop(first, count, lanes) as i:
-            step(k.minimum(i, count - lanes) if lanes > 1 else i, None)
+        self.either(vectors, lambda mask: step(k.integer(0), mask))
 
-    if not open_row or lanes == 1:
-        vectors()
-        return
-    with k.if_else(count >= lanes, likely=True) as (long, short):
-        with long:
-            vectors()
-        with short:
-            step(k.integer(0), k.lanes_below(count, lanes))
+    def scaled(self, target: Value, scale: Value) -> None:
+        """Multiply the row, which lies there, by `scale` in place."""
+        k = self.k
+        self.either(
+            lambda: self._scaled_vectors(target, scale),
+            lambda mask: k.store_masked(k.load_masked(target, F32, mask) * scale, target, mask),
+        )
+
+    def _scaled_vectors(self, target: Value, scale: Value) -> None:
+        """Multiply a row of at least a vector in place. The last vector is loaded before any other
+        is stored, as some of it would be scaled twice.
+        """
+        k, lanes = self.k, self.lanes
+        end = target + (self.count - lanes) * 4
+        last = k.load(end, F32, lanes) * scale
+        with k.loop(0, self.count // lanes * lanes, lanes) as i:
+            k.store(k.load(target + i * 4, F32, lanes) * scale, target + i * 4)
+        k.store(last, end)
 
 
 def emit_reduction(spec: Reduction, machine: Target) -> str:
@@ -191,7 +199,7 @@ def emit_reduction(spec: Reduction, machine: Target) -> str:
             k, narrowed(k, _ended(k, spec.op, total, count), spec.element_type), address, mask
         )
 
-    how = spec.accumulators, spec.open_row, spec.blocks
+    of_count, of_inner = VectorRow(k, count, spec), VectorRow(k, inner, spec)
     with k.loop(0, outer) as block:
         first = data + block * count * row * size
 
@@ -231,10 +239,8 @@ def emit_reduction(spec: Reduction, machine: Target) -> str:
             return term(first + position * size, mask)
 
         if spec.along_rows:
-            end(
-                folded(k, count, lanes, identity, combine, of_row, *how),
-                output + block * size,
-            )
+            total = of_count.folded(identity, combine, of_row, spec.blocks)
+            end(total, output + block * size)
         else:
             done: Value | int = 0
             several = spec.accumulators
@@ -243,7 +249,7 @@ def emit_reduction(spec: Reduction, machine: Target) -> str:
                 with k.loop(begun, done, lanes * several) as i:
                     columns(i, None, several)
                 several //= 2
-            _along(k, inner, lanes, columns, spec.open_row, done)
+            of_inner.along(columns, done)
     k.finish()
     return k.text()
 
@@ -260,7 +266,7 @@ def _softmax(spec: Rows, machine: Target) -> str:
     k = Kernel(spec.name, ["data", "output", "rows", "count"], machine)
     data, output, rows, count = k.arguments
     lanes = spec.lanes
-    how = spec.accumulators, spec.open_row, spec.blocks
+    values = VectorRow(k, count, spec)
     with k.loop(0, rows) as row:
         source, target = data + row * count * 4, output + row * count * 4
         lowest, zero = k.constant(-math.inf, F32, lanes), k.constant(0.0, F32, lanes)
@@ -269,9 +275,7 @@ def _softmax(spec: Rows, machine: Target) -> str:
         def value_at(i: Value, mask: Value | None, source: Value = source) -> Value:
             return load_row(k, source + i * 4, F32, lanes, mask)
 
-        top = folded(
-            k, count, lanes, lowest, Kernel.maximum, value_at, spec.accumulators, spec.open_row
-        )
+        top = values.folded(lowest, Kernel.maximum, value_at, False)
         tops = k.splat(top, lanes)
 
         def raised(
@@ -282,10 +286,10 @@ def _softmax(spec: Rows, machine: Target) -> str:
                 store_row(k, value, target + i * 4, mask)
             return value
 
-        total = folded(k, count, lanes, zero, plus, raised, *how)
+        total = values.folded(zero, plus, raised, spec.blocks)
         if spec.kind == "softmax":
             scale = k.splat(k.constant(1.0, F32) / total, lanes)
-            _scaled(k, count, lanes, target, scale, spec.open_row)
+            values.scaled(target, scale)
         else:
             loss = k.splat(functions.log(k, total), lanes)
 
@@ -298,35 +302,9 @@ def _softmax(spec: Rows, machine: Target) -> str:
             ) -> None:
                 store_row(k, value_at(i, mask) - tops - loss, target + i * 4, mask)
 
-            _along(k, count, lanes, less, spec.open_row)
+            values.along(less)
     k.finish()
     return k.text()
-
-
-def _scaled(
-    k: Kernel, count: Value, lanes: int, target: Value, scale: Value, open_row: bool
-) -> None:
-    """Multiply a row of `count` values by `scale` in place."""
-    if not open_row or lanes == 1:
-        _scaled_vectors(k, count, lanes, target, scale)
-        return
-    with k.if_else(count >= lanes, likely=True) as (long, short):
-        with long:
-            _scaled_vectors(k, count, lanes, target, scale)
-        with short:
-            mask = k.lanes_below(count, lanes)
-            k.store_masked(k.load_masked(target, F32, mask) * scale, target, mask)
-
-
-def _scaled_vectors(k: Kernel, count: Value, lanes: int, target: Value, scale: Value) -> None:
-    """Multiply a row of at least a vector by `scale` in place. The last vector is loaded before any
-    other is stored, as some of it would be scaled twice.
-    """
-    end = target + (count - lanes) * 4
-    last = k.load(end, F32, lanes) * scale
-    with k.loop(0, count // lanes * lanes, lanes) as i:
-        k.store(k.load(target + i * 4, F32, lanes) * scale, target + i * 4)
-    k.store(last, end)
 
 
 def _standardising(spec: Rows, machine: Target) -> str:
@@ -338,13 +316,13 @@ def _standardising(spec: Rows, machine: Target) -> str:
     lanes = spec.lanes
     zero = k.constant(0.0, F32, lanes)
     size = count.to(F32)
-    how = spec.accumulators, spec.open_row, spec.blocks
+    values = VectorRow(k, count, spec)
 
     def standardise(source: Value, target: Value) -> None:
         def value_at(i: Value, mask: Value | None) -> Value:
             return load_row(k, source + i * 4, F32, lanes, mask)
 
-        total = folded(k, count, lanes, zero, plus, value_at, *how)
+        total = values.folded(zero, plus, value_at, spec.blocks)
         mean = k.splat(total / size, lanes)
 
         def centred(i: Value, mask: Value | None) -> Value:
@@ -358,9 +336,9 @@ def _standardising(spec: Rows, machine: Target) -> str:
             store_row(k, centred(i, mask), target + i * 4, mask)
 
         if spec.kind == "centre":
-            _along(k, count, lanes, store_centred, spec.open_row)
+            values.along(store_centred)
             return
-        variance = folded(k, count, lanes, zero, plus, squared, *how) / size
+        variance = values.folded(zero, plus, squared, spec.blocks) / size
         inside = spec.kind == "standardise"
         deviation = (
             k.intrinsic("sqrt", variance + spec.epsilon)
@@ -372,7 +350,7 @@ def _standardising(spec: Rows, machine: Target) -> str:
         def store_divided(i: Value, mask: Value | None) -> None:
             store_row(k, centred(i, mask) / divisor, target + i * 4, mask)
 
-        _along(k, count, lanes, store_divided, spec.open_row)
+        values.along(store_divided)
 
     with k.loop(0, rows) as row:
         standardise(data + row * count * 4, output + row * count * 4)
