@@ -55,9 +55,8 @@ def emit_many_rows(spec: ManyRows, machine: Target) -> str:
             """What the block of rows from this one on asks for: its share of the next codes."""
             if not spec.ahead:
                 return {}
-            behind = a["codes"] + (first + spec.width) * a["code_row"]
-            size = a["code_row"] * spec.width
-            return full.asked_ahead(k, behind, size, row, a["rows"], a["inner"])
+            codes, size = a["codes"] + first * a["code_row"], a["code_row"] * spec.width
+            return full.asked_ahead(k, codes, size, row, a["rows"], a["inner"])
 
         def multiply(kernel: Microkernel, first: Value = first, weights: Value = weights) -> None:
             kernel.multiply_rows(

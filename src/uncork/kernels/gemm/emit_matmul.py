@@ -72,8 +72,7 @@ def emit_matmul(spec: Matmul, machine: Target) -> str:
         """What the block of rows from this one on asks for: its share of the next panel."""
         if not spec.ahead:
             return {}
-        behind = weights + panel_bytes
-        return full.asked_ahead(k, behind, panel_bytes, row, a["rows"], a["inner"])
+        return full.asked_ahead(k, weights, panel_bytes, row, a["rows"], a["inner"])
 
     with k.loop(0, a["outer"]) as outer, k.loop(0, a["batches"]) as batch:
         first = a["a"] + outer * a["a_outer"] + batch * a["a_batch"]

@@ -253,13 +253,13 @@ class Microkernel:
         """
         done = k.variable(k.integer(0))
         for size in self.sizes:
-            end = rows - (size - 1)
+            first, end = done.get(), rows - (size - 1)
             if size > 3 and size - 1 in self.sizes:
                 # One row alone would wait for the panel: the last block leaves it some of its own.
-                left = rows - done.get()
+                left = rows - first
                 alone = (left - left // size * size).equals(1)
                 end = k.select(alone, end - size, end)
-            with k.loop(done.get(), end, size) as row:
+            with k.loop(first, end, size) as row:
                 given = extra(row)
                 k.call(
                     self.functions[size],
@@ -268,17 +268,17 @@ class Microkernel:
                 done.set(row + size)
 
     def asked_ahead(
-        self, k: Kernel, place: Value, size: Value, row: Value, rows: Value, inner: Value
+        self, k: Kernel, panel: Value, size: Value, row: Value, rows: Value, inner: Value
     ) -> dict[str, Value]:
-        """What the block of rows from this one on asks for: its share of the `size` bytes at a
-        place, which are read next.
+        """What the block of rows from this one on asks for: its share of the panel behind this one,
+        each of `size` bytes.
         """
         one = k.integer(1)
         share = (size // k.maximum(rows, one)) & -_LINE
         pace = share * self.sizes[0] // k.maximum(inner, one) + 1
         if self.registers <= FEW_REGISTERS:  # else lines of what few rows share are left out
             pace = k.minimum(pace, k.integer(_LINE))
-        return {"ahead": place + row * share, "pace": pace}
+        return {"ahead": panel + size + row * share, "pace": pace}
 
 
 def of_panels(
