@@ -8,6 +8,9 @@ from __future__ import annotations
 
 #: Rows of tiles, but for those of `most_rows`.
 _ROWS = (8, 4, 2, 1)
+#: Registers for vectors where there are few: three rows have a tile of their own there, since their
+#: largest tile has few rows, and what two tiles multiply is read twice.
+FEW_REGISTERS = 16
 #: So many sums hide how long an addition takes.
 _ENOUGH = 12
 
@@ -35,7 +38,8 @@ def most_rows(registers: int, vectors: int, most: int = _ROWS[0]) -> int:
 def rows_of_tiles(registers: int, vectors: int, most: int = _ROWS[0]) -> list[int]:
     """The rows of the largest tile, and of smaller ones for the rows that are left."""
     largest = most_rows(registers, vectors, most)
-    return [largest, *(n for n in _ROWS if n < largest)]
+    smaller = (8, 4, 3, 2, 1) if registers <= FEW_REGISTERS else _ROWS
+    return [largest, *(n for n in smaller if n < largest)]
 
 
 def chains_of(registers: int, rows: int, vectors: int, wanted: int) -> int:

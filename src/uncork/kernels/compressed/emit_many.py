@@ -11,7 +11,7 @@ from uncork.kernels.codegen.epilogue import advanced_operands, is_long, relative
 from uncork.kernels.compressed.emit_stored import Column, Decoder, Operand, arguments_of, column_at
 from uncork.kernels.compressed.spec import ManyRows
 from uncork.kernels.gemm.emit_matmul import row_epilogue
-from uncork.kernels.gemm.microkernel import Microkernel, RegisterTile, Widening, of_panels
+from uncork.kernels.gemm.microkernel import AHEAD, Microkernel, RegisterTile, Widening, of_panels
 from uncork.kernels.gemm.spec_matmul import MASKED
 from uncork.kernels.movement.emit_transpose import columns_of
 from uncork.kernels.runtime.target import Target
@@ -23,13 +23,14 @@ def emit_many_rows(spec: ManyRows, machine: Target) -> str:
     """The LLVM text of the kernel."""
     k = Kernel(spec.name, spec.arguments, machine)
     a = arguments_of(k, spec)
-    extra = (*_EXTRA, *spec.end.arguments)
+    extra = (*_EXTRA, *(AHEAD if spec.ahead else ()), *spec.end.arguments)
     tile = RegisterTile(
         spec.lanes,
         spec.vectors,
         pairs=spec.pairs,
         widened=_widened(spec) if spec.panels and not spec.pairs else None,
         long=is_long(spec.end),
+        prefetches=spec.ahead,
     )
     full, tail = of_panels(k, tile, extra, MASKED, 1, lambda columns: row_epilogue(spec, columns))
     decoder = Decoder(k, spec.stored, a["inner"], a["numbers"])
@@ -50,6 +51,13 @@ def emit_many_rows(spec: ManyRows, machine: Target) -> str:
                 else:
                     _decode(k, spec, a, decoder, first + column, scratch, panel + column * 4)
 
+        def ahead_of(row: Value, first: Value = first) -> dict[str, Value]:
+            """What the block of rows from this one on asks for: its share of the next codes."""
+            if not spec.ahead:
+                return {}
+            codes, size = a["codes"] + first * a["code_row"], a["code_row"] * spec.width
+            return full.asked_ahead(k, codes, size, row, a["rows"], a["inner"])
+
         def multiply(kernel: Microkernel, first: Value = first, weights: Value = weights) -> None:
             kernel.multiply_rows(
                 k,
@@ -61,6 +69,7 @@ def emit_many_rows(spec: ManyRows, machine: Target) -> str:
                     "target": a["output"] + row * row_bytes + first * 4,
                     "target_row": row_bytes,
                     "left": end - first,
+                    **ahead_of(row),
                     **advanced_operands(spec.end, places, first * 4),
                 },
             )

@@ -46,6 +46,7 @@ from uncork.kernels.extents import (
     product,
     smallest,
 )
+from uncork.kernels.gemm.select_matmul import SECOND_CACHE
 from uncork.kernels.kernel_plan import (
     AtLeast,
     In,
@@ -60,6 +61,7 @@ from uncork.kernels.kernel_plan import (
 )
 from uncork.kernels.layer import Layer
 from uncork.kernels.movement.spec_gather import Gather
+from uncork.kernels.register_tiles import FEW_REGISTERS
 from uncork.kernels.runtime.addresses import address_of
 from uncork.kernels.runtime.packed_weights import packed
 from uncork.kernels.runtime.target import Target
@@ -312,7 +314,10 @@ class _Products(Struct, frozen=True):
         """The way by a kernel that decodes weights into panels, unless the codes lie in panels
         already; of `pairs` the data are made bf16 before.
         """
-        spec = ManyRows(self.stored, _vectors(target), end, panels, pairs)
+        # Panels of few columns are codes in short runs, which the processor does not foresee.
+        large = self.weights.columns * self.weights.inner * self.stored.bits // 8 > SECOND_CACHE
+        ahead = large and target.vector_registers <= FEW_REGISTERS
+        spec = ManyRows(self.stored, _vectors(target), end, panels, pairs, ahead)
         panel = (self.stored.block * target.lanes + self._padded // 4 * spec.width) * 4
         panel = 0 if panels else panel
         table = -(-panel // _LINE) * _LINE

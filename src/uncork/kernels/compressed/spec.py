@@ -126,6 +126,9 @@ class ManyRows(KernelSpec, frozen=True):
     #: Codes and data are bf16, and multiplied as such two at a time (AVX512-BF16): the data are
     #: rows of bf16 in place of f32, and panels `[half of the inner dimension, columns, 2]`.
     pairs: bool = False
+    #: The codes are larger than the second cache: while blocks of many rows multiply a panel they
+    #: ask for the codes of the next one.
+    ahead: bool = False
 
     @property
     def lanes(self) -> int:
@@ -138,7 +141,7 @@ class ManyRows(KernelSpec, frozen=True):
 
     @property
     def name(self) -> str:
-        panels = flags(self, "panels", "pairs")
+        panels = flags(self, "panels", "pairs", "ahead")
         return f"decoded_{self.vectors}x{self.lanes}_{self.stored.name}{panels}{self.end.name}"
 
     @property

@@ -10,6 +10,7 @@ from uncork.kernels.codegen.emit import F32, F64, U16, Kernel, Type, Value
 from uncork.kernels.codegen.epilogue import advanced_operands, is_long, relative_operands
 from uncork.kernels.elementwise.emit import widened
 from uncork.kernels.gemm.microkernel import (
+    AHEAD,
     MANY,
     NEVER,
     EpilogueEmitter,
@@ -29,9 +30,6 @@ from uncork.kernels.runtime.target import Target
 #: What the end of a row is told besides its sums: `left` columns of the row exist from this panel
 #: on.
 _EXTRA = ("target", "target_row", "left")
-#: Where the share of a block of rows in the next panel is, and how far the next position's is from
-#: one position's: see `RegisterTile`.
-_AHEAD = ("ahead", "pace")
 
 
 def emit_matmul(spec: Matmul, machine: Target) -> str:
@@ -40,7 +38,7 @@ def emit_matmul(spec: Matmul, machine: Target) -> str:
     a = dict(zip(spec.arguments, k.arguments, strict=True))
     type_ = F64 if spec.size == DOUBLE else F32
     blocks = InnerBlocks(k, spec, type_, spec.pairs) if spec.deep else None
-    extra = (*(RESUMED if blocks else ()), *_EXTRA, *(_AHEAD if spec.ahead else ()))
+    extra = (*(RESUMED if blocks else ()), *_EXTRA, *(AHEAD if spec.ahead else ()))
     extra = (*extra, *spec.end.arguments)
     free = spec.lanes * spec.size == FREE_MASKS * F32.bytes
     masked = 1 if spec.tail == MASKED else MANY if free else NEVER
@@ -74,10 +72,7 @@ def emit_matmul(spec: Matmul, machine: Target) -> str:
         """What the block of rows from this one on asks for: its share of the next panel."""
         if not spec.ahead:
             return {}
-        one = k.integer(1)
-        share = (panel_bytes // k.maximum(a["rows"], one)) & -64
-        pace = share * full.sizes[0] // k.maximum(a["inner"], one) + 1
-        return {"ahead": weights + panel_bytes + row * share, "pace": pace}
+        return full.asked_ahead(k, weights, panel_bytes, row, a["rows"], a["inner"])
 
     with k.loop(0, a["outer"]) as outer, k.loop(0, a["batches"]) as batch:
         first = a["a"] + outer * a["a_outer"] + batch * a["a_batch"]

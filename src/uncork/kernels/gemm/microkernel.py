@@ -19,17 +19,25 @@ from uncork.kernels.codegen.emit import F32, I32, I64, Kernel, Type, Value, Vari
 from uncork.kernels.codegen.epilogue import apply_epilogue, is_long
 from uncork.kernels.epilogue import CHANNEL, ELEMENT, Epilogue
 from uncork.kernels.gemm.spec_matmul import FREE_MASKS, MASKED
-from uncork.kernels.register_tiles import chains_of, holds_vectors, rows_of_tiles
+from uncork.kernels.register_tiles import (
+    FEW_REGISTERS,
+    chains_of,
+    holds_vectors,
+    rows_of_tiles,
+)
 
 #: Multiplications that hide what a turn of a loop costs: more only take longer to compile.
 _TURN = 24
 #: From so many rows on a kernel of a known tail has masks too. Of fewer rows the next layer would
 #: wait: what is stored with a mask is not read before it is in the cache.
 MANY = 4
+#: Bytes of a line of the cache.
+_LINE = 64
 #: No function has masks.
 NEVER = 1 << 30
-#: Registers for vectors where there are few.
-_FEW_REGISTERS = 16
+#: What blocks of many rows are told of what they ask for: where it is, and how far the next
+#: position's is from one position's.
+AHEAD = ("ahead", "pace")
 EpilogueEmitter = Callable[[Kernel, "Row"], None]
 #: The vector of f32 from a number of a panel on: `widened(kernel, panel, number)`.
 Widening = Callable[[Kernel, Value, Value], Value]
@@ -83,8 +91,8 @@ class RegisterTile(Struct, frozen=True):
     alike: bool = False
     #: The end of a row is written once for all rows, whose sums go through memory.
     long: bool = False
-    #: The largest blocks ask for the next panel while they multiply this one: at the extra argument
-    #: `ahead`, and `pace` bytes further for each position.
+    #: Blocks of more than half the most rows ask for the next panel while they multiply this one:
+    #: at the extra argument `ahead`, and `pace` bytes further for each position.
     prefetches: bool = False
 
     def rows(self, registers: int) -> list[int]:
@@ -115,7 +123,7 @@ class Microkernel:
         self.tile, self.masked = tile, masked
         self.used = tile.vectors if used is None else used
         target = outer.target
-        self.registers = _FEW_REGISTERS if target is None else target.vector_registers
+        self.registers = FEW_REGISTERS if target is None else target.vector_registers
         self.sizes = tile.rows(self.registers)
         self.extra = tuple(extra)
         self.functions = {
@@ -143,7 +151,7 @@ class Microkernel:
         if tile.resumed:
             sources = [source + extra["begin"] for source in sources]
         used, accumulators = self.used, self._chains(rows)
-        asks_ahead = tile.prefetches and rows == self.sizes[0]
+        asks_ahead = tile.prefetches and rows > self.sizes[0] // 2
         sums = [
             [
                 [k.variable(k.constant(0.0, tile.number, lanes)) for _ in range(used)]
@@ -245,13 +253,32 @@ class Microkernel:
         """
         done = k.variable(k.integer(0))
         for size in self.sizes:
-            with k.loop(done.get(), rows - (size - 1), size) as row:
+            first, end = done.get(), rows - (size - 1)
+            if size > 3 and size - 1 in self.sizes:
+                # One row alone would wait for the panel: the last block leaves it some of its own.
+                left = rows - first
+                alone = (left - left // size * size).equals(1)
+                end = k.select(alone, end - size, end)
+            with k.loop(first, end, size) as row:
                 given = extra(row)
                 k.call(
                     self.functions[size],
                     [table + row * 8, panel, inner, *(given[name] for name in self.extra)],
                 )
                 done.set(row + size)
+
+    def asked_ahead(
+        self, k: Kernel, panel: Value, size: Value, row: Value, rows: Value, inner: Value
+    ) -> dict[str, Value]:
+        """What the block of rows from this one on asks for: its share of the panel behind this one,
+        each of `size` bytes.
+        """
+        one = k.integer(1)
+        share = (size // k.maximum(rows, one)) & -_LINE
+        pace = share * self.sizes[0] // k.maximum(inner, one) + 1
+        if self.registers <= FEW_REGISTERS:  # else lines of what few rows share are left out
+            pace = k.minimum(pace, k.integer(_LINE))
+        return {"ahead": panel + size + row * share, "pace": pace}
 
 
 def of_panels(

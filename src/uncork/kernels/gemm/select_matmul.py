@@ -46,7 +46,7 @@ from uncork.types import Array, ElementType
 _PANEL = 1 << 19
 #: Larger matrices than a second-level cache are asked for ahead: in a cache that costs nothing,
 #: from memory 16 rows take 0.7 of the time and 197 rows the same.
-_SECOND_CACHE = 1 << 20
+SECOND_CACHE = 1 << 20
 #: Bytes of a number, by the type.
 _SIZES = {ElementType.f32: SINGLE, ElementType.f64: DOUBLE}
 #: Threads share rows by whole blocks of the microkernel; so many are worth a matrix in panels.
@@ -75,7 +75,7 @@ def specialised(
     deep = isinstance(inner, int) and inner * vectors * width * size > _PANEL
     one_row = certainly(rows, 1)
     numbers = inner * columns
-    large = isinstance(numbers, int) and numbers * size > _SECOND_CACHE
+    large = isinstance(numbers, int) and numbers * size > SECOND_CACHE
     ahead = packed and large and not deep and not one_row
     return Matmul(
         vectors, tail, width, end, packed, size, deep, one_row, ahead, pairs, narrow, alike
