@@ -20,6 +20,9 @@ import pytest
 import uncork
 from uncork.compiler.session_batches import Batches
 from uncork.compiler.sessions import Sessions
+from uncork.ir.bodies import GraphBody
+from uncork.ir.model import Source
+from uncork.ops._body import BodyInput, BodyMap, BodyOutput
 from uncork.surgery import streaming
 
 Array = np.ndarray[Any, Any]
@@ -167,6 +170,86 @@ def test_answers_are_bit_for_bit_the_same_whoever_else_is_in_the_batch(
             bits.append(sessions.step(names, x)["scores"][place].tobytes())
         found.add(tuple(bits))
     assert len(found) == 1
+
+
+def product(b: uncork.Builder, x: Source, seed: int) -> Source:
+    weights = np.random.default_rng(seed).standard_normal((300, 300)).astype(np.float32)
+    return b.add("MatMul", 1, x, b.constant(weights * np.float32(0.1)))[0]
+
+
+def branch(seed: int) -> BodyMap:
+    """A body of one input, the If's second, times weights."""
+    b = uncork.Builder("branch")
+    b.result(product(b, b.parameter("p", "f32", [None, 300]), seed), "y")
+    return BodyMap(GraphBody(b.model()), (BodyInput(1, 0),), (BodyOutput(0, 0),))
+
+
+def test_products_in_branches_have_the_same_bits_whoever_else_is_in_the_batch() -> None:
+    """The branch is chosen by an input that all sessions share, as a sampling rate is."""
+    pytest.importorskip("llvmlite")
+    b = uncork.Builder("chosen")
+    x, rate = b.parameter("x", "f32", [None, 300]), b.parameter("rate", "boolean", [])
+    shape = uncork.PartialShape([None, 300])
+    start = b.constant(np.zeros((1, 300), np.float32))
+    of = {"variable_id": "kept", "variable_type": "f32"}
+    (before,) = b.add("ReadValue", 6, start, variable_shape=shape, **of)
+    (given,) = b.add("Add", 1, before, x)
+    bodies = {"then_body": branch(1), "else_body": branch(2)}
+    (after,) = b.add_with_bodies("If", 8, rate, given, bodies=bodies)
+    b.add("Assign", 6, after, variable_id="kept")
+    b.result(after, "y")
+    compiled = uncork.compile_model(b.model(), threads=1)
+    random = np.random.default_rng(0)
+    frames = random.standard_normal((2, 70, 300)).astype(np.float32)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", uncork.UncorkWarning)
+        for rate_is in (np.bool_(True), np.bool_(False)):
+            request = compiled.new_request()
+            alone, among = (compiled.sessions(70, axes={"rate": None}) for _ in range(2))
+            for name in range(70):
+                alone.open(name)
+                among.open(name)
+            for frame in frames:
+                expected = request(frame[:1], rate_is)["y"]
+                single = alone.step([0], frame[:1], rate_is)["y"]
+                many = among.step(range(70), frame, rate_is)["y"]
+                assert single[0].tobytes() == many[0].tobytes()
+                np.testing.assert_allclose(single, expected, rtol=1e-4, atol=1e-4)
+            # As products elsewhere, so that nothing fills a batch up.
+            assert among._batches.sizes(70, [frames[0], rate_is], list) == [64, 6]
+
+
+def test_states_whose_shape_follows_from_open_frames_are_refused_and_taken_when_fixed() -> None:
+    """As Silero's are: what is squeezed, or not, by the number of windows in a frame."""
+    b = uncork.Builder("windows")
+    x = b.parameter("x", "f32", [None, None])
+    (sizes,) = b.add("ShapeOf", 3, x)
+    (length,) = b.add("Gather", 8, sizes, b.constant(np.array(1)), b.constant(np.array(0)))
+    (one,) = b.add("Equal", 1, length, b.constant(np.array(1)))
+
+    def body(squeezes: bool) -> BodyMap:
+        inner = uncork.Builder("branch")
+        p = inner.parameter("p", "f32", [None, None])
+        axis = inner.constant(np.array([1]))
+        inner.result(inner.add("Squeeze", 1, p, axis)[0] if squeezes else p, "y")
+        return BodyMap(GraphBody(inner.model()), (BodyInput(1, 0),), (BodyOutput(0, 0),))
+
+    bodies = {"then_body": body(True), "else_body": body(False)}
+    (given,) = b.add_with_bodies("If", 8, one, x, bodies=bodies)
+    of = {"variable_id": "kept", "variable_type": "f32"}
+    start = b.constant(np.zeros(1, np.float32))
+    shape = uncork.PartialShape([None])
+    (before,) = b.add("ReadValue", 6, start, variable_shape=shape, **of)
+    (after,) = b.add("Add", 1, before, given)
+    b.add("Assign", 6, after, variable_id="kept")
+    b.result(after, "total")
+    model = b.model()
+    with pytest.raises(uncork.InputError, match=r"'kept': is assigned a value whose shape follows"):
+        uncork.compile_model(model).sessions(4)
+    sessions = opened(uncork.surgery.reshape(model, {"x": [None, 1]}))
+    sessions.step(["a", "b"], np.array([[1], [2]], np.float32))
+    found = sessions.step(["b", "c"], np.array([[10], [20]], np.float32))
+    assert found["total"].tolist() == [12, 20]
 
 
 def test_one_value_for_a_batch_keeps_sessions_apart_where_it_differs() -> None:

@@ -218,6 +218,13 @@ class SessionModel:
                 return [], problems
             inferred.append(model)
         first = len(self.model.results)
+        for number, name in enumerate(lifted.assigned):
+            if _result_shape(inferred[0], first + number).rank is None:
+                raise InputError(
+                    "is assigned a value whose shape follows from open sizes of inputs: fix those "
+                    "that do not count sessions, such as the length of a frame (uncork reshape)",
+                    f"variable '{shortened(name)}'",
+                )
         found = {
             name: self._counting(inferred, first + number)
             for number, name in enumerate(lifted.assigned)
@@ -238,7 +245,7 @@ class SessionModel:
 
     def _counting(self, inferred: Sequence[Model], result: int) -> int | None:
         """The axis of a result whose size is the number of sessions."""
-        shapes = [m.spec(m.by_id[m.results[result]].inputs[0]).shape for m in inferred]
+        shapes = [_result_shape(model, result) for model in inferred]
         if any(shape.rank is None for shape in shapes):
             return None
         for axis, sizes in enumerate(zip(*shapes, strict=True)):
@@ -250,8 +257,9 @@ class SessionModel:
         name, shape = variable_of(node), _with(spec.shape, axis, Dimension(1, 1))
         if not shape.is_static:
             raise InputError(
-                f"has shape {spec.shape}, which grows by calls: sessions keep states of one size; "
-                "make a request for each session (new_request)",
+                f"has shape {spec.shape}, which grows by calls or is open: sessions keep states of "
+                "one size; fix it (uncork reshape), or make a request for each session "
+                "(new_request)",
                 f"variable '{shortened(name)}'",
             )
         if spec.element_type is ElementType.string:
@@ -304,6 +312,10 @@ class SessionModel:
 
     def _refusal(self, why: str) -> InputError:
         return InputError(why, self._where)
+
+
+def _result_shape(model: Model, result: int) -> PartialShape:
+    return model.spec(model.by_id[model.results[result]].inputs[0]).shape
 
 
 def _with(shape: PartialShape, axis: int | None, size: Dimension) -> PartialShape:

@@ -5,7 +5,7 @@ It is described for the inputs of a call, and run by the interpreter.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 
 from msgspec.structs import replace
 
@@ -94,7 +94,9 @@ def configure(model: Model, strict: bool, loop_limit: int | None, hints: Hints =
         if varies or any(source.node in variable for source in node.inputs):
             variable.add(node.id)
         if isinstance(operation, SubGraphOperation):
-            operation = _configured(operation, strict, loop_limit, hints)
+            operation = with_graphs(
+                operation, lambda body: configure(body, strict, loop_limit, hints)
+            ).replace(strict=strict, loop_limit=loop_limit)
         elif (
             operation is not None
             and strict
@@ -105,12 +107,12 @@ def configure(model: Model, strict: bool, loop_limit: int | None, hints: Hints =
     return replace(model, nodes=tuple(nodes))
 
 
-def _configured(
-    operation: SubGraphOperation, strict: bool, loop_limit: int | None, hints: Hints
+def with_graphs(
+    operation: SubGraphOperation, rewrite: Callable[[Model], Model]
 ) -> SubGraphOperation:
+    """The operation with the graph of each of its bodies rewritten, before bodies get kernels."""
     bodies: dict[str, BodyMap] = {}
     for name, joined in operation.bodies.items():
-        assert isinstance(joined.body, GraphBody), "options are set before bodies get kernels"
-        model = configure(joined.body.model, strict, loop_limit, hints)
-        bodies[name] = replace(joined, body=GraphBody(model))
-    return operation.replace(strict=strict, loop_limit=loop_limit, bodies=bodies)
+        assert isinstance(joined.body, GraphBody), "bodies have kernels already"
+        bodies[name] = replace(joined, body=GraphBody(rewrite(joined.body.model)))
+    return operation.replace(bodies=bodies)

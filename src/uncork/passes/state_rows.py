@@ -11,7 +11,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from uncork.internal_ops.state_rows import StoreRows
+from uncork.ir.bodies import with_graphs
 from uncork.ir.model import Model, Source
+from uncork.ops._body import SubGraphOperation
 from uncork.ops.broadcast import Broadcast3
 from uncork.ops.concat import Concat1
 from uncork.ops.gather import Gather8
@@ -58,8 +60,14 @@ def state_rows(
 
 
 def rows_alike(model: Model) -> Model:
-    """The model whose layers add up the products of every row in one order, in any batch."""
-    nodes = [replace(node, hints=replace(node.hints, rows_alike=True)) for node in model.nodes]
+    """The model whose layers, those in bodies included, add up the products of every row in one
+    order, in any batch.
+    """
+    nodes = []
+    for node in model.nodes:
+        if isinstance(node.operation, SubGraphOperation):
+            node = replace(node, operation=with_graphs(node.operation, rows_alike))
+        nodes.append(replace(node, hints=replace(node.hints, rows_alike=True)))
     return replace(model, nodes=tuple(nodes))
 
 
