@@ -169,8 +169,8 @@ TAKEN = {
     "PERFORMANCE_HINT_NUM_REQUESTS": "taken: with THROUGHPUT, so many streams",
     "PERF_COUNT": "taken: `profiling_info` needs it, and runs every layer by itself",
     "ENABLE_MMAP": "taken: whether weights are mapped",
-    "KV_CACHE_PRECISION": "taken: f32, f16, bf16 or u8; by default what the file asks for",
     "EXECUTION_MODE_HINT": "taken, and the same either way: f32 is computed as f32",
+    "KV_CACHE_PRECISION": "taken: f32, f16, bf16 or u8; by default what the file asks for",
 }
 
 
