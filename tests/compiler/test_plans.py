@@ -19,10 +19,12 @@ pytest.importorskip("llvmlite")
 import uncork
 from uncork.compiler.compile import compile_for
 from uncork.compiler.execute import kernels_available
+from uncork.internal_ops.coded_rows import RowCoding
 from uncork.ir.model import Source
 from uncork.kernels import select
 from uncork.kernels.runtime.kernel_cache import ObjectStore
 from uncork.kernels.runtime.target import Target
+from uncork.types import ElementType
 
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = Path(__file__).parent / "plans"
@@ -781,6 +783,14 @@ def quantized(builder: uncork.Builder) -> list[Source]:
     return list(builder.add("MaxPool", 1, rounded(y, "rounded"), **pooled, name="largest"))
 
 
+def coded_rows(builder: uncork.Builder) -> list[Source]:
+    """Rows as a decoder keeps them in bytes, and as attention reads them."""
+    coding = RowCoding(ElementType.u8)
+    rows = builder.parameter("rows", "f32", [None, 16])
+    kept = builder.add_operation(coding.encoder(), rows, name="kept")
+    return list(builder.add_operation(coding.decoder(), *kept, name="read"))
+
+
 def state_product(builder: uncork.Builder) -> list[Source]:
     """Rows times all rows that a variable has."""
     x, y = (builder.parameter(name, "f32", [2, None, 20]) for name in ("x", "y"))
@@ -874,6 +884,7 @@ FAMILIES = {
     "selection.sequences": sequences_decoded,
     "embedding.quantized": quantized_table,
     "quantized": quantized,
+    "quantized.rows": coded_rows,
     "recurrent": recurrent,
     "recurrent.cell": cells,
     "reduction": reduce,
