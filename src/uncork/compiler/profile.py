@@ -277,9 +277,12 @@ def _bound(
     where the steps behind it read them, if it can.
     """
     try:
-        return compiled.bind(*arrays, outputs=results)
+        call = compiled.bind(*arrays, outputs=results)
+        call()  # which takes no texts
     except InputError:
         pass
+    else:
+        return call
     try:
         return compiled.bind(*arrays)
     except InputError:  # of types that NumPy does not have: without their conversions
