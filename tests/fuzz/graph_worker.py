@@ -65,15 +65,15 @@ class Answered:
         assert isinstance(executor, Executor)
         plans = executor.plans
         assert plans is not None
-        run = plans.run
+        make = plans.make
 
         def counted(inputs: Any) -> list[Array]:
             self.not_planned += 1
-            results = run(inputs)
+            results = make(inputs)
             self.not_planned -= 1
             return results
 
-        plans.run = counted  # type: ignore[method-assign]
+        plans.make = counted  # type: ignore[method-assign]
 
 
 def _answer(compiled: uncork.CompiledModel, inputs: list[Array]) -> list[Array] | str:

@@ -26,6 +26,7 @@ from tests.samples._sample import Samples
 from uncork import storage
 from uncork.errors import UncorkError
 from uncork.internal_ops.appended_state import AppendState, StateValue
+from uncork.internal_ops.coded_rows import RowCoding
 from uncork.internal_ops.rounded import Rounded
 from uncork.internal_ops.state_product import StateProduct
 from uncork.kernels import select
@@ -287,7 +288,7 @@ def linear(generator: np.random.Generator) -> Iterator[Case]:
     from uncork.internal_ops.fused import FusedLinear, FusedMember
 
     for rows, columns, inner in product(
-        [1, 2, 3, 7, 9], [1, 3, 15, 16, 17, 33, 49], [1, 3, 4, 5, 17]
+        [1, 2, 3, 7, 9, 17], [1, 3, 15, 16, 17, 33, 49], [1, 3, 4, 5, 17]
     ):
         a, b = numbers(generator, rows, inner), numbers(generator, inner, columns)
         yield f"{rows} {inner} {columns}", find("MatMul", 1)(), [a, b]
@@ -602,6 +603,19 @@ def compressed(generator: np.random.Generator) -> Iterator[Case]:
                 x = x.copy()
                 x[-1, -1] = np.inf  # the last row as f32
                 yield f"{label}, infinite", operation, [spec(x)]
+
+
+def coded_rows(generator: np.random.Generator) -> Iterator[Case]:
+    """Rows as a decoder keeps them, there and back, the last of one number."""
+    for kind, count, columns in product(
+        ("u8", "f16", "bf16"), (1, 2, 7), (1, 3, 8, 15, 16, 17, 33, 64, 65)
+    ):
+        coding = RowCoding(ElementType.parse(kind))
+        rows = generator.standard_normal((count, columns)).astype(np.float32)
+        rows[-1] = 0.5
+        label = f"{kind} {count} {columns}"
+        yield label, coding.encoder(), [spec(rows)]
+        yield f"{label}, back", coding.decoder(), [spec(coding.encode(rows), kind)]
 
 
 def quantized(generator: np.random.Generator) -> Iterator[Case]:
@@ -1510,6 +1524,7 @@ EDGES = {
     "selection.sequences": sequences_decoded,
     "embedding.quantized": quantized_table,
     "quantized": quantized,
+    "quantized.rows": coded_rows,
     "recurrent": sequences,
     "recurrent.cell": cells,
     "reduction": reduce,

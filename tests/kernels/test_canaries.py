@@ -49,6 +49,7 @@ LEAST = {
     "selection.sequences": 80,
     "embedding.quantized": 150,
     "quantized": 120,
+    "quantized.rows": 100,
     "recurrent": 70,
     "recurrent.cell": 70,
     "reduction": 80,

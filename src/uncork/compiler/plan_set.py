@@ -103,14 +103,13 @@ class PlanSet:
         self.fast: PlannedCall | None = None
 
     def _plans_of(self, scope: Scope, specs: Mapping[int, TensorSpec] | None) -> ScopedPlans:
-        return ScopedPlans(
-            scope,
-            lambda hints, compiles: replace(
-                planned(self._planning, specs, hints, compiles),
-                memory_limit=self._planning.memory_limit,
-            ),
-            self._target,
-        )
+        planning = self._planning  # not this object, which would be kept by a circle
+
+        def plan(hints: Hints, compiles: bool) -> CallPlan:
+            made = planned(planning, specs, hints, compiles)
+            return replace(made, memory_limit=planning.memory_limit)
+
+        return ScopedPlans(scope, plan, self._target)
 
     @property
     def _own(self) -> list[ScopedPlans]:

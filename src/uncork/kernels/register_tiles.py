@@ -42,6 +42,15 @@ def rows_of_tiles(registers: int, vectors: int, most: int = _ROWS[0]) -> list[in
     return [largest, *(n for n in smaller if n < largest)]
 
 
+def rows_of_parts(registers: int, vectors: int, least: int = _ROWS[0]) -> int:
+    """How many rows, or multiples of them, a part of a product may have: whole largest tiles, at
+    least so many rows. A part begins with such tiles as the whole has there, so that every row has
+    the bits that it has of one thread.
+    """
+    largest = most_rows(registers, vectors)
+    return -(-least // largest) * largest
+
+
 def chains_of(registers: int, rows: int, vectors: int, wanted: int) -> int:
     """Sums in turn for each number of a tile, `wanted` of them or as many as registers hold: a
     power of two.

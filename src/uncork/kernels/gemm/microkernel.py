@@ -253,13 +253,8 @@ class Microkernel:
         """
         done = k.variable(k.integer(0))
         for size in self.sizes:
-            first, end = done.get(), rows - (size - 1)
-            if size > 3 and size - 1 in self.sizes:
-                # One row alone would wait for the panel: the last block leaves it some of its own.
-                left = rows - first
-                alone = (left - left // size * size).equals(1)
-                end = k.select(alone, end - size, end)
-            with k.loop(first, end, size) as row:
+            # Whole blocks first: threads share rows by these, and a row has the bits of its block.
+            with k.loop(done.get(), rows - (size - 1), size) as row:
                 given = extra(row)
                 k.call(
                     self.functions[size],

@@ -41,8 +41,8 @@ from uncork.types import Array, ElementType, TensorSpec
 
 #: Longer sums' panels no longer fit the second-level cache; more calls would be a plan too long.
 _LONGEST, _MOST_CALLS = 1 << 13, 1 << 8
-#: Threads share rows by whole blocks of the microkernel.
-_BLOCK = 8
+#: Threads share rows by so many, a multiple of the rows of every tile: see `rows_of_parts`.
+_BLOCK = 24
 Label = Union[str, int]
 
 

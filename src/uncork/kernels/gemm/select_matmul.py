@@ -31,6 +31,7 @@ from uncork.kernels.kernel_plan import (
 from uncork.kernels.layer import Layer, present
 from uncork.kernels.movement.strided_copy import Loop, strided_copy_call
 from uncork.kernels.movement.transpose import arranged
+from uncork.kernels.register_tiles import rows_of_parts
 from uncork.kernels.runtime.addresses import address_of
 from uncork.kernels.runtime.packed_weights import packed, panels_of
 from uncork.kernels.runtime.target import Target
@@ -49,8 +50,8 @@ _PANEL = 1 << 19
 SECOND_CACHE = 1 << 20
 #: Bytes of a number, by the type.
 _SIZES = {ElementType.f32: SINGLE, ElementType.f64: DOUBLE}
-#: Threads share rows by whole blocks of the microkernel; so many are worth a matrix in panels.
-_BLOCK, _MANY_ROWS = 8, 128
+#: So many rows of a part are worth a matrix in panels.
+_MANY_ROWS = 128
 #: Working memory of each thread begins at a cache line.
 _LINE = 64
 
@@ -380,9 +381,10 @@ class _Maker:
         the larger matrix is read in parts. Several products are divided by batches, and by many
         rows at a time, since each part packs its own second matrix.
         """
-        shape = self.shape
+        shape, registers = self.shape, self.target.vector_registers
         if self.alone:
-            columns, rows = (shape.columns, self.spec.width), (shape.rows, _BLOCK)
+            columns = (shape.columns, self.spec.width)
+            rows = (shape.rows, rows_of_parts(registers, self.spec.vectors))
             by_rows = isinstance(shape.columns, Size) or (
                 isinstance(shape.rows, int) and shape.rows >= shape.columns
             )
@@ -396,7 +398,8 @@ class _Maker:
                 for others, some in grid([columns, rows], threads)
             ]
         flat = certainly(whole.outer[1], 1)
-        axes = [((whole.batches if flat else whole.outer)[1], 1), (shape.rows, _MANY_ROWS)]
+        many = rows_of_parts(registers, self.spec.vectors, _MANY_ROWS)
+        axes = [((whole.batches if flat else whole.outer)[1], 1), (shape.rows, many)]
         return [
             replace(whole, batches=some, rows=rows)
             if flat
