@@ -339,18 +339,12 @@ class Facts:
                 self.at_least_0.add(by - argument)
 
     def _equate_products(self, difference: Size) -> None:
-        """Record that two products are the same number, and the later one is replaced by the other,
-        or that one is a number.
-        """
-        if len(difference.terms) != 2:
+        """Record that two products are the same number: the later one is replaced by the other."""
+        if len(difference.terms) != 2 or sum(difference.terms.values()) != 0:
             return
         kept, replaced = sorted(difference.terms, key=monomial_order)
-        if not replaced:
-            kept, replaced = replaced, kept
-        times = Fraction(-difference.terms[kept]) / difference.terms[replaced]
-        fits = times == 1 or (not kept and times.denominator == 1)
-        if fits and len(replaced) > 1 and (not kept or without(kept, replaced) is None):
-            self.equal_products[replaced] = Size({kept: int(times)})
+        if len(replaced) > 1 and without(kept, replaced) is None:
+            self.equal_products[replaced] = Size({kept: 1})
             self._canonical.clear()
 
 
