@@ -33,16 +33,16 @@ from uncork.kernels.kernel_plan import (
     shares,
 )
 from uncork.kernels.layer import Layer, present
+from uncork.kernels.register_tiles import rows_of_parts
 from uncork.kernels.runtime.addresses import address_of
 from uncork.kernels.runtime.packed_weights import packed
+from uncork.kernels.runtime.target import Target
 from uncork.ops.einsum import Einsum
 from uncork.symbolic import SizeLike, facts_of
 from uncork.types import Array, ElementType, TensorSpec
 
 #: Longer sums' panels no longer fit the second-level cache; more calls would be a plan too long.
 _LONGEST, _MOST_CALLS = 1 << 13, 1 << 8
-#: Threads share rows by so many, a multiple of the rows of every tile: see `rows_of_parts`.
-_BLOCK = 24
 Label = Union[str, int]
 
 
@@ -51,9 +51,7 @@ def select_einsum(layer: Layer) -> Selection:
     constants = [i for i, spec in enumerate(inputs) if spec is not None and spec.value is not None]
     if len(inputs) != 2 or not constants:
         return "no kernel for other than two operands, one of them a constant"
-    choices = [
-        _chosen(operation, inputs, outputs[0], constant, target.lanes) for constant in constants
-    ]
+    choices = [_chosen(operation, inputs, outputs[0], constant, target) for constant in constants]
     return next((choice for choice in choices if isinstance(choice, KernelPlan)), choices[0])
 
 
@@ -62,7 +60,7 @@ def _chosen(
     inputs: Sequence[TensorSpec | None],
     output: TensorSpec,
     constant: int,
-    lanes: int,
+    target: Target,
 ) -> Selection:
     data, matrix = present(inputs[1 - constant]), present(inputs[constant])
     if matrix.value is None:
@@ -122,7 +120,7 @@ def _chosen(
         parts,
         _steps(own, shapes[0]),
         _steps(made, shapes[2]),
-        lanes,
+        target,
     )
 
 
@@ -227,7 +225,7 @@ def _native(
     parts: _Parts,
     data_steps: Mapping[Label, SizeLike],
     output_steps: Mapping[Label, SizeLike],
-    lanes: int,
+    target: Target,
 ) -> KernelPlan:
     batches, width, inner = (
         _known_count(some, sizes) for some in (parts.batch, parts.columns, parts.summed)
@@ -236,7 +234,8 @@ def _native(
     outer, last = parts.batch[:-1], parts.batch[-1:]
     matrices = _known_count(last, sizes)
     column: SizeLike = output_steps[parts.columns[-1]] if parts.columns else 4
-    spec = indirect_gemm(width, lanes, certainly(column, 4))
+    spec = indirect_gemm(width, target.lanes, certainly(column, 4))
+    whole_tiles = rows_of_parts(target.vector_registers, spec.vectors)
     packed_weights = packed(
         [matrix],
         (spec, tuple(order), batches),
@@ -252,10 +251,10 @@ def _native(
         """The call by which thread `share` computes some rows, of the batches of one combination of
         the outer labels.
         """
-        source, target = starts[number]
+        source, result = starts[number]
         operands: dict[str, Operand] = {
             "source": In(data, source),
-            "target": Out(0, target),
+            "target": Out(0, result),
             "matrix": address_of(packed_weights.arrays[0]) + number * matrices * matrix_bytes,
             "sources": tables.source(first),
             "targets": tables.target(first),
@@ -272,7 +271,7 @@ def _native(
         return multiplied(spec, operands)
 
     def stages(threads: int) -> Stages:
-        rows = shares(count, threads, _BLOCK) if threads > 1 else [(0, count)]
+        rows = shares(count, threads, whole_tiles) if threads > 1 else [(0, count)]
         calls = [
             [product_call(number, *some, share) for share, some in enumerate(rows)]
             for number in range(len(starts))
