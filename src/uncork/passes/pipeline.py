@@ -147,6 +147,12 @@ ON_LOAD: tuple[Pass, ...] = (
         frozenset({"FakeQuantize"}),
     ),
     Pass("fold_constants", "layers of constants become constants"),
+    # After `fold_constants`, which makes the numbers of activations.
+    Pass(
+        "fuse_activations",
+        "the parts of an activation become one layer",
+        frozenset({"Erf", "Sigmoid", "Tanh"}),
+    ),
     Pass("merge_transposes", "transposes of transposes are one, or none", frozenset({"Transpose"})),
     # Before `count_first`, which makes two layers of a Unique.
     Pass(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from uncork.kernels.codegen.emit import F32, I32, Kernel, Value
+from uncork.kernels.codegen.emit import F32, I32, U32, Kernel, Value
 
 #: Coefficients of 2**f, constant first: a minimax fit by relative errors among those that are 1 at
 #: 0, so that gates that are nearly open or half open have errors of both signs.
@@ -36,9 +36,19 @@ _POWER_LESS_1 = (
 _TANH = (-0.33333247900009155, 0.13329198956489563, -0.053339432924985886, 0.018013915047049522)
 _TANH_NEAR = 0.45
 _LOG2_E = 1.4426950408889634
+#: log(2) in two parts: the first has so few digits that its product with an exponent is exact.
+LOG_2 = (0.693145751953125, 1.42860682030941723212e-6)
+#: e**f = 1 + f + f**2 P(f) for |f| <= log(2) / 2: a minimax fit by relative errors, to 4e-9.
+_EXP = (
+    0.4999999403953552,
+    0.1666651964187622,
+    0.04166839271783829,
+    0.008368780836462975,
+    0.0013814467238262296,
+)
 #: 1.5 * 2**23: from here on f32 has no digits behind the point, and what is added is rounded to a
 #: whole number.
-_WHOLE = 12582912.0
+WHOLE = 12582912.0
 
 
 def _split_power(k: Kernel, x: Value, most: float) -> tuple[Value, Value]:
@@ -48,26 +58,38 @@ def _split_power(k: Kernel, x: Value, most: float) -> tuple[Value, Value]:
     limit = k.constant(most, F32, x.lanes)
     x = k.select(x > limit, limit, x)  # an ordered comparison keeps NaN
     x = k.select(x < -limit, -limit, x)
-    shifted = x + _WHOLE  # whose last bits are the nearest whole number
+    shifted = x + WHOLE  # whose last bits are the nearest whole number
     exponent = (shifted.bits_as(I32) + 127) << 23
-    return x - (shifted - _WHOLE), exponent.bits_as(F32)
+    return x - (shifted - WHOLE), exponent.bits_as(F32)
 
 
-def _polynomial(k: Kernel, coefficients: Sequence[float], x: Value) -> Value:
-    """A polynomial of six coefficients, the constant first. They are taken in pairs, because each
-    product waits for the one before it.
+def polynomial(k: Kernel, coefficients: Sequence[float], x: Value) -> Value:
+    """A polynomial, the constant first. Its terms are taken in pairs, because each product waits
+    for the one before it.
     """
     numbers = [k.constant(coefficient, F32, x.lanes) for coefficient in coefficients]
-    low, middle, high = (k.fma(x, numbers[i + 1], numbers[i]) for i in (0, 2, 4))
+    pairs = [k.fma(x, b, a) for a, b in zip(numbers[::2], numbers[1::2], strict=False)]
+    pairs += numbers[len(pairs) * 2 :]
     square = x * x
-    return k.fma(k.fma(high, square, middle), square, low)
+    result = pairs.pop()
+    while pairs:
+        result = k.fma(result, square, pairs.pop())
+    return result
 
 
 def sigmoid(k: Kernel, x: Value) -> Value:
     # Neither 2**126 nor its reciprocal leaves the normal numbers, where nothing is slow or
     # infinite.
     part, scale = _split_power(k, x * -_LOG2_E, 126.0)
-    return k.reciprocal(k.fma(_polynomial(k, _POWER, part), scale, k.constant(1.0, F32, x.lanes)))
+    return k.reciprocal(k.fma(polynomial(k, _POWER, part), scale, k.constant(1.0, F32, x.lanes)))
+
+
+def _odd_part(k: Kernel, squared: Value) -> Value:
+    """(tanh(x) / x - 1) / x**2 of x**2, see `_TANH`."""
+    series = k.constant(_TANH[-1], F32, squared.lanes)
+    for coefficient in reversed(_TANH[:-1]):
+        series = k.fma(series, squared, k.constant(coefficient, F32, squared.lanes))
+    return series
 
 
 def tanh(k: Kernel, x: Value) -> Value:
@@ -76,16 +98,18 @@ def tanh(k: Kernel, x: Value) -> Value:
     """
     n = x.lanes
     one, squared = k.constant(1.0, F32, n), x * x
-    series = k.constant(_TANH[-1], F32, n)
-    for coefficient in reversed(_TANH[:-1]):
-        series = k.fma(series, squared, k.constant(coefficient, F32, n))
-    near = k.fma(series, squared * x, x)
+    near = k.fma(_odd_part(k, squared), squared * x, x)
     part, scale = _split_power(k, x * (2 * _LOG2_E), 26.0)  # from where on e + 2 is e
-    e = k.fma(_polynomial(k, _POWER_LESS_1, part), part * scale, scale - one)
+    e = k.fma(polynomial(k, _POWER_LESS_1, part), part * scale, scale - one)
     result = e * k.reciprocal(e + 2.0)
     result = k.select(result > one, one, result)  # which rounding may pass by
     result = k.select(result < -one, -one, result)
     return k.select(squared < _TANH_NEAR**2, near, result)
+
+
+def copysign(k: Kernel, size: Value, sign: Value) -> Value:
+    """`size`, which is not negative, with the sign of `sign`."""
+    return (size.bits_as(U32) | (sign.bits_as(U32) & 0x80000000)).bits_as(F32)
 
 
 def relu(k: Kernel, x: Value) -> Value:
@@ -93,57 +117,79 @@ def relu(k: Kernel, x: Value) -> Value:
     return k.select(x < zero, zero, x)
 
 
-def _bounded(k: Kernel, whole: Value) -> Value:
-    """The value with some number in place of NaN, which has no integer: the polynomial is NaN
-    already.
+def _exp_parts(k: Kernel, x: Value, bias: int, sign: int = 1) -> tuple[Value, Value]:
+    """(e**f, a number) with e**(sign * x) = e**f * 2**n and f in +-log(2)/2, for x whose n is at
+    most 255 from 0.
+
+    The number is n as f32 where the processor scales by it (`k.scales`). Elsewhere it is n + bias
+    in the lower half of an i32, whose upper half stands for nothing; NaN has any.
     """
-    return k.select(whole.equals(whole), whole, k.constant(0.0, F32, whole.lanes))
+    n = x.lanes
+    start = k.constant(WHOLE + bias, F32, n)
+    shifted = k.fma(x, k.constant(sign * _LOG2_E, F32, n), start)  # see `WHOLE`
+    whole = shifted - start
+    part = k.fma(whole, k.constant(-sign * LOG_2[0], F32, n), x)
+    part = k.fma(whole, k.constant(-sign * LOG_2[1], F32, n), part)
+    second, third, fourth, fifth, sixth = (
+        k.constant(coefficient * sign**power, F32, n) for power, coefficient in enumerate(_EXP)
+    )
+    squared = part * part
+    high = k.fma(squared, sixth, k.fma(part, fifth, fourth))
+    one = k.constant(1.0, F32, n)
+    low = one + part if sign > 0 else one - part
+    result = k.fma(k.fma(high, squared, k.fma(part, third, second)), squared, low)
+    return result, whole if k.scales(n) else shifted.bits_as(I32)
+
+
+def exp_of_normal(k: Kernel, x: Value, sign: int = 1) -> tuple[Value, Value]:
+    """(e**f, 2**n), whose product is e**(sign * x) within 1.3 units of the last place, for sign * x
+    from -87, below which the result is no normal number, to 88.8, of which 2**n is infinity.
+    """
+    power, number = _exp_parts(k, x, 127, sign)
+    if k.scales(x.lanes):
+        return power, k.scaled(k.constant(1.0, F32, x.lanes), number)
+    return power, (number << 23).bits_as(F32)
 
 
 def exp(k: Kernel, x: Value) -> Value:
-    """e**x to within 2 units of the last place over all of f32: the multiple of log(2) is taken off
-    in two parts.
+    """e**x to within 1.3 units of the last place over all of f32: the multiple of log(2) is taken
+    off in two parts.
     """
     n = x.lanes
     high, low = k.constant(88.8, F32, n), k.constant(-104.0, F32, n)
-    bounded = k.select(x > high, high, k.select(x < low, low, x))
-    whole = k.intrinsic("rint", bounded * _LOG2_E)
-    part = k.fma(whole, k.constant(-0.693145751953125, F32, n), bounded)
-    part = k.fma(whole, k.constant(-1.42860682030941723212e-6, F32, n), part)
-    result = k.constant(1 / 720, F32, n)
-    for coefficient in (1 / 120, 1 / 24, 1 / 6, 0.5, 1.0, 1.0):
-        result = k.fma(result, part, k.constant(coefficient, F32, n))
+    x = k.select(x > high, high, x)  # ordered comparisons keep NaN
+    x = k.select(x < low, low, x)
+    result, number = _exp_parts(k, x, 254)
     if k.scales(n):
-        return k.scaled(result, whole)
-    # 2**whole in two steps: one exponent field does not reach from the smallest subnormal to the
+        return k.scaled(result, number)
+    # 2**n in two steps: one exponent field does not reach from the smallest subnormal to the
     # largest number.
-    number = _bounded(k, whole).to(I32)
     half = number >> 1
-    return result * ((half + 127) << 23).bits_as(F32) * ((number - half + 127) << 23).bits_as(F32)
+    return result * (half << 23).bits_as(F32) * ((number - half) << 23).bits_as(F32)
 
 
 def accurate_sigmoid(k: Kernel, x: Value) -> Value:
-    """1 / (1 + exp(-x)), relative error of a few units of the last place where the result is a
-    normal number.
+    """1 / (1 + exp(-x)) within 3 units of the last place where the result is a normal number; what
+    is less than half of the smallest one is 0.
     """
-    return k.constant(1.0, F32, x.lanes) / (exp(k, -x) + 1.0)
+    n = x.lanes
+    one, low, high = (k.constant(number, F32, n) for number in (1.0, -88.8, 87.0))
+    x = k.select(x < low, low, x)  # ordered comparisons keep NaN
+    x = k.select(x > high, high, x)
+    power, scale = exp_of_normal(k, x, -1)
+    return one / k.fma(power, scale, one)
 
 
 def accurate_tanh(k: Kernel, x: Value) -> Value:
-    """tanh with a small relative error also near 0: there by an odd polynomial, elsewhere by
-    exp.
-    """
+    """tanh within 2.5 units of the last place: near 0 by an odd polynomial, elsewhere by exp."""
     n = x.lanes
-    size = k.intrinsic("fabs", x)
-    squared = x * x
-    # The Taylor series up to x**13: its next term is below 2e-8 of the result where |x| < 0.4.
-    series = k.constant(21844 / 6081075, F32, n)
-    for coefficient in (-1382 / 155925, 62 / 2835, -17 / 315, 2 / 15, -1 / 3):
-        series = k.fma(series, squared, k.constant(coefficient, F32, n))
-    near = k.fma(series * squared, x, x)
-    far = k.constant(1.0, F32, n) - k.constant(2.0, F32, n) / (exp(k, size * 2.0) + 1.0)
-    signed = k.select(x < 0.0, -far, far)
-    return k.select(size < 0.4, near, signed)
+    size, squared = k.intrinsic("fabs", x), x * x
+    near = k.fma(_odd_part(k, squared) * squared, x, x)
+    one, end = k.constant(1.0, F32, n), k.constant(10.0, F32, n)  # from where on the result is 1
+    size = k.select(size > end, end, size)  # an ordered comparison keeps NaN
+    power, scale = exp_of_normal(k, size + size)
+    far = one - k.constant(2.0, F32, n) / k.fma(power, scale, one)
+    return k.select(size < _TANH_NEAR, near, copysign(k, far, x))
 
 
 #: For the gates of recurrent cells.

@@ -10,8 +10,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from uncork.kernels.codegen.activations import accurate_tanh, exp
-from uncork.kernels.codegen.emit import F32, I32, U32, Kernel, Value
+from uncork.kernels.codegen.activations import (
+    LOG_2,
+    WHOLE,
+    accurate_sigmoid,
+    copysign,
+    exp,
+    exp_of_normal,
+    polynomial,
+)
+from uncork.kernels.codegen.emit import F32, I32, Kernel, Value
 
 #: erf(x) = x + x * P(x^2) below `_ERF_SPLIT`; above, 1 - exp(-(t Q(t))), which is 1 in f32 from
 #: `_ERF_END` on.
@@ -55,8 +63,6 @@ _LOG = (
     0.14219550788402557, -0.12405592203140259, 0.11888177692890167, -0.1167563870549202,
     0.06746591627597809,
 )  # fmt: skip
-#: log(2) in two parts: the first has so few digits that its product with an exponent is exact.
-_LOG_2 = (0.693145751953125, 1.42860682030941723212e-6)
 
 
 def larger(k: Kernel, a: Value, b: Value) -> Value:
@@ -111,18 +117,14 @@ def _series(k: Kernel, coefficients: Sequence[float], x: Value) -> Value:
     return result
 
 
-def copysign(k: Kernel, size: Value, sign: Value) -> Value:
-    """`size`, which is not negative, with the sign of `sign`."""
-    return (size.bits_as(U32) | (sign.bits_as(U32) & 0x80000000)).bits_as(F32)
-
-
 def erf(k: Kernel, x: Value) -> Value:
     """The error function; error 1.5 units of the last place."""
     size = k.intrinsic("fabs", x)
-    near = k.fma(x * _series(k, _ERF_NEAR, x * x), k.constant(1.0, F32, x.lanes), x)
+    near = k.fma(x * polynomial(k, _ERF_NEAR, x * x), k.constant(1.0, F32, x.lanes), x)
     end = k.constant(_ERF_END, F32, x.lanes)
     t = k.select(size > end, end, size)
-    far = k.constant(1.0, F32, x.lanes) - exp(k, -(t * _series(k, _ERF_FAR, t)))
+    power, scale = exp_of_normal(k, t * polynomial(k, _ERF_FAR, t), -1)
+    far = k.fma(-power, scale, k.constant(1.0, F32, x.lanes))
     return k.select(size < _ERF_SPLIT, near, copysign(k, far, x))
 
 
@@ -131,8 +133,8 @@ def expm1_below(k: Kernel, x: Value) -> Value:
     n = x.lanes
     x = clamped(k, x, -18.0, 0.0)
     whole = k.intrinsic("rint", x * (1 / math.log(2)))
-    part = k.fma(whole, k.constant(-_LOG_2[0], F32, n), x)
-    part = k.fma(whole, k.constant(-_LOG_2[1], F32, n), part)
+    part = k.fma(whole, k.constant(-LOG_2[0], F32, n), x)
+    part = k.fma(whole, k.constant(-LOG_2[1], F32, n), part)
     tail = _series(k, (1 / 2, 1 / 6, 1 / 24, 1 / 120, 1 / 720, 1 / 5040), part)
     below = k.fma(part * part, tail, part)  # e^part - 1
     number = k.select(whole.equals(whole), whole, k.constant(0.0, F32, n)).to(
@@ -156,8 +158,8 @@ def log(k: Kernel, x: Value) -> Value:
     power = exponent.to(F32) + k.select(tiny, k.constant(-23.0, F32, n), k.constant(0.0, F32, n))
     squared = fraction * fraction
     small = k.fma(squared * fraction, _series(k, _LOG, fraction), squared * -0.5)
-    small = k.fma(power, k.constant(_LOG_2[1], F32, n), small) + fraction
-    result = k.fma(power, k.constant(_LOG_2[0], F32, n), small)
+    small = k.fma(power, k.constant(LOG_2[1], F32, n), small) + fraction
+    result = k.fma(power, k.constant(LOG_2[0], F32, n), small)
     infinite = k.constant(math.inf, F32, n)
     result = k.select(x < infinite, result, x)  # infinity and NaN stay
     result = k.select(x < 0.0, k.constant(math.nan, F32, n), result)
@@ -175,7 +177,7 @@ def softplus(k: Kernel, x: Value) -> Value:
     small = exp(k, -k.intrinsic("fabs", x))
     halved = small > math.sqrt(2) - 1
     fraction = k.select(halved, (small - 1.0) * 0.5, small)
-    high, low = (k.select(halved, k.constant(part, F32, n), zero) for part in _LOG_2)
+    high, low = (k.select(halved, k.constant(part, F32, n), zero) for part in LOG_2)
     squared = fraction * fraction
     rest = k.fma(squared * fraction, _series(k, _LOG, fraction), squared * -0.5)
     return larger(k, x, zero) + (((rest + low) + fraction) + high)
@@ -196,17 +198,18 @@ def gelu(k: Kernel, x: Value) -> Value:
     3 units of the last place above 0.
     """
     n = x.lanes
-    size = k.intrinsic("fabs", x)
-    power = k.fma(-size, _series(k, _NORMAL, size), k.constant(-1.0, F32, n))
-    whole = k.intrinsic("rint", power)
-    part = _series(k, _POWER, power - whole)
-    zero = k.constant(0.0, F32, n)
+    size, end = k.intrinsic("fabs", x), k.constant(_NORMAL_END, F32, n)
+    bounded = k.select(size > end, end, size)  # ordered comparisons keep NaN
+    power = k.fma(-bounded, polynomial(k, _NORMAL, bounded), k.constant(-1.0, F32, n))
+    start = k.constant(WHOLE + 127, F32, n)
+    shifted = power + start
+    whole = shifted - start
+    part = polynomial(k, _POWER, power - whole)
     if k.scales(n):
         part = k.scaled(part, whole)
     else:
-        there = k.select(size <= _NORMAL_END, whole, zero)  # others have no exponent, or are NaN
-        part = part * ((there.to(I32) + 127) << 23).bits_as(F32)
-    part = k.select(size > _NORMAL_END, zero, part)  # an ordered comparison keeps NaN
+        part = part * (shifted.bits_as(I32) << 23).bits_as(F32)
+    part = k.select(size > end, k.constant(0.0, F32, n), part)
     return x * k.select(x < 0.0, part, k.constant(1.0, F32, n) - part)
 
 
@@ -228,6 +231,9 @@ def rough_gelu(k: Kernel, x: Value) -> Value:
 
 
 def gelu_tanh(k: Kernel, x: Value) -> Value:
-    """x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))) / 2"""
-    inner = (x + x * x * x * 0.044715) * math.sqrt(2 / math.pi)
-    return x * (accurate_tanh(k, inner) + 1.0) * 0.5
+    """x * (1 + tanh(u)) / 2 = x / (1 + exp(-2 u)) with u = sqrt(2 / pi) * (x + 0.044715 x^3)."""
+    twice = 2 * math.sqrt(2 / math.pi)
+    share = k.fma(
+        x * x, k.constant(twice * 0.044715, F32, x.lanes), k.constant(twice, F32, x.lanes)
+    )
+    return x * accurate_sigmoid(k, x * share)
