@@ -15,12 +15,12 @@ from typing import Union
 
 from uncork.kernels.attention.spec import Attention
 from uncork.kernels.codegen import llvm_ir as ir
+from uncork.kernels.codegen.activations import LOG2_E, WHOLE, polynomial
 from uncork.kernels.codegen.emit import F32, I32, U8, Kernel, Type, Value, Variable, pieces
 from uncork.kernels.elementwise.emit import STORED, narrowed, widened
 
 #: The lowest f32: rows of nothing but -infinity must not subtract it from itself.
 _LEAST = -3.4028234663852886e38
-_LOG2_E = 1.4426950408889634
 #: 2**f on [-1/2, 1/2], constant first: exactly 1 at 0; relative error 1.5e-7.
 _POWER = (
     1.0,
@@ -32,8 +32,6 @@ _POWER = (
 )
 #: The same with a relative error of 1.4e-4, for weights that are rounded to bf16.
 _ROUGH_POWER = (1.0, 0.69310567, 0.24226399, 0.05588052)
-#: 1.5 * 2**23: from here on f32 has no digits behind the point.
-_WHOLE = 12582912.0
 #: Values of keys are added up in so many sums in turn where few sums are made at once.
 _ACCUMULATORS = 8
 
@@ -46,17 +44,12 @@ Limit = Callable[[Value], Value]
 
 def power(k: Kernel, x: Value, series: Sequence[float] = _POWER) -> Value:
     """e**x of x <= 0: exactly 1 at 0, exactly 0 from -88.03 down. NaN stays NaN."""
-    n = x.lanes
-    x = x * _LOG2_E
-    low = k.constant(-127.0, F32, n)
+    x = x * LOG2_E
+    low, start = k.constant(-127.0, F32, x.lanes), k.constant(WHOLE + 127, F32, x.lanes)
     x = k.select(x < low, low, x)  # an ordered comparison keeps NaN
-    shifted = x + _WHOLE
-    scale = ((shifted.bits_as(I32) + 127) << 23).bits_as(F32)  # of -127 it is 0
-    part = x - (shifted - _WHOLE)
-    result = k.constant(series[-1], F32, n)
-    for coefficient in reversed(series[:-1]):
-        result = k.fma(result, part, k.constant(coefficient, F32, n))
-    return result * scale
+    shifted = x + start
+    scale = (shifted.bits_as(I32) << 23).bits_as(F32)  # of -127 it is 0
+    return polynomial(k, series, x - (shifted - start)) * scale
 
 
 def across(k: Kernel, x: Value, join: Callable[[Value, Value], Value]) -> Value:

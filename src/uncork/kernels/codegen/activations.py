@@ -35,7 +35,7 @@ _POWER_LESS_1 = (
 #: of a unit of the last place.
 _TANH = (-0.33333247900009155, 0.13329198956489563, -0.053339432924985886, 0.018013915047049522)
 _TANH_NEAR = 0.45
-_LOG2_E = 1.4426950408889634
+LOG2_E = 1.4426950408889634
 #: log(2) in two parts: the first has so few digits that its product with an exponent is exact.
 LOG_2 = (0.693145751953125, 1.42860682030941723212e-6)
 #: e**f = 1 + f + f**2 P(f) for |f| <= log(2) / 2: a minimax fit by relative errors, to 4e-9.
@@ -80,7 +80,7 @@ def polynomial(k: Kernel, coefficients: Sequence[float], x: Value) -> Value:
 def sigmoid(k: Kernel, x: Value) -> Value:
     # Neither 2**126 nor its reciprocal leaves the normal numbers, where nothing is slow or
     # infinite.
-    part, scale = _split_power(k, x * -_LOG2_E, 126.0)
+    part, scale = _split_power(k, x * -LOG2_E, 126.0)
     return k.reciprocal(k.fma(polynomial(k, _POWER, part), scale, k.constant(1.0, F32, x.lanes)))
 
 
@@ -99,7 +99,7 @@ def tanh(k: Kernel, x: Value) -> Value:
     n = x.lanes
     one, squared = k.constant(1.0, F32, n), x * x
     near = k.fma(_odd_part(k, squared), squared * x, x)
-    part, scale = _split_power(k, x * (2 * _LOG2_E), 26.0)  # from where on e + 2 is e
+    part, scale = _split_power(k, x * (2 * LOG2_E), 26.0)  # from where on e + 2 is e
     e = k.fma(polynomial(k, _POWER_LESS_1, part), part * scale, scale - one)
     result = e * k.reciprocal(e + 2.0)
     result = k.select(result > one, one, result)  # which rounding may pass by
@@ -126,7 +126,7 @@ def _exp_parts(k: Kernel, x: Value, bias: int, sign: int = 1) -> tuple[Value, Va
     """
     n = x.lanes
     start = k.constant(WHOLE + bias, F32, n)
-    shifted = k.fma(x, k.constant(sign * _LOG2_E, F32, n), start)  # see `WHOLE`
+    shifted = k.fma(x, k.constant(sign * LOG2_E, F32, n), start)  # see `WHOLE`
     whole = shifted - start
     part = k.fma(whole, k.constant(-sign * LOG_2[0], F32, n), x)
     part = k.fma(whole, k.constant(-sign * LOG_2[1], F32, n), part)

@@ -17,7 +17,7 @@ from uncork.kernels.convolution.group_places import (
     packed_sets,
     sets_of_outputs,
 )
-from uncork.kernels.convolution.microkernel_blocks import AHEAD_TILES
+from uncork.kernels.convolution.microkernel_blocks import AHEAD, AHEAD_TILES
 from uncork.kernels.convolution.spec_blocks import ENTRY, KINDS, Dense
 from uncork.kernels.convolution.tap_regions import Region, regions_of
 from uncork.kernels.convolution.tiles import (
@@ -48,8 +48,9 @@ from uncork.kernels.select_epilogue import operands_for
 from uncork.symbolic import SizeLike
 from uncork.types import Array
 
-#: Filters of up to so many bytes are read again for every tile, so that the data are read once.
-_FEW_FILTERS = 1 << 18
+#: Data that sets of outputs see one after the other are about so many bytes, which stay in the
+#: second-level cache.
+_STRIP_BYTES = 3 << 16
 #: Filters of a set of outputs of up to so many bytes are asked for while another is computed.
 _MOST_AHEAD = 1 << 20
 #: Data that are laid out at a time take about so many bytes.
@@ -284,10 +285,11 @@ class _BlockCalls:
         rows: tuple[SizeLike, SizeLike],
         sets: tuple[SizeLike, SizeLike],
         some_tiles: tuple[SizeLike, SizeLike],
+        parts: int = 1,
     ) -> KernelCall:
         """The call that computes some rows of a region for some sets of a run, in one group, within
         the strip that begins at row `strip`; where the length of rows is known, some of their
-        tiles.
+        tiles. So many tiles of the widest kind in a single row are computed in equal `parts`.
         """
         g, work = self.g, self.work
         run = self.runs[number]
@@ -300,7 +302,6 @@ class _BlockCalls:
             left, tiles = some_of_tiles(widths, all_tiles, some_tiles)
         filters = self.packed_weights.arrays[number][alike.groups.index(group)]
         vector_members = min(self.vector_members, blocks)
-        inside = filters.nbytes <= _FEW_FILTERS  # all outputs of a tile before the next tile
         spec = Dense(
             work.lanes,
             work.step,
@@ -326,6 +327,14 @@ class _BlockCalls:
             + x * work.inner * work.size
             + group * g.channels // work.inner * self.block
         )
+        height = self._strip_rows(rows[1])
+        source_row, target_row = g.rows.stride * self.row, g.columns.count * work.lanes * work.size
+        if parts > 1:
+            tiles[0] //= parts
+            part = tiles[0] * widths[0]
+            rows, height = (rows[0], parts), 1
+            source_row = part * g.columns.stride * work.inner * work.size
+            target_row = part * work.lanes * work.size
         image = work.channels * self.block
         before = run.first + sets[0] * blocks
         block = group * g.outputs // work.lanes + before
@@ -349,11 +358,11 @@ class _BlockCalls:
             "source_image": image,
             "target_image": work.result_image,
             "rows": rows[1],
-            "source_row": g.rows.stride * self.row,
-            "target_row": g.columns.count * work.lanes * work.size,
+            "strip": height,
+            "source_row": source_row,
+            "target_row": target_row,
             "target_block": g.pixels * work.lanes * work.size,
-            "passes": 1 if inside else sets[1],
-            "groups": sets[1] if inside else 1,
+            "passes": sets[1],
             "group": filters[0].nbytes,
             **{f"tiles_{kind}": count for kind, count in enumerate(tiles)},
             **dict(
@@ -367,6 +376,45 @@ class _BlockCalls:
         if not self._entries(region):  # nothing of the data is seen: any address will do
             operands["source"] = In(0)
         return spec, [operands[name] for name in spec.arguments]
+
+    def _strip_rows(self, rows: SizeLike) -> SizeLike:
+        """The rows whose data stay in the second-level cache; all where only the call knows how
+        long they are.
+        """
+        g = self.g
+        if not isinstance(self.row, int):
+            return rows
+        return max(1, _STRIP_BYTES // max(1, self.row * g.rows.stride * self._blocks_seen))
+
+    @property
+    def _blocks_seen(self) -> int:
+        """Blocks of the data that a group sees."""
+        return -(-self.g.channels // self.work.inner)
+
+    def _strip_tiles(self) -> int:
+        """The tiles of the widest kind whose data stay in the second-level cache."""
+        widest = most_pixels(self.target) * self.g.columns.stride * self.work.inner
+        return max(1, _STRIP_BYTES // (widest * self.work.size * self._blocks_seen))
+
+    def _in_strips(
+        self, region: Region, tiles: tuple[SizeLike, SizeLike]
+    ) -> Iterator[tuple[tuple[SizeLike, SizeLike], int]]:
+        """Tiles of rows in runs, with how many parts each has: a single long row is computed in
+        parts whose data stay in the second-level cache, and what is left behind them.
+        """
+        columns = region.columns[1]
+        if not isinstance(columns, int) or not certainly(region.rows[1], 1) or self.skips:
+            yield tiles, 1
+            return
+        _, counts = widths_of(columns, self.target)
+        first, count = known(tiles[0]), known(tiles[1])
+        each = self._strip_tiles()
+        parts = min(count, known(counts[0]) - first) // each
+        if parts > 1:
+            yield (first, parts * each), parts
+            first, count = first + parts * each, count - parts * each
+        if count:
+            yield (first, count), 1
 
     def _rows_of_taps(self, first: SizeLike) -> dict[str, SizeLike]:
         """The arguments that tell which rows of taps are on the data, from row `first` of the
@@ -385,14 +433,14 @@ class _BlockCalls:
 
     def _asks_ahead(self, region: Region, filters: Array) -> bool:
         """Whether the filters of a set of outputs are prefetched while the set before is computed,
-        which needs enough tiles for that.
+        which needs enough tiles for that, and not while they are read themselves.
         """
         rows, columns = region.rows[1], region.columns[1]
-        if filters.nbytes <= _FEW_FILTERS or filters[0].nbytes > _MOST_AHEAD:
-            return False
         if not isinstance(rows, int) or not isinstance(columns, int):
-            return False
-        return rows * -(-columns // most_pixels(self.target)) >= AHEAD_TILES
+            return bool(filters[0].nbytes <= AHEAD)
+        rows = min(rows, known(self._strip_rows(rows)))
+        enough = rows * -(-columns // most_pixels(self.target)) >= AHEAD_TILES
+        return enough and bool(filters[0].nbytes <= _MOST_AHEAD)
 
     def stages(self, threads: int) -> Stages:
         found: list[list[KernelCall]] = [[call] for call in self.fill_address_table()]
@@ -419,24 +467,28 @@ class _BlockCalls:
 
         Threads read the larger one of data and filters in parts.
         """
-        rows, columns = (region.rows[1], 1), region.columns[1]
-        tiles = (
+        columns = region.columns[1]
+        all_rows = (region.rows[1], 1)
+        all_tiles = (
             (sum(map(known, widths_of(columns, self.target)[1])), 1)
             if isinstance(columns, int)
             else (1, 1)
         )
         data = self.work.channels * self.g.data_size * self.work.inner * self.work.size
         filters = sum(array.nbytes for array in self.packed_weights.arrays)
-        first = isinstance(data, int) and data < filters and isinstance(rows[0], int)
+        first = isinstance(data, int) and data < filters and isinstance(all_rows[0], int)
         if sum(len(run.alike.groups) for run in self.runs) >= _ENOUGH * threads:
             threads = 1  # a call for each is enough
         for index, run in enumerate(self.runs):
-            axes = [rows, tiles, (run.sets, 1)]
+            axes = [all_rows, all_tiles, (run.sets, 1)]
             order = (2, 0, 1) if first else (0, 1, 2)
-            parts = grid([axes[axis] for axis in order], threads)
-            for group, some in product(run.alike.groups, parts):
-                part = [some[order.index(axis)] for axis in range(3)]
-                yield self.compute(images, region, strip, index, group, part[0], part[2], part[1])
+            shared = grid([axes[axis] for axis in order], threads)
+            for group, some in product(run.alike.groups, shared):
+                rows, tiles, sets = (some[order.index(axis)] for axis in range(3))
+                for run_of_tiles, parts in self._in_strips(region, tiles):
+                    yield self.compute(
+                        images, region, strip, index, group, rows, sets, run_of_tiles, parts
+                    )
 
 
 def direct_over_blocks(work: BlockedWork, target: Target) -> KernelPlan:

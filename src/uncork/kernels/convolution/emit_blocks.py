@@ -26,11 +26,13 @@ def emit_dense(spec: Dense, machine: Target) -> str:
     """The LLVM text of the kernel."""
     rows = _Rows(spec, machine)
     k, a = rows.k, rows.a
-    with k.loop(0, a["images"]) as image, k.loop(0, a["passes"]) as turn:
-        with k.if_(a["asks_ahead"] > 0):
-            rows.ahead.set(a["filters"] + (turn + 1) * a["group"])
-        with k.loop(0, a["rows"]) as y:
-            rows.row(image, y, turn)
+    with k.loop(0, a["images"]) as image, k.loop(0, a["rows"], a["strip"]) as first:
+        end = k.minimum(first + a["strip"], a["rows"])
+        with k.loop(0, a["passes"]) as turn:
+            with k.if_(a["asks_ahead"] > 0):
+                rows.ahead.set(a["filters"] + (turn + 1) * a["group"])
+            with k.loop(first, end) as y:
+                rows.row(image, y, turn)
     k.finish()
     return k.text()
 
@@ -48,7 +50,7 @@ class _Rows:
         self.ahead = k.variable(k.integer(0))
 
     def row(self, image: Value, y: Value, turn: Value) -> None:
-        """The tiles of a row, in one pass: for one set of outputs, or for each of them."""
+        """The tiles of a row, for one set of outputs."""
         k, a, spec = self.k, self.a, self.spec
         source = a["source"] + image * a["source_image"] + y * a["source_row"]
         target = a["target"] + image * a["target_image"] + y * a["target_row"]
@@ -57,8 +59,7 @@ class _Rows:
 
         def take_tiles(kind: int) -> None:
             seen, made = source + x.get() * a["step"], target + x.get() * (spec.lanes * spec.size)
-            with k.loop(0, a["groups"]) as number:  # it or the turn is 0
-                self._tile(kind, turn + number, seen, made, first, count)
+            self._tile(kind, turn, seen, made, first, count)
             x.set(x.get() + spec.widths[kind])
 
         if not spec.open:

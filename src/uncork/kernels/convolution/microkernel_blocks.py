@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from uncork.kernels.codegen.emit import F32, I32, Kernel, Value
 
 #: Bytes ahead at which filters are asked for, and of what is asked for at a time.
-_AHEAD, _LINE = 1 << 14, 64
+AHEAD, _LINE = 1 << 14, 64
 #: Bytes that are asked for in a turn of a loop.
 _TURN_OF_PREFETCHES = 8 * _LINE
 #: As many tiles ask for the filters of the next set of outputs, each for a part of them.
@@ -97,7 +97,7 @@ def tile(
 
 def _prefetch(k: Kernel, filters: Value, number: Value, ahead: Value | None, whole: int) -> None:
     """Ask for filters, of which a step has `whole` bytes."""
-    soon = filters + _AHEAD
+    soon = filters + AHEAD
     if ahead is None:
         _prefetch_each(k, soon, whole, near=True)
         return

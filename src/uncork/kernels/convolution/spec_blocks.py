@@ -33,9 +33,9 @@ class Dense(EpilogueSpec, frozen=True):
     time.
 
     What a tap sees of a pixel are `inner` numbers; neighbouring pixels see what lies `step` bytes
-    apart. A call makes `passes` over its rows, each for `groups` groups of outputs: one pass for
-    all groups reads the source once, a pass for each group the filters. Where it `asks_ahead` (1;
-    else 0), the first tiles of a set of outputs ask for the filters of the next set.
+    apart. A call makes `passes` over each `strip` of its rows, one for each set of outputs, whose
+    filters the first cache keeps for a pass, and the second one the data of a strip. Where it
+    `asks_ahead` (1; else 0), the first tiles of a set of outputs ask for the filters of the next.
 
     There are `taps` rows of taps with `count` taps each, their windows `tap_stride` rows apart, the
     taps of a window `tap_dilation`; those outside of the data are left out. The first row sees from
@@ -45,7 +45,7 @@ class Dense(EpilogueSpec, frozen=True):
     emitter: ClassVar[str] = "uncork.kernels.convolution.emit_blocks:emit_dense"
     arguments_of_call: ClassVar[tuple[str, ...]] = (
         "source", "target", "filters", "table", "count", "images", "source_image", "target_image",
-        "rows", "source_row", "target_row", "target_block", "passes", "groups", "group",
+        "rows", "source_row", "target_row", "target_block", "strip", "passes", "group",
         *(f"tiles_{kind}" for kind in range(KINDS)), "columns", "low", "high", "step",
         "asks_ahead", "line", "height", "taps", "tap_stride", "tap_dilation",
     )  # fmt: skip
