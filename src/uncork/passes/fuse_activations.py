@@ -87,11 +87,12 @@ def _found(
     for x in _bases(model, read):
         if not _same(_polynomial(model, read, x), form.reads):
             continue
-        last: Node | None = function
+        last = function
         for _ in range(_DEEP):
-            last = only_reader(read_by, last)
-            if last is None or last.type_name not in _ARITHMETIC:
+            reader = only_reader(read_by, last)
+            if reader is None or reader.type_name not in _ARITHMETIC:
                 break
+            last = reader
             made = _polynomial(model, Source(last.id, 0), x, Source(function.id, 0))
             if _same(made, form.makes) and _alike(model, Source(last.id, 0), x):
                 return last, x

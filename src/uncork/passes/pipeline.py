@@ -147,7 +147,12 @@ ON_LOAD: tuple[Pass, ...] = (
         frozenset({"FakeQuantize"}),
     ),
     Pass("fold_constants", "layers of constants become constants"),
-    # After `fold_constants`, which makes the numbers of activations.
+    # After `fold_constants`, which makes filters, and the numbers of activations.
+    Pass(
+        "merge_branches",
+        "a sum of convolutions of one tensor becomes one convolution",
+        frozenset({"Convolution", "GroupConvolution"}),
+    ),
     Pass(
         "fuse_activations",
         "the parts of an activation become one layer",
