@@ -222,6 +222,21 @@ def test_equal_products_are_one_size() -> None:
     assert len(facts.guards) == 2
 
 
+def test_a_product_may_be_a_number() -> None:
+    """Patches of an image, to which as many positions are added."""
+    facts = Facts()
+    a, b, c = symbols(facts, "a", "b", "c")
+    patches = (a // 16) * (b // 16)
+    assert facts.suppose_equal(patches + 1, 17)
+    assert len(facts.guards) == 1
+    assert facts.canonical(3 * patches * c + 1) == 48 * c + 1
+    assert not facts.certainly_equal(a // 16, 4)
+    assert facts.suppose_equal(a // 16, 2)
+    assert facts.certainly_equal(b // 16, 8)
+    assert facts.suppose_equal(2 * a * c, 7), "of which no division is made"
+    assert not facts.certainly_equal(a * c, 3)
+
+
 def test_a_factor_of_both_sides_says_nothing_where_it_may_be_0() -> None:
     facts = Facts()
     (n,) = symbols(facts, "n", low=0)

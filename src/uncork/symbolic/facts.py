@@ -128,6 +128,12 @@ class Facts:
         """Whether anything is known to equal something else."""
         return bool(self.equal or self.equal_products)
 
+    def equalities(self) -> Iterator[tuple[Size, Size]]:
+        """Sizes that are replaced, each with what is in its place."""
+        for product in (*((atom,) for atom in self.equal), *self.equal_products):
+            replaced = Size({product: 1})
+            yield replaced, self.canonical(replaced)
+
     def changes(self, size: Size) -> bool:
         """Whether an equality may be put into a size."""
         return not size.atoms.isdisjoint(self.equal) or any(
@@ -339,12 +345,18 @@ class Facts:
                 self.at_least_0.add(by - argument)
 
     def _equate_products(self, difference: Size) -> None:
-        """Record that two products are the same number: the later one is replaced by the other."""
-        if len(difference.terms) != 2 or sum(difference.terms.values()) != 0:
+        """Record that two products are the same number, and the later one is replaced by the other,
+        or that one is a number.
+        """
+        if len(difference.terms) != 2:
             return
         kept, replaced = sorted(difference.terms, key=monomial_order)
-        if len(replaced) > 1 and without(kept, replaced) is None:
-            self.equal_products[replaced] = Size({kept: 1})
+        if not replaced:
+            kept, replaced = replaced, kept
+        times = Fraction(-difference.terms[kept]) / difference.terms[replaced]
+        fits = times == 1 or (not kept and times.denominator == 1)
+        if fits and len(replaced) > 1 and (not kept or without(kept, replaced) is None):
+            self.equal_products[replaced] = Size({kept: int(times)})
             self._canonical.clear()
 
 
