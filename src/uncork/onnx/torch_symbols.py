@@ -15,6 +15,7 @@ def own_symbols(torch: Any, opset: int) -> Iterator[None]:
     symbols = {
         "aten::embedding_bag": _embedding_bag(torch),
         "aten::scaled_dot_product_attention": _attention(torch),
+        "aten::unfold": _unfold(torch),
     }
     for name, symbol in symbols.items():
         torch.onnx.register_custom_op_symbolic(name, symbol, opset)
@@ -82,6 +83,23 @@ def _attention(torch: Any) -> Any:
         sizes, last = query.type().varyingSizes(), value.type().varyingSizes()
         if sizes and last:
             made.setType(query.type().with_sizes([*sizes[:-1], last[-1]]))
+        return made
+
+    return symbol
+
+
+def _unfold(torch: Any) -> Any:
+    """Torch writes as many slices as the example has windows, in another order from a negative
+    axis.
+    """
+
+    @torch.onnx.symbolic_helper.parse_args("v", "i", "i", "i")  # type: ignore[untyped-decorator]
+    def symbol(g: Any, data: Any, axis: int, size: int, step: int) -> Any:
+        made = g.op("uncork::Unfold", data, axis_i=axis, size_i=size, step_i=step)
+        sizes = data.type().varyingSizes()
+        if sizes:
+            sizes[axis] = None
+            made.setType(data.type().with_sizes([*sizes, size]))
         return made
 
     return symbol

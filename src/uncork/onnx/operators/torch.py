@@ -119,3 +119,17 @@ def _sink(graph: Graph, mask: Source, query: Source) -> Source:
         most = graph.reduce("ReduceMax", mask, [graph.rank(mask) - 1])
         some = graph.make("NotEqual", most, graph.like(-np.inf, most))
     return graph.select(some, graph.of_type(-np.inf, kind), graph.of_type(0.0, kind))
+
+
+@lowering("Unfold", domain=OWN)
+def _unfold(call: Call) -> Source:
+    """torch.Tensor.unfold: windows along an axis, of which each is a row of a new last axis."""
+    graph, data = call.graph, call[0]
+    rank = graph.rank(data)
+    axis = call.place(call.integer("axis"), rank)
+    size, step = call.integer("size"), call.integer("step")
+    windows = graph.plus(graph.over(graph.minus(graph.dim(data, axis), size), step), 1)
+    begins = graph.times(graph.range(windows), step)
+    places = graph.plus(graph.unsqueeze(begins, 1), graph.range(graph.i64(size)))
+    rows = graph.gather(data, places, axis)
+    return graph.transpose(rows, [i for i in range(rank + 1) if i != axis + 1] + [axis + 1])
