@@ -184,6 +184,19 @@ def test_windows_along_an_axis(axis: int, size: int, step: int) -> None:
         assert np.array_equal(compiled(x.numpy())[0], x.unfold(axis, size, step).numpy() * 2)
 
 
+class Differences(nn.Module):
+    def forward(self, x: Any, first: Any) -> Any:
+        changes = torch.diff(x > 0, prepend=first > 0)
+        return torch.diff(x, n=2, dim=0), torch.diff(x, prepend=first, append=first * 2), changes
+
+
+def test_differences_along_an_axis() -> None:
+    calls = [
+        (torch.randn(rows, columns), torch.randn(rows, 1)) for rows, columns in ((4, 5), (3, 8))
+    ]
+    agree(Differences(), *calls)
+
+
 # ---- what a module keeps of a call
 
 

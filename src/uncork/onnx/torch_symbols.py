@@ -16,6 +16,7 @@ def own_symbols(torch: Any, opset: int) -> Iterator[None]:
         "aten::embedding_bag": _embedding_bag(torch),
         "aten::scaled_dot_product_attention": _attention(torch),
         "aten::unfold": _unfold(torch),
+        "aten::diff": _diff(torch),
     }
     for name, symbol in symbols.items():
         torch.onnx.register_custom_op_symbolic(name, symbol, opset)
@@ -101,5 +102,16 @@ def _unfold(torch: Any) -> Any:
             sizes[axis] = None
             made.setType(data.type().with_sizes([*sizes, size]))
         return made
+
+    return symbol
+
+
+def _diff(torch: Any) -> Any:
+    @torch.onnx.symbolic_helper.parse_args("v", "i", "i", "v", "v")  # type: ignore[untyped-decorator]
+    def symbol(g: Any, data: Any, n: int, axis: int, before: Any, behind: Any) -> Any:
+        given = [each for each in (before, data, behind) if not each.node().mustBeNone()]
+        if len(given) > 1:
+            data = g.op("Concat", *given, axis_i=axis)
+        return g.op("uncork::Diff", data, n_i=n, axis_i=axis)
 
     return symbol

@@ -133,3 +133,17 @@ def _unfold(call: Call) -> Source:
     places = graph.plus(graph.unsqueeze(begins, 1), graph.range(graph.i64(size)))
     rows = graph.gather(data, places, axis)
     return graph.transpose(rows, [i for i in range(rank + 1) if i != axis + 1] + [axis + 1])
+
+
+@lowering("Diff", domain=OWN)
+def _diff(call: Call) -> Source:
+    """torch.diff: each number less the one before it, several times; of truths, where they
+    differ.
+    """
+    graph, data = call.graph, call[0]
+    axis = call.place(call.integer("axis"), graph.rank(data))
+    less = "NotEqual" if graph.type(data) is T.boolean else "Subtract"
+    for _ in range(call.integer("n")):
+        behind, before = graph.slice(data, 1, 1 << 40, axis), graph.slice(data, 0, -1, axis)
+        data = graph.binary(less, behind, before)
+    return data
