@@ -197,6 +197,15 @@ def test_differences_along_an_axis() -> None:
     agree(Differences(), *calls)
 
 
+class Permuted(nn.Module):
+    def forward(self, x: Any) -> Any:
+        return x.permute(0, -2, -1, 1), x.permute(-1, 0, 1, 2) + 1
+
+
+def test_axes_are_counted_from_the_last() -> None:
+    agree(Permuted(), (torch.randn(2, 3, 4, 5),), (torch.randn(3, 2, 6, 4),))
+
+
 # ---- what a module keeps of a call
 
 

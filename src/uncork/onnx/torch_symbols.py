@@ -17,6 +17,7 @@ def own_symbols(torch: Any, opset: int) -> Iterator[None]:
         "aten::scaled_dot_product_attention": _attention(torch),
         "aten::unfold": _unfold(torch),
         "aten::diff": _diff(torch),
+        "aten::permute": _permute(torch),
     }
     for name, symbol in symbols.items():
         torch.onnx.register_custom_op_symbolic(name, symbol, opset)
@@ -113,5 +114,15 @@ def _diff(torch: Any) -> Any:
         if len(given) > 1:
             data = g.op("Concat", *given, axis_i=axis)
         return g.op("uncork::Diff", data, n_i=n, axis_i=axis)
+
+    return symbol
+
+
+def _permute(torch: Any) -> Any:
+    """Torch writes axes that are counted from the last as they are, which ONNX has not."""
+
+    @torch.onnx.symbolic_helper.parse_args("v", "is")  # type: ignore[untyped-decorator]
+    def symbol(g: Any, data: Any, axes: list[int]) -> Any:
+        return g.op("Transpose", data, perm_i=[axis % len(axes) for axis in axes])
 
     return symbol
