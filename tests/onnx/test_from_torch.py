@@ -197,6 +197,15 @@ def test_differences_along_an_axis() -> None:
     agree(Differences(), *calls)
 
 
+class Counted(nn.Module):
+    def forward(self, x: Any) -> Any:
+        return torch.cumsum(x > 0, 1), torch.cumsum(x, 0)
+
+
+def test_truths_are_counted() -> None:
+    agree(Counted(), (torch.randn(2, 5),), (torch.randn(3, 7),))
+
+
 class Permuted(nn.Module):
     def forward(self, x: Any) -> Any:
         return x.permute(0, -2, -1, 1), x.permute(-1, 0, 1, 2) + 1
