@@ -14,11 +14,13 @@ import numpy as np
 import pytest
 
 import uncork
+from tests.processes._children import run_child
 from uncork.compiler.compile import compile_model
 from uncork.errors import InputError
 from uncork.ir.bodies import GraphBody
 from uncork.ir.model import Source
 from uncork.ops._body import BodyInput, BodyMap, BodyOutput
+from uncork.symbolic import Origin
 
 BACKENDS = ("cpu", "reference")
 TABLE = np.arange(40, dtype=np.float32).reshape(20, 2)
@@ -327,3 +329,118 @@ def test_flattened_batches_of_two_inputs_are_added() -> None:
     assert "planned for every size" in plan.remarks
     stretched = compiled(given[0][:1, :1], given[1])[0]
     np.testing.assert_array_equal(stretched, (given[0][0, 0] + given[1]).reshape(-1, 8))
+
+
+def _late(element_type: str, factors: int) -> uncork.Model:
+    """exp(x) in 2 rows of as many as a number says, or in rows of which the numbers say both, each
+    times a matrix of 3 rows: what x is, only a step behind the first one tells.
+    """
+    builder = uncork.Builder()
+    x, numbers = builder.parameter("x", "f32", [None]), builder.parameter("n", "f32", [factors])
+    (e,) = builder.add("Exp", 1, x)
+    (found,) = builder.add("Convert", 1, numbers, destination_type=element_type)
+    two = builder.constant(np.array([2] * (2 - factors), element_type.replace("i", "int")))
+    (shape,) = builder.add("Concat", 1, two, found, axis=0)
+    (rows,) = builder.add("Reshape", 1, e, shape, special_zero=False)
+    (y,) = builder.add("MatMul", 1, rows, builder.constant(np.ones((3, 2), np.float32)))
+    builder.result(y, "y")
+    return builder.model()
+
+
+_FENCED = """
+import sys
+import numpy as np
+import uncork
+from tests.kernels._fences import Fenced
+compiled = uncork.load(sys.argv[1])
+factors = int(sys.argv[2])
+def call(size, *numbers):
+    x = Fenced(4 * size, False, 4).bytes.view(np.float32)
+    x[...] = 0
+    try:
+        return compiled(x, np.array(numbers[-factors:], np.float32))[0].tolist()
+    except uncork.InputError as error:
+        return str(error)
+print(call(6, 2, 3), call(2, 2, 1), call(6, 2, 3), call(2000, 2, 1000), sep="\\n")
+"""
+
+
+@pytest.mark.parametrize("factors", [1, 2])
+@pytest.mark.parametrize("element_type", ["i32", "i64"])
+def test_what_later_numbers_say_of_an_input_is_looked_at_before_it_is_read(
+    tmp_path: Path, element_type: str, factors: int
+) -> None:
+    """x is read as 6 numbers, as the rows of the matrix and the number of rows say; a call with
+    others is refused before, not by reading past the end of x.
+    """
+    uncork.write_model(_late(element_type, factors), tmp_path / "m.xml")
+    done = run_child(_FENCED, tmp_path / "m.xml", factors)
+    assert done.returncode == 0, done.stderr
+    good, short, again, long = done.stdout.splitlines()
+    assert good == again == "[[3.0, 3.0], [3.0, 3.0]]"
+    assert "the inner dimensions differ: 1 of a, 3 of b" in short
+    assert "the inner dimensions differ: 1000 of a, 3 of b" in long
+
+
+def test_what_is_demanded_of_sizes_by_later_numbers_is_looked_at_at_once() -> None:
+    """The best of x, as many as a number says, which a matrix of 3 rows says too."""
+    pytest.importorskip("llvmlite")
+    builder = uncork.Builder()
+    x, number = builder.parameter("x", "f32", [None]), builder.parameter("n", "f32", [])
+    (k,) = builder.add("Convert", 1, number, destination_type="i64")
+    (e,) = builder.add("Exp", 1, x)
+    best = builder.add("TopK", 11, e, k, axis=0, mode="max", sort="value")[0]
+    builder.result(
+        builder.add("MatMul", 1, best, builder.constant(np.ones((3, 2), np.float32)))[0], "y"
+    )
+    compiled = compile_model(builder.model())
+    assert compiled(np.zeros(5, np.float32), np.float32(3))["y"].tolist() == [3, 3]
+    (call,) = compiled.executor.plans._every.calls
+    for size, seen in ((2, 3), (3, 4)):  # 3 is of the call before: the step did not run
+        stopped = call.attempt([np.zeros(size, np.float32), np.array(4, np.float32)])
+        assert stopped.found[Origin(k.node, 0, 0, True)] == seen
+
+
+def patches(positions: int) -> uncork.Model:
+    """Sums of patches of 2 x 2 of images of any size, behind a 100 that stands for the whole, each
+    with its position added: 0, 1, 2, ..
+    """
+    builder = uncork.Builder()
+    image = builder.parameter("image", "f32", [None, 1, None, None])
+    spatial = {"strides": [2, 2], "pads_begin": [0, 0], "pads_end": [0, 0], "dilations": [1, 1]}
+    ones = builder.constant(np.ones((1, 1, 2, 2), np.float32))
+    (sums,) = builder.add("Convolution", 1, image, ones, auto_pad="explicit", **spatial)
+    shape = builder.constant(np.array([0, 0, -1]))
+    (rows,) = builder.add("Reshape", 1, sums, shape, special_zero=True)
+    (columns,) = builder.add("Transpose", 1, rows, builder.constant(np.array([0, 2, 1])))
+    (sizes,) = builder.add("ShapeOf", 3, image, output_type="i64")
+    zero, one = builder.constant(np.array([0])), builder.constant(np.array(0))
+    (batch,) = builder.add("Gather", 8, sizes, zero, one)
+    (target,) = builder.add("Concat", 1, batch, builder.constant(np.array([1, 1])), axis=0)
+    hundred = builder.constant(np.full((1, 1, 1), 100, np.float32))
+    (whole,) = builder.add("Broadcast", 3, hundred, target, mode="numpy")
+    (tokens,) = builder.add("Concat", 1, whole, columns, axis=1)
+    places = np.arange(positions, dtype=np.float32).reshape(1, positions, 1)
+    builder.result(builder.add("Add", 1, tokens, builder.constant(places))[0], "y")
+    return builder.model()
+
+
+def test_as_many_patches_as_positions_have_a_kernel_before_a_call(tmp_path: Path) -> None:
+    """Height and width are open, and their product over 4 is 6; the compiled file does the same."""
+    pytest.importorskip("llvmlite")
+    compiled = compile_model(patches(7))
+    assert "reference" not in [step.kernel for step in compiled.plan.steps]
+    uncork.compile_to(patches(7), tmp_path / "m.uncork")
+    for model in (compiled, uncork.load(tmp_path / "m.uncork")):
+        flat = np.arange(24, dtype=np.float32)
+        # Of rows of 6 the first patch is 0 + 1 + 6 + 7, and each further one 8 more.
+        wide = model(flat.reshape(1, 1, 4, 6))["y"]
+        assert wide.reshape(-1).tolist() == [100, 15, 24, 33, 66, 75, 84]
+        # Of rows of 4: 0 + 1 + 4 + 5, then 8 more, and 32 more for each two rows.
+        high = model(flat.reshape(1, 1, 6, 4))["y"]
+        assert high.reshape(-1).tolist() == [100, 11, 20, 45, 54, 79, 88]
+        for shape in ((1, 1, 4, 4), (1, 1, 6, 6)):
+            with pytest.raises(InputError, match="Add-1"):
+                model(np.zeros(shape, np.float32))
+        both = model(np.stack([flat.reshape(1, 4, 6), 2 * flat.reshape(1, 4, 6)]))["y"]
+        assert both[1].reshape(-1).tolist() == [100, 29, 46, 63, 128, 145, 162]

@@ -12,6 +12,8 @@ finding.
 from __future__ import annotations
 
 import argparse
+import ctypes
+import functools
 import json
 import os
 import random
@@ -88,8 +90,22 @@ class Report:
         return finding
 
 
+@functools.cache
+def heap_checks() -> dict[str, str]:
+    """The environment in which glibc looks behind each piece of memory when that is given back, and
+    ends the process where something was written there; empty where the C library is another one.
+    """
+    name = "libc_malloc_debug.so.0"
+    try:
+        ctypes.CDLL(name)
+    except OSError:
+        return {}
+    preload = " ".join(filter(None, (name, os.environ.get("LD_PRELOAD"))))
+    return {"LD_PRELOAD": preload, "MALLOC_CHECK_": "3", "MALLOC_PERTURB_": "165"}
+
+
 class Worker:
-    """The process that tries the files."""
+    """The process that tries the files, under checks of its heap where there are such."""
 
     def __init__(self, memory: int, seconds: float, module: str = "tests.fuzz.worker") -> None:
         self.memory, self.seconds, self.module = memory, seconds, module
@@ -99,7 +115,8 @@ class Worker:
     def run(self, job: dict[str, Any]) -> dict[str, Any]:
         if self.process is None:
             command = [sys.executable, "-m", self.module, str(self.memory)]
-            environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+            one = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+            environment = {**os.environ, **one, **heap_checks()}
             self.errors.seek(0)
             self.errors.truncate()
             pipe = subprocess.PIPE

@@ -15,6 +15,7 @@ pytest.importorskip("llvmlite")
 from tests.fuzz import run_graphs
 from tests.fuzz.graph_layers import FINDERS, LAYERS
 from tests.fuzz.graphs import case
+from tests.fuzz.run import heap_checks
 from uncork.passes.functionalize_variables import functionalize_variables
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="waits for a process with select")
@@ -149,3 +150,17 @@ def test_what_disagrees_is_found(
     shown = capsys.readouterr().out
     assert "case 5 of graphs: differs" in shown
     assert "0: Parameter()" in shown
+
+
+@pytest.mark.skipif(not heap_checks(), reason="a C library that cannot check its heap")
+def test_a_write_past_memory_is_found() -> None:
+    worker = run_graphs.Worker(8 << 30, 60, "tests.fuzz.writing_worker")
+    try:
+        assert worker.run({"past": 0})["outcome"] == "ran"
+        answer = worker.run({"past": 1})
+        assert answer["outcome"] == "crash"
+        assert "free(): invalid pointer" in answer["traceback"]
+        assert worker.run({"past": 0})["outcome"] == "ran", "by the next process"
+    finally:
+        worker.close()
+        worker.errors.close()

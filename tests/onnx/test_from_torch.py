@@ -160,6 +160,106 @@ def test_packed_sequences(kind: str, options: dict[str, Any]) -> None:
     agree(module, (torch.rand(3, 6, 4), torch.tensor([6, 3, 4])), later)
 
 
+# ---- windows
+
+
+class Windows(nn.Module):
+    def __init__(self, axis: int, size: int, step: int) -> None:
+        super().__init__()
+        self.windows = axis, size, step
+
+    def forward(self, x: Any) -> Any:
+        return x.unfold(*self.windows) * 2
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2, -1, -2])
+@pytest.mark.parametrize(("size", "step"), [(3, 2), (2, 2), (1, 3), (4, 1)])
+def test_windows_along_an_axis(axis: int, size: int, step: int) -> None:
+    """As many as the call has, of whichever axis; the last numbers may be in none."""
+    others = torch.randn(4, 9, 5), torch.randn(5, 4, 8)
+    model = agree(Windows(axis, size, step), (torch.randn(5, 7, 6),), *((x,) for x in others))
+    assert "Gather" in layers(model)
+    compiled = uncork.compile_model(model)
+    for x in others:
+        assert np.array_equal(compiled(x.numpy())[0], x.unfold(axis, size, step).numpy() * 2)
+
+
+class Differences(nn.Module):
+    def forward(self, x: Any, first: Any) -> Any:
+        changes = torch.diff(x > 0, prepend=first > 0)
+        return torch.diff(x, n=2, dim=0), torch.diff(x, prepend=first, append=first * 2), changes
+
+
+def test_differences_along_an_axis() -> None:
+    calls = [
+        (torch.randn(rows, columns), torch.randn(rows, 1)) for rows, columns in ((4, 5), (3, 8))
+    ]
+    agree(Differences(), *calls)
+
+
+class Counted(nn.Module):
+    def forward(self, x: Any) -> Any:
+        return torch.cumsum(x > 0, 1), torch.cumsum(x, 0)
+
+
+def test_truths_are_counted() -> None:
+    agree(Counted(), (torch.randn(2, 5),), (torch.randn(3, 7),))
+
+
+class Permuted(nn.Module):
+    def forward(self, x: Any) -> Any:
+        return x.permute(0, -2, -1, 1), x.permute(-1, 0, 1, 2) + 1
+
+
+def test_axes_are_counted_from_the_last() -> None:
+    agree(Permuted(), (torch.randn(2, 3, 4, 5),), (torch.randn(3, 2, 6, 4),))
+
+
+# ---- what a module keeps of a call
+
+
+class Positions(nn.Module):
+    """Keeps the table of positions of the last length, in an attribute or in a buffer."""
+
+    def __init__(self, buffer: bool) -> None:
+        super().__init__()
+        self.buffer, self.length = buffer, None
+
+    def forward(self, x: Any) -> Any:
+        if self.length != x.shape[1]:
+            self.length = x.shape[1]
+            table = torch.arange(x.shape[1], dtype=x.dtype) / 4
+            if self.buffer:
+                self.register_buffer("table", table, persistent=False)
+            else:
+                self.table = table
+        return x + self.table
+
+
+@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning")
+@pytest.mark.parametrize("buffer", [False, True])
+def test_tables_as_long_as_the_example_are_no_constants(buffer: bool) -> None:
+    module = Positions(buffer)
+    with torch.no_grad():
+        agree(module, (torch.zeros(2, 5),), (torch.ones(1, 9),), (torch.ones(3, 2),))
+
+
+@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning")
+def test_a_module_keeps_nothing_of_the_export() -> None:
+    module = Positions(False)
+    uncork.from_torch(module, torch.zeros(2, 5), dynamic=True)
+    assert module.length is None
+    assert not hasattr(module, "table")
+    module(torch.zeros(2, 3))
+    uncork.from_torch(module, torch.zeros(2, 5), dynamic=True)
+    assert module.length == 3
+    assert module.table.tolist() == [0, 0.25, 0.5]
+
+
+def test_lazy_layers_have_their_sizes_after_it() -> None:
+    agree(nn.Sequential(nn.LazyLinear(3), nn.ReLU()), (torch.randn(2, 5),), (torch.randn(4, 5),))
+
+
 # ---- attention
 
 

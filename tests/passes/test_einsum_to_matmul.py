@@ -88,6 +88,42 @@ def test_one_tensor(equation: str, is_open: bool) -> None:
     assert all(step.kernel != "reference" for step in compiled.plan.steps)
 
 
+@pytest.mark.parametrize("first", [False, True])
+@pytest.mark.parametrize("element_type", ["f32", "f64"])
+@pytest.mark.parametrize(
+    ("equation", "becomes"),
+    [
+        ("bqd,bdxy->bqxy", "MatMul"),  # the sums run over other than the last of the data
+        ("qd,dk->kq", "MatMul"),
+        ("q,k->qk", "Multiply"),
+        ("bq,bk->bkq", "Multiply"),
+        ("bd,bd->bd", "Multiply"),
+    ],
+)
+def test_a_constant_operand(equation: str, becomes: str, element_type: str, first: bool) -> None:
+    if element_type == "f64" and becomes == "MatMul":
+        pytest.skip("products of f64 have no kernel")
+    builder = Builder("constant")
+    given = [array.astype(element_type.replace("f", "float")) for array in operands(equation)]
+    if not first:
+        equation = ",".join(reversed(equation.partition("->")[0].split(","))) + (
+            "->" + equation.partition("->")[2]
+        )
+        given.reverse()
+    fixed = 0 if first else 1
+    shape = [None if n == SIZES["y"] else n for n in given[1 - fixed].shape]
+    x = builder.parameter("x", element_type, shape)
+    sources = [x, builder.constant(given[fixed])]
+    builder.result(
+        builder.add("Einsum", 7, *(sources[::-1] if first else sources), equation=equation)[0], "y"
+    )
+    compiled = uncork.compile_model(builder.model(), threads=1)
+    wanted = np.einsum(equation, *given)
+    np.testing.assert_allclose(compiled(given[1 - fixed])[0], wanted, rtol=1e-5, atol=1e-5)
+    assert becomes in kernels(compiled)
+    assert all(step.kernel != "reference" for step in compiled.plan.steps)
+
+
 def test_integers_of_one_tensor() -> None:
     """Moved as they are; sums of integers stay."""
     for equation, stays in (("bq->qb", False), ("bq->q", True)):

@@ -222,6 +222,48 @@ def test_equal_products_are_one_size() -> None:
     assert len(facts.guards) == 2
 
 
+def test_a_product_may_be_a_number() -> None:
+    """Patches of an image, to which as many positions are added."""
+    facts = Facts()
+    a, b, c = symbols(facts, "a", "b", "c")
+    patches = (a // 16) * (b // 16)
+    assert facts.suppose_equal(patches + 1, 17)
+    assert len(facts.guards) == 1
+    assert facts.canonical(3 * patches * c + 1) == 48 * c + 1
+    assert not facts.certainly_equal(a // 16, 4)
+    assert facts.suppose_equal(a // 16, 2)
+    assert facts.certainly_equal(b // 16, 8)
+    assert facts.suppose_equal(2 * a * c, 7), "of which no division is made"
+    assert not facts.certainly_equal(a * c, 3)
+
+
+def test_a_product_may_be_what_other_terms_are() -> None:
+    """Patches that overlap, (a - 1) * (b - 2) of them, to which 20 positions are added."""
+    facts = Facts()
+    a, b = symbols(facts, "a", "b")
+    patches = (a - 1) * (b - 2)
+    assert facts.suppose_equal(patches, 20)
+    assert facts.canonical(3 * patches + 1) == Size.of(61)
+    assert facts.canonical(a * b) == 2 * a + b + 18
+    assert facts.suppose_equal(a, 5)
+    assert facts.certainly_equal(b, 7)
+
+
+def test_products_that_are_found_are_replaced_by_what_is_known_before() -> None:
+    """n is of the call, rows and columns are found: n stays as it is."""
+    facts = Facts()
+    rows, columns = (
+        Size.of(facts.symbol(name, 0, None, "found", Origin(1, 0, place)))
+        for place, name in enumerate(("rows", "columns"))
+    )
+    n = Size.of(facts.symbol("n", 0, None, "input", Origin(0, 0, 0)))
+    assert facts.require_equal(n, rows * columns)
+    assert facts.canonical(n) == n
+    assert facts.canonical(rows * columns + 1) == n + 1
+    assert facts.require_equal(rows * columns, 6)
+    assert facts.certainly_equal(n, 6)
+
+
 def test_a_factor_of_both_sides_says_nothing_where_it_may_be_0() -> None:
     facts = Facts()
     (n,) = symbols(facts, "n", low=0)

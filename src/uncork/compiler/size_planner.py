@@ -28,7 +28,8 @@ from uncork.types import TensorSpec
 class SizePlanner(BodyPlanner):
     """The planner that binds symbols: by the shapes and elements of inputs, and of what steps give.
 
-    Guards and checks are looked at as soon as all their symbols are bound.
+    Guards and checks are looked at as soon as all their symbols are bound; what they say together
+    of symbols that are bound before, at once.
     """
 
     #: The symbols that a plan needs.
@@ -39,6 +40,7 @@ class SizePlanner(BodyPlanner):
         self.facts = facts
         self._relations: list[Relation] = []
         self._waiting: list[Relation] = []
+        self._implied: set[Relation] = set()
         self._found: list[tuple[Symbol, Slot]] = []
         self._observed: list[tuple[Slot, Size]] = []
 
@@ -116,6 +118,31 @@ class SizePlanner(BodyPlanner):
             kind, a, b = lowered(relation, self.program)
             segment.checks.append(SizeCheck(kind, a, b, isinstance(relation, Guard), number))
         self._waiting = waiting
+        for relation in self._implied_by_waiting() if waiting else ():
+            kind, a, b = lowered(relation, self.program)
+            segment.checks.append(SizeCheck(kind, a, b, False, -1))
+
+    def _implied_by_waiting(self) -> Iterator[Relation]:
+        """What relations with symbols that later steps find say of those that are bound now, each
+        once.
+
+        Of `n == 2 * found` and `found == 3`, that n is 6: tensors in front of those steps, and
+        their kernels, are of that size already.
+        """
+        bound = self.program.symbols.keys()
+        for size, equal in self.facts.equalities():
+            if size.symbols | equal.symbols <= bound:
+                yield from self._implied_once(Relation(size, "==", equal, -1, ""))
+        for size in self.facts.at_least_0:
+            later = Size({m: f for m, f in size.terms.items() if Size({m: f}).symbols - bound})
+            most = later.bounds[1]
+            if not isinstance(most, float) and (least := size - later + most).bounds[0] < 0:
+                yield from self._implied_once(Relation(least, ">=", Size.of(0), -1, ""))
+
+    def _implied_once(self, relation: Relation) -> Iterator[Relation]:
+        if relation not in self._implied:
+            self._implied.add(relation)
+            yield relation
 
     def _begin_segment(self, segment: OpenSegment) -> None:
         found, self._found = self._found, []

@@ -60,11 +60,12 @@ def from_torch(
     axes = _open_axes(call, dynamic)
     with tempfile.TemporaryDirectory() as folder, _for_inference(torch, module):
         flat = _flat(torch, module, call)
-        with _as_input_error():
+        with _as_input_error(), _as_it_was(module):
             flat(*call.tensors)
         names = _output_names(flat.names, call, module, outputs)
         path = Path(folder, "model.onnx")
-        _export(torch, flat, call, path, type(module).__name__, names, axes)
+        with _as_it_was(module):
+            _export(torch, flat, call, path, type(module).__name__, names, axes)
         inner = {name for name, _ in module.named_buffers()} - module.state_dict().keys()
         return _read(path, type(module).__name__, inner)
 
@@ -271,6 +272,22 @@ def _for_inference(torch: Any, module: Any) -> Iterator[None]:
         torch.backends.mha.set_fastpath_enabled(fast)
         for part in training:
             part.training = True
+
+
+@contextlib.contextmanager
+def _as_it_was(module: Any) -> Iterator[None]:
+    """What parts of the module keep of a call is taken back: a table of positions that is as long
+    as the example would be a constant of the model.
+    """
+    parts = [(p, type(p), dict(p.__dict__), dict(p._buffers)) for p in module.modules()]
+    try:
+        yield
+    finally:
+        for part, kind, attributes, buffers in parts:
+            if type(part) is kind:  # no lazy one, which is another since the call
+                part.__dict__.clear()
+                part.__dict__.update(attributes)
+                part._buffers.update(buffers)  # new ones stay: the export wants no others
 
 
 @contextlib.contextmanager

@@ -15,6 +15,9 @@ def own_symbols(torch: Any, opset: int) -> Iterator[None]:
     symbols = {
         "aten::embedding_bag": _embedding_bag(torch),
         "aten::scaled_dot_product_attention": _attention(torch),
+        "aten::unfold": _unfold(torch),
+        "aten::diff": _diff(torch),
+        "aten::permute": _permute(torch),
     }
     for name, symbol in symbols.items():
         torch.onnx.register_custom_op_symbolic(name, symbol, opset)
@@ -83,5 +86,43 @@ def _attention(torch: Any) -> Any:
         if sizes and last:
             made.setType(query.type().with_sizes([*sizes[:-1], last[-1]]))
         return made
+
+    return symbol
+
+
+def _unfold(torch: Any) -> Any:
+    """Torch writes as many slices as the example has windows, in another order from a negative
+    axis.
+    """
+
+    @torch.onnx.symbolic_helper.parse_args("v", "i", "i", "i")  # type: ignore[untyped-decorator]
+    def symbol(g: Any, data: Any, axis: int, size: int, step: int) -> Any:
+        made = g.op("uncork::Unfold", data, axis_i=axis, size_i=size, step_i=step)
+        sizes = data.type().varyingSizes()
+        if sizes:
+            sizes[axis] = None
+            made.setType(data.type().with_sizes([*sizes, size]))
+        return made
+
+    return symbol
+
+
+def _diff(torch: Any) -> Any:
+    @torch.onnx.symbolic_helper.parse_args("v", "i", "i", "v", "v")  # type: ignore[untyped-decorator]
+    def symbol(g: Any, data: Any, n: int, axis: int, before: Any, behind: Any) -> Any:
+        given = [each for each in (before, data, behind) if not each.node().mustBeNone()]
+        if len(given) > 1:
+            data = g.op("Concat", *given, axis_i=axis)
+        return g.op("uncork::Diff", data, n_i=n, axis_i=axis)
+
+    return symbol
+
+
+def _permute(torch: Any) -> Any:
+    """Torch writes axes that are counted from the last as they are, which ONNX has not."""
+
+    @torch.onnx.symbolic_helper.parse_args("v", "is")  # type: ignore[untyped-decorator]
+    def symbol(g: Any, data: Any, axes: list[int]) -> Any:
+        return g.op("Transpose", data, perm_i=[axis % len(axes) for axis in axes])
 
     return symbol

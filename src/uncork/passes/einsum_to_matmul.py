@@ -1,11 +1,12 @@
-"""Einsum of two tensors of the call becomes a MatMul, with views and transposes around it; that of
-one tensor a sum and a transpose.
+"""Einsum of two tensors becomes a MatMul, with views and transposes around it, or a Multiply where
+nothing is summed; that of one tensor a sum and a transpose.
 
 A label is a batch dimension (in both operands and the output), summed (in both operands alone), or
 a row or column (in one operand and the output). Operands come in the order batch, rows, columns;
 where they lie so already, or with rows and columns exchanged, nothing is moved. What else there is
-stays as it is: more operands or a constant one, a label twice in one operand, or summed in one
-alone, dimensions that stretch, and integers.
+stays as it is: more operands, a label twice in one operand, or summed in one alone, dimensions that
+stretch, and integers; and a constant operand where the sums run over the last dimensions of the
+other one, which a kernel of its own computes.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from msgspec.structs import replace
 from uncork.internal_ops.view import View
 from uncork.ir.model import Model, Node, Source
 from uncork.kernels.extents import has_extents, same
+from uncork.ops.arithmetic import Multiply
 from uncork.ops.einsum import Einsum
 from uncork.ops.matmul import MatMul
 from uncork.ops.parameter import Const
@@ -63,15 +65,13 @@ def einsum_to_matmul(model: Model) -> Model:
 
 
 def _product(model: Model, node: Node) -> _Product | None:
-    """The product that the layer computes; None where it is not one of two computed matrices."""
+    """The product that the layer computes; None where it is not one of two matrices."""
     operation = node.operation
     if not isinstance(operation, Einsum) or len(node.inputs) != 2:
         return None
     specs = [model.spec(source) for source in node.inputs]
     output = node.outputs[0].spec
     if output.element_type.name not in _FLOATS or not all(map(has_extents, (*specs, output))):
-        return None
-    if any(spec.value is not None for spec in specs):
         return None
     subscripts, out = operation.parsed()
     a, b = (operation.spread(s, len(spec.shape)) for s, spec in zip(subscripts, specs, strict=True))
@@ -83,6 +83,12 @@ def _product(model: Model, node: Node) -> _Product | None:
     twice = len(set(a)) < len(a) or len(set(b)) < len(b)
     alone = any(label not in result for label in set(a) ^ set(b))
     both = [label for label in a if label in b]
+    constant = [spec.value is not None for spec in specs]
+    if any(constant):
+        data = b if constant[0] else a
+        summed = [label for label in data if label not in result]
+        if all(constant) or (summed and data[len(data) - len(summed) :] == summed):
+            return None
     if twice or alone or not all(_same(sizes[n], specs[1].shape[b.index(n)]) for n in both):
         return None
     sources = node.inputs
@@ -137,7 +143,8 @@ class _Layers(NewLayers):
         first, turn_a = self._matrix(node, a, of_a, product, product.rows, product.summed)
         second, turn_b = self._matrix(node, b, of_b, product, product.summed, product.columns)
         matmul = MatMul(transpose_a=turn_a, transpose_b=turn_b)
-        made = self.add(f"{node.name}/product", matmul, [first, second])
+        multiply = matmul if product.summed else Multiply()
+        made = self.add(f"{node.name}/product", multiply, [first, second])
         labels = [*product.batch, *product.rows, *product.columns]
         if len(product.rows) != 1 or len(product.columns) != 1:
             made = self._view(node, made, [product.sizes[label] for label in labels])
@@ -183,7 +190,7 @@ class _Layers(NewLayers):
         columns: _Labels,
     ) -> tuple[Source, bool]:
         """An operand as matrices, and whether these have their columns first."""
-        turned = list(labels) == [*product.batch, *columns, *rows] and bool(rows)
+        turned = list(labels) == [*product.batch, *columns, *rows] and bool(rows and columns)
         wanted = list(labels) if turned else [*product.batch, *rows, *columns]
         if list(labels) != wanted:
             source = self._transposed(node, source, [list(labels).index(n) for n in wanted])

@@ -189,7 +189,7 @@ WITH_SIZES: tuple[Pass, ...] = (
     # Before `fuse_attention`, which knows attention by its products.
     Pass(
         "einsum_to_matmul",
-        "Einsum of two tensors of the call becomes a MatMul, that of one a Transpose",
+        "Einsum of two tensors becomes a MatMul or a Multiply, that of one a Transpose",
         frozenset({"Einsum"}),
     ),
     Pass(

@@ -25,6 +25,7 @@ from uncork.symbolic.atoms import (
     Symbol,
     monomial_order,
 )
+from uncork.symbolic.intervals import exact
 from uncork.symbolic.lower_bounds import LowerBounds
 from uncork.symbolic.size import Size, SizeLike, maximum, without
 from uncork.symbolic.substitution import substitute
@@ -127,6 +128,12 @@ class Facts:
     def has_equalities(self) -> bool:
         """Whether anything is known to equal something else."""
         return bool(self.equal or self.equal_products)
+
+    def equalities(self) -> Iterator[tuple[Size, Size]]:
+        """Sizes that are replaced, each with what is in its place."""
+        for product in (*((atom,) for atom in self.equal), *self.equal_products):
+            replaced = Size({product: 1})
+            yield replaced, self.canonical(replaced)
 
     def changes(self, size: Size) -> bool:
         """Whether an equality may be put into a size."""
@@ -301,8 +308,9 @@ class Facts:
         return size.exact_value(values) if len(values) == len(size.symbols) else None
 
     def _equate(self, difference: Size) -> None:
-        """Record that a difference is 0: an atom that occurs alone in one term is replaced by the
-        rest; the last found symbol is preferred, then a function.
+        """Record that a difference is 0: a product that is known later than what it equals is
+        replaced by that, else an atom that occurs alone in one term by the rest; the last found
+        symbol is preferred, then a function.
         """
         difference = _without_common_factor(difference)
         alone = [
@@ -313,8 +321,7 @@ class Facts:
         fit = [
             a for a in alone if a not in (difference - Size.of(a) * difference.terms[(a,)]).atoms
         ]
-        if not fit:
-            self._equate_products(difference)
+        if self._equate_products(difference, bool(fit)) or not fit:
             return
         replaced = max(
             fit, key=lambda a: (_KINDS.index(a.kind) if isinstance(a, Symbol) else -1, a.order)
@@ -338,14 +345,30 @@ class Facts:
             for argument in replaced.arguments:
                 self.at_least_0.add(by - argument)
 
-    def _equate_products(self, difference: Size) -> None:
-        """Record that two products are the same number: the later one is replaced by the other."""
-        if len(difference.terms) != 2 or sum(difference.terms.values()) != 0:
-            return
-        kept, replaced = sorted(difference.terms, key=monomial_order)
-        if len(replaced) > 1 and without(kept, replaced) is None:
-            self.equal_products[replaced] = Size({kept: 1})
-            self._canonical.clear()
+    def _equate_products(self, difference: Size, if_later: bool) -> bool:
+        """Record that a difference is 0: the product in it that is found last is replaced by the
+        rest; `if_later`: only where it is found later than all of that. False where none is.
+        """
+        terms = difference.terms
+        for product in sorted(terms, key=lambda m: (_found(m), monomial_order(m)), reverse=True):
+            rest = {m: exact(Fraction(-f) / terms[product]) for m, f in terms.items()}
+            del rest[product]
+            if (
+                len(product) > 1
+                and all(isinstance(factor, int) for factor in rest.values())
+                and all(without(monomial, product) is None for monomial in rest)
+                and not (if_later and max(map(_found, rest)) >= _found(product))
+            ):
+                self.equal_products[product] = Size(rest)
+                self._canonical.clear()
+                return True
+        return False
+
+
+def _found(monomial: Monomial) -> int:
+    """Which of the symbols in it a step finds last, by their order; -1 where none is found."""
+    found = (s for atom in monomial for s in atom.symbols if _KINDS.index(s.kind) > 1)
+    return max((symbol.order[1] for symbol in found), default=-1)
 
 
 def _without_common_factor(size: Size) -> Size:

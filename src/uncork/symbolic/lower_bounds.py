@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
 
 from uncork.symbolic.atoms import Atom, Function
@@ -26,6 +26,9 @@ class LowerBounds:
 
     def __len__(self) -> int:
         return len(self._sizes)
+
+    def __iter__(self) -> Iterator[Size]:
+        return iter(self._sizes)
 
     def copy(self) -> LowerBounds:
         """The same sizes, to which others may be added."""

@@ -92,10 +92,13 @@ def _composed(call: Call) -> Source:
 
 @lowering("CumSum")
 def _cumsum(call: Call) -> Source:
-    axis = call.graph.reshape(call[1], [])
-    return call.graph.make(
+    graph, data = call.graph, call[0]
+    axis = graph.reshape(call[1], [])
+    if graph.type(data) is T.boolean:  # torch writes it of truths, which it counts
+        data = graph.convert(data, T.i64)
+    return graph.make(
         "CumSum",
-        call[0],
+        data,
         axis,
         exclusive=bool(call.integer("exclusive")),
         reverse=bool(call.integer("reverse")),

@@ -119,3 +119,31 @@ def _sink(graph: Graph, mask: Source, query: Source) -> Source:
         most = graph.reduce("ReduceMax", mask, [graph.rank(mask) - 1])
         some = graph.make("NotEqual", most, graph.like(-np.inf, most))
     return graph.select(some, graph.of_type(-np.inf, kind), graph.of_type(0.0, kind))
+
+
+@lowering("Unfold", domain=OWN)
+def _unfold(call: Call) -> Source:
+    """torch.Tensor.unfold: windows along an axis, of which each is a row of a new last axis."""
+    graph, data = call.graph, call[0]
+    rank = graph.rank(data)
+    axis = call.place(call.integer("axis"), rank)
+    size, step = call.integer("size"), call.integer("step")
+    windows = graph.plus(graph.over(graph.minus(graph.dim(data, axis), size), step), 1)
+    begins = graph.times(graph.range(windows), step)
+    places = graph.plus(graph.unsqueeze(begins, 1), graph.range(graph.i64(size)))
+    rows = graph.gather(data, places, axis)
+    return graph.transpose(rows, [i for i in range(rank + 1) if i != axis + 1] + [axis + 1])
+
+
+@lowering("Diff", domain=OWN)
+def _diff(call: Call) -> Source:
+    """torch.diff: each number less the one before it, several times; of truths, where they
+    differ.
+    """
+    graph, data = call.graph, call[0]
+    axis = call.place(call.integer("axis"), graph.rank(data))
+    less = "NotEqual" if graph.type(data) is T.boolean else "Subtract"
+    for _ in range(call.integer("n")):
+        behind, before = graph.slice(data, 1, 1 << 40, axis), graph.slice(data, 0, -1, axis)
+        data = graph.binary(less, behind, before)
+    return data
