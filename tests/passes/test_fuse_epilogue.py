@@ -110,11 +110,12 @@ def test_an_activation_that_is_spelled_out(kind: str) -> None:
 
 def test_sums_of_two_products_are_the_end_of_one() -> None:
     b = uncork.Builder("two")
-    x = b.parameter("x", "f32", [2, 6, 5, 19])
-    first, second = product(b, "Convolution", x), product(b, "Convolution", x)
+    x, z = (b.parameter(name, "f32", [2, 6, 5, 19]) for name in "xz")
+    first, second = product(b, "Convolution", x), product(b, "Convolution", z)
     (y,) = b.add("ReLU", 1, b.add("Add", 1, first, second)[0])
     b.result(y, "y")
-    assert agree(b.model(), numbers(2, 6, 5, 19)) == ["Convolution-1", "FusedConvolution-0"]
+    found = agree(b.model(), numbers(2, 6, 5, 19), numbers(2, 6, 5, 19))
+    assert found == ["Convolution-1", "FusedConvolution-0"]
 
 
 def test_what_others_read_ends_the_step() -> None:
