@@ -39,6 +39,7 @@ from uncork.kernels.kernel_plan import (
     grid,
     shares,
 )
+from uncork.kernels.layer import staged
 from uncork.kernels.movement.shared_moves import shared_moves
 from uncork.kernels.movement.strided_copy import strided_copy_call
 from uncork.kernels.runtime.addresses import address_of
@@ -444,10 +445,8 @@ def direct_over_blocks(work: BlockedWork, target: Target) -> KernelPlan:
     if _meets(work) and work.geometry.columns.pointwise:
         work = replace(work, geometry=_by_rows(work.geometry))
     maker = _BlockCalls(work, target)
-    alone = maker.stages(1)
-    calls = [call for stage in alone.stages for call in stage]
     pixels = work.geometry.images * work.geometry.pixels
-    name = next(spec.name for spec, _ in calls if isinstance(spec, Dense))
-    return KernelPlan(
-        name, calls, alone.scratch, maker.keep, nanoseconds(pixels, work.cost), maker.stages
+    plan = staged(maker.stages, nanoseconds(pixels, work.cost), maker.keep)
+    return replace(
+        plan, kernel=next(spec.name for spec, _ in plan.calls if isinstance(spec, Dense))
     )

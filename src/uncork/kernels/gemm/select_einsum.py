@@ -32,7 +32,7 @@ from uncork.kernels.kernel_plan import (
     Stages,
     shares,
 )
-from uncork.kernels.layer import Layer, present
+from uncork.kernels.layer import Layer, present, staged
 from uncork.kernels.register_tiles import rows_of_parts
 from uncork.kernels.runtime.addresses import address_of
 from uncork.kernels.runtime.packed_weights import packed
@@ -271,7 +271,7 @@ def _native(
         return multiplied(spec, operands)
 
     def stages(threads: int) -> Stages:
-        rows = shares(count, threads, whole_tiles) if threads > 1 else [(0, count)]
+        rows = shares(count, threads, whole_tiles)
         calls = [
             [product_call(number, *some, share) for share, some in enumerate(rows)]
             for number in range(len(starts))
@@ -279,7 +279,5 @@ def _native(
         made = [tables.calls] if tables.calls else []
         return Stages([*made, *calls], tables.scratch + count * 8 + threads * spec.scratch_bytes)
 
-    alone = stages(1)
-    calls = [one for stage in alone.stages for one in stage]
     cost = nanoseconds(batches * count * inner * width, 1 / 30)
-    return KernelPlan(spec.name, calls, alone.scratch, [packed_weights, *tables.keep], cost, stages)
+    return staged(stages, cost, [packed_weights, *tables.keep], spec.name)

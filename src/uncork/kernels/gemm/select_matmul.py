@@ -28,7 +28,7 @@ from uncork.kernels.kernel_plan import (
     grid,
     shares,
 )
-from uncork.kernels.layer import Layer, present
+from uncork.kernels.layer import Layer, present, staged
 from uncork.kernels.movement.strided_copy import Loop, strided_copy_call
 from uncork.kernels.movement.transpose import arranged
 from uncork.kernels.register_tiles import rows_of_parts
@@ -410,10 +410,8 @@ class _Maker:
     def native(self) -> KernelPlan:
         """The product."""
         shape = self.shape
-        alone = self.stages(1)
-        calls = [call for stage in alone.stages for call in stage]
         cost = nanoseconds(
             shape.products * shape.rows * shape.inner * shape.columns, self.size / 120
         )
         keep = [self.packed_weights] if self.packed_weights else []
-        return KernelPlan(self.spec.name, calls, self.scratch, keep, cost, self.stages)
+        return staged(self.stages, cost, keep, self.spec.name)
