@@ -53,6 +53,14 @@ def _split_power(k: Kernel, x: Value, most: float) -> tuple[Value, Value]:
     return x - (shifted - _WHOLE), exponent.bits_as(F32)
 
 
+def series(k: Kernel, coefficients: Sequence[float], x: Value) -> Value:
+    """The polynomial with these coefficients, constant first, of numbers of any type."""
+    result = k.constant(coefficients[-1], x.type, x.lanes)
+    for coefficient in reversed(coefficients[:-1]):
+        result = k.fma(result, x, k.constant(coefficient, x.type, x.lanes))
+    return result
+
+
 def _polynomial(k: Kernel, coefficients: Sequence[float], x: Value) -> Value:
     """A polynomial of six coefficients, the constant first. They are taken in pairs, because each
     product waits for the one before it.
@@ -76,10 +84,7 @@ def tanh(k: Kernel, x: Value) -> Value:
     """
     n = x.lanes
     one, squared = k.constant(1.0, F32, n), x * x
-    series = k.constant(_TANH[-1], F32, n)
-    for coefficient in reversed(_TANH[:-1]):
-        series = k.fma(series, squared, k.constant(coefficient, F32, n))
-    near = k.fma(series, squared * x, x)
+    near = k.fma(series(k, _TANH, squared), squared * x, x)
     part, scale = _split_power(k, x * (2 * _LOG2_E), 26.0)  # from where on e + 2 is e
     e = k.fma(_polynomial(k, _POWER_LESS_1, part), part * scale, scale - one)
     result = e * k.reciprocal(e + 2.0)
@@ -110,9 +115,7 @@ def exp(k: Kernel, x: Value) -> Value:
     whole = k.intrinsic("rint", bounded * _LOG2_E)
     part = k.fma(whole, k.constant(-0.693145751953125, F32, n), bounded)
     part = k.fma(whole, k.constant(-1.42860682030941723212e-6, F32, n), part)
-    result = k.constant(1 / 720, F32, n)
-    for coefficient in (1 / 120, 1 / 24, 1 / 6, 0.5, 1.0, 1.0):
-        result = k.fma(result, part, k.constant(coefficient, F32, n))
+    result = series(k, (1.0, 1.0, 0.5, 1 / 6, 1 / 24, 1 / 120, 1 / 720), part)
     if k.scales(n):
         return k.scaled(result, whole)
     # 2**whole in two steps: one exponent field does not reach from the smallest subnormal to the
@@ -137,10 +140,8 @@ def accurate_tanh(k: Kernel, x: Value) -> Value:
     size = k.intrinsic("fabs", x)
     squared = x * x
     # The Taylor series up to x**13: its next term is below 2e-8 of the result where |x| < 0.4.
-    series = k.constant(21844 / 6081075, F32, n)
-    for coefficient in (-1382 / 155925, 62 / 2835, -17 / 315, 2 / 15, -1 / 3):
-        series = k.fma(series, squared, k.constant(coefficient, F32, n))
-    near = k.fma(series * squared, x, x)
+    taylor = (-1 / 3, 2 / 15, -17 / 315, 62 / 2835, -1382 / 155925, 21844 / 6081075)
+    near = k.fma(series(k, taylor, squared) * squared, x, x)
     far = k.constant(1.0, F32, n) - k.constant(2.0, F32, n) / (exp(k, size * 2.0) + 1.0)
     signed = k.select(x < 0.0, -far, far)
     return k.select(size < 0.4, near, signed)

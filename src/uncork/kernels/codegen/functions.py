@@ -8,9 +8,8 @@ fits by Lawson's reweighting on Chebyshev points, rounded to f32.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
-from uncork.kernels.codegen.activations import accurate_tanh, exp
+from uncork.kernels.codegen.activations import accurate_tanh, exp, series
 from uncork.kernels.codegen.emit import F32, I32, U32, Kernel, Value
 
 #: erf(x) = x + x * P(x^2) below `_ERF_SPLIT`; above, 1 - exp(-(t Q(t))), which is 1 in f32 from
@@ -103,14 +102,6 @@ def bounded(k: Kernel, x: Value, low: Value, high: Value) -> Value:
     return k.select(high < x, high, x)
 
 
-def _series(k: Kernel, coefficients: Sequence[float], x: Value) -> Value:
-    """The polynomial with these coefficients, constant first."""
-    result = k.constant(coefficients[-1], F32, x.lanes)
-    for coefficient in reversed(coefficients[:-1]):
-        result = k.fma(result, x, k.constant(coefficient, F32, x.lanes))
-    return result
-
-
 def copysign(k: Kernel, size: Value, sign: Value) -> Value:
     """`size`, which is not negative, with the sign of `sign`."""
     return (size.bits_as(U32) | (sign.bits_as(U32) & 0x80000000)).bits_as(F32)
@@ -119,10 +110,10 @@ def copysign(k: Kernel, size: Value, sign: Value) -> Value:
 def erf(k: Kernel, x: Value) -> Value:
     """The error function; error 1.5 units of the last place."""
     size = k.intrinsic("fabs", x)
-    near = k.fma(x * _series(k, _ERF_NEAR, x * x), k.constant(1.0, F32, x.lanes), x)
+    near = k.fma(x * series(k, _ERF_NEAR, x * x), k.constant(1.0, F32, x.lanes), x)
     end = k.constant(_ERF_END, F32, x.lanes)
     t = k.select(size > end, end, size)
-    far = k.constant(1.0, F32, x.lanes) - exp(k, -(t * _series(k, _ERF_FAR, t)))
+    far = k.constant(1.0, F32, x.lanes) - exp(k, -(t * series(k, _ERF_FAR, t)))
     return k.select(size < _ERF_SPLIT, near, copysign(k, far, x))
 
 
@@ -133,7 +124,7 @@ def expm1_below(k: Kernel, x: Value) -> Value:
     whole = k.intrinsic("rint", x * (1 / math.log(2)))
     part = k.fma(whole, k.constant(-_LOG_2[0], F32, n), x)
     part = k.fma(whole, k.constant(-_LOG_2[1], F32, n), part)
-    tail = _series(k, (1 / 2, 1 / 6, 1 / 24, 1 / 120, 1 / 720, 1 / 5040), part)
+    tail = series(k, (1 / 2, 1 / 6, 1 / 24, 1 / 120, 1 / 720, 1 / 5040), part)
     below = k.fma(part * part, tail, part)  # e^part - 1
     number = k.select(whole.equals(whole), whole, k.constant(0.0, F32, n)).to(
         I32
@@ -155,7 +146,7 @@ def log(k: Kernel, x: Value) -> Value:
     fraction = (bits - (exponent << 23)).bits_as(F32) - 1.0
     power = exponent.to(F32) + k.select(tiny, k.constant(-23.0, F32, n), k.constant(0.0, F32, n))
     squared = fraction * fraction
-    small = k.fma(squared * fraction, _series(k, _LOG, fraction), squared * -0.5)
+    small = k.fma(squared * fraction, series(k, _LOG, fraction), squared * -0.5)
     small = k.fma(power, k.constant(_LOG_2[1], F32, n), small) + fraction
     result = k.fma(power, k.constant(_LOG_2[0], F32, n), small)
     infinite = k.constant(math.inf, F32, n)
@@ -177,7 +168,7 @@ def softplus(k: Kernel, x: Value) -> Value:
     fraction = k.select(halved, (small - 1.0) * 0.5, small)
     high, low = (k.select(halved, k.constant(part, F32, n), zero) for part in _LOG_2)
     squared = fraction * fraction
-    rest = k.fma(squared * fraction, _series(k, _LOG, fraction), squared * -0.5)
+    rest = k.fma(squared * fraction, series(k, _LOG, fraction), squared * -0.5)
     return larger(k, x, zero) + (((rest + low) + fraction) + high)
 
 
@@ -197,9 +188,9 @@ def gelu(k: Kernel, x: Value) -> Value:
     """
     n = x.lanes
     size = k.intrinsic("fabs", x)
-    power = k.fma(-size, _series(k, _NORMAL, size), k.constant(-1.0, F32, n))
+    power = k.fma(-size, series(k, _NORMAL, size), k.constant(-1.0, F32, n))
     whole = k.intrinsic("rint", power)
-    part = _series(k, _POWER, power - whole)
+    part = series(k, _POWER, power - whole)
     zero = k.constant(0.0, F32, n)
     if k.scales(n):
         part = k.scaled(part, whole)
