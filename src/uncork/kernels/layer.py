@@ -8,10 +8,9 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar, Union
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from uncork.ir.hints import NO_HINTS, Hints
-from uncork.kernels.extents import KernelDeclined, certainly, extents
+from uncork.kernels.extents import KernelDeclined, extents
 from uncork.kernels.kernel_plan import KernelCall, KernelPlan, Stages, Workspace, shares
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.stored_types import converted_type, stored_type
@@ -166,8 +165,7 @@ def shared_call(
     def split(threads: int) -> Stages:
         return Stages([[part(*some) for some in shares(count, threads, block)]], 0)
 
-    plan = staged(split, cost, keep)
-    return replace(plan, split=None) if certainly(count, 1) else plan
+    return staged(split, cost, keep)
 
 
 def staged(

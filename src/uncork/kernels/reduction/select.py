@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
+from msgspec.structs import replace
 
 from uncork.kernels.extents import certainly, extents, is_empty, nanoseconds, product
 from uncork.kernels.kernel_plan import (
@@ -162,7 +163,8 @@ def _rows(
         begin = first * count * 4
         return found, [In(0, begin), Out(0, begin), number, count]
 
-    return shared_call(part, rows, nanoseconds(rows * count, cost))
+    plan = shared_call(part, rows, nanoseconds(rows * count, cost))
+    return replace(plan, split=None) if certainly(rows, 1) else plan
 
 
 def select_softmax(layer: Layer) -> Selection:

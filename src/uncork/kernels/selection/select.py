@@ -4,6 +4,8 @@ smallest of rows (TopK).
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from uncork.internal_ops.leading_best import LeadingBest
 from uncork.kernels.extents import certainly, extents, nanoseconds, product
 from uncork.kernels.kernel_plan import (
@@ -105,4 +107,5 @@ def select_best(layer: Layer) -> Selection:
         whole = part(0, rows)
         when = [AtLeast(inner, width), AtLeast(inner, width, otherwise=True)]
         return KernelPlan(columns.name, [(columns, whole[1]), whole], cost=cost, when=when)
-    return shared_call(part, rows, cost)
+    plan = shared_call(part, rows, cost)
+    return replace(plan, split=None) if certainly(rows, 1) else plan
