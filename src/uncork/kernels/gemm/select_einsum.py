@@ -9,13 +9,13 @@ import numpy as np
 from msgspec import Struct
 
 from uncork.kernels.extents import (
+    always_same,
     certainly,
     extents,
     is_empty,
     is_known,
     nanoseconds,
     product,
-    same,
 )
 from uncork.kernels.gemm.address_table import in_order
 from uncork.kernels.gemm.indirect import multiplied, panels
@@ -38,7 +38,7 @@ from uncork.kernels.runtime.addresses import address_of
 from uncork.kernels.runtime.packed_weights import packed
 from uncork.kernels.runtime.target import Target
 from uncork.ops.einsum import Einsum
-from uncork.symbolic import SizeLike, facts_of
+from uncork.symbolic import SizeLike
 from uncork.types import Array, ElementType, TensorSpec
 
 #: Longer sums' panels no longer fit the second-level cache; more calls would be a plan too long.
@@ -81,7 +81,7 @@ def _chosen(
         **dict(zip(fixed, shapes[1], strict=True)),
     }
     fits = [
-        label in sizes and _equal(sizes[label], size)
+        label in sizes and always_same(sizes[label], size)
         for labels, shape in zip((own, fixed, made), shapes, strict=True)
         for label, size in zip(labels, shape, strict=True)
     ]
@@ -133,12 +133,6 @@ class _Parts(Struct, frozen=True):
     rows: Sequence[Label]
     columns: Sequence[Label]
     summed: Sequence[Label]
-
-
-def _equal(a: SizeLike, b: SizeLike) -> bool:
-    """Whether two sizes are equal in every call of this plan."""
-    facts = facts_of([a, b])
-    return same(a, b) if facts is None else facts.certainly_equal(a, b)
 
 
 def _count(labels: Sequence[Label], sizes: Mapping[Label, SizeLike]) -> SizeLike:
