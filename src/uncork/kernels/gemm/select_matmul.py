@@ -56,7 +56,7 @@ _MANY_ROWS = 128
 _LINE = 64
 
 
-class Numbers(Struct, frozen=True):
+class ProductNumbers(Struct, frozen=True):
     """The numbers of a product: their bytes, whether they are pairs of bf16, whether results are
     bf16, and whether those of all rows are added up in one order.
     """
@@ -67,7 +67,7 @@ class Numbers(Struct, frozen=True):
     alike: bool = False
 
 
-SINGLES = Numbers()
+SINGLES = ProductNumbers()
 
 
 def specialised(
@@ -77,7 +77,7 @@ def specialised(
     packed: bool = True,
     inner: SizeLike = 1,
     rows: SizeLike = 0,
-    numbers: Numbers = SINGLES,
+    numbers: ProductNumbers = SINGLES,
 ) -> Matmul:
     """The kernel for vectors of `width` lanes and a number of columns; where only the call knows
     it, the last panel is masked.
@@ -124,7 +124,7 @@ def select_linear(layer: Layer) -> Selection:
         return shape
     end, others = epilogue_of(operation, inputs, outputs[0], -1)
     constant = b.value if shape.is_one_product else None
-    numbers = Numbers(size, alike=layer.hints.rows_alike)
+    numbers = ProductNumbers(size, alike=layer.hints.rows_alike)
     return _Maker(shape, constant, end, others, target, numbers).native()
 
 
@@ -144,7 +144,7 @@ def select_held(layer: Layer) -> Selection:
     narrow = held.result is HALF
     if narrow:
         end = roughened(end)
-    numbers = Numbers(pairs=True, narrow=narrow)
+    numbers = ProductNumbers(pairs=True, narrow=narrow)
     return _Maker(words, weights, end, others, target, numbers).native()
 
 
@@ -218,7 +218,7 @@ class _Maker:
         end: Epilogue,
         others: Sequence[int],
         target: Target,
-        numbers: Numbers,
+        numbers: ProductNumbers,
     ) -> None:
         self.shape, self.others, self.target = shape, others, target
         self.size = size = numbers.size
