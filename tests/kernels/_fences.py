@@ -431,7 +431,7 @@ def blocks(generator: np.random.Generator) -> Iterator[Case]:
         for side in (0, 2, 4):
             yield (
                 f"side {side} {columns} {block}",
-                BlockedConvolution(dense, (True, False), block, side),
+                BlockedConvolution(dense, (True, False), block, side=side),
                 [blocked, filters],
             )
         channels = numbers(generator, 2 * block, 1, 1, 3, 3)

@@ -120,7 +120,7 @@ class Layer:
         ]
         fused = (FusedConvolution if windows else FusedLinear)(product, 2, members)
         into = Held(self.result, windows, outputs) if windows or self.result is not None else PLAIN
-        return QuantizedProduct(fused, weights, held, into), [spec(array) for array in arrays]
+        return QuantizedProduct(fused, held, into, weights), [spec(array) for array in arrays]
 
     def _product(self, windows: bool) -> tuple[Operation, tuple[int, ...]]:
         if not windows:

@@ -107,7 +107,7 @@ def convolved(
         expected = np.maximum((expected + bias + other) * 0.5, 0)
         arrays += [bias, to_blocks(other, blocks[1]), np.array([0.5], np.float32)]
         lies += [False, True, False]
-    blocked = BlockedConvolution(whole, lies, blocks[1], side)
+    blocked = BlockedConvolution(whole, lies, blocks[1], side=side)
     if multiplies_pairs(host_target()):
         in_halves(blocked, arrays)
     return run(blocked, arrays, to_blocks(expected, blocks[1]), threads)
@@ -394,7 +394,7 @@ def test_winograd_leaves_what_is_not_finite_to_the_reference(value: float) -> No
     )
     specs = [spec_of(array, ElementType.f32) for array in (to_blocks(x, b), w)]
     for side in (2, 4):
-        blocked = BlockedConvolution(operation, (True, False), b, side)
+        blocked = BlockedConvolution(operation, (True, False), b, side=side)
         outputs = [TensorSpec(o.element_type, o.shape) for o in blocked.describe(specs)]
         chosen = select_kernel(blocked, specs, outputs, host_target())
         assert run_fenced(chosen, specs, outputs, False) is None
@@ -519,7 +519,7 @@ def test_kernels_for_shorter_vectors(side: int) -> None:
         strides=(1, 1), dilations=(1, 1), pads_begin=(1, 1), pads_end=(1, 1)
     )
     expected = to_blocks(by_formula(x, w, (1, 1), (1, 1), (1, 1), (9, 27)), 8)
-    blocked = BlockedConvolution(operation, (True, False), 8, side)
+    blocked = BlockedConvolution(operation, (True, False), 8, side=side)
     specs = [spec_of(array, ElementType.f32) for array in (to_blocks(x, 8), w[0])]
     outputs = [TensorSpec(o.element_type, o.shape) for o in blocked.describe(specs)]
     chosen = select_kernel(blocked, specs, outputs, target)

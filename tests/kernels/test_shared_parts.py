@@ -67,7 +67,7 @@ def winograd() -> Case:
     plain = find("Convolution", 1)(**around(1))
     filters = some(8 * LANES, 2 * LANES, 3, 3) / 30
     return (
-        BlockedConvolution(plain, (True, False), LANES, 2),
+        BlockedConvolution(plain, (True, False), LANES, side=2),
         [some(1, 2, 14, 14, LANES), filters],
         16,
     )

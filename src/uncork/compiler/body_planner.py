@@ -80,10 +80,7 @@ class BodyPlanner(Placement):
         )
         if branches is None:
             return False
-        segment = self._segment()
-        locations = {i: self._location(source) for i, source in enumerate(node.inputs)}
-        for source in node.inputs:
-            self._use(source)
+        segment, locations = self._segment(), self._used_inputs(node)
         grown = list(branches[0].axes)
         places = self._found_places(node, specs, found, grown)
         inputs = {
@@ -110,6 +107,13 @@ class BodyPlanner(Placement):
             self._make_found(node, specs, grown, places.buffer, copied)
         self._note(node, "bodies")
         return True
+
+    def _used_inputs(self, node: Node) -> dict[int, Location]:
+        """The places of a step's inputs, which it uses."""
+        locations = {i: self._location(source) for i, source in enumerate(node.inputs)}
+        for source in node.inputs:
+            self._use(source)
+        return locations
 
     def _known_sizes(self, spec: TensorSpec, found: Collection[int]) -> tuple[SizeOperand, ...]:
         """The sizes of a tensor, with 0 along axes of which the size is found later."""
@@ -155,10 +159,7 @@ class BodyPlanner(Placement):
         loop = loop_steps.native_loop(node.operation, given, specs, self._usual_shape, found)
         if loop is None:
             return False
-        segment = self._segment()
-        locations = {i: self._location(source) for i, source in enumerate(node.inputs)}
-        for source in node.inputs:
-            self._use(source)
+        segment, locations = self._segment(), self._used_inputs(node)
         grown = [output.port for output in loop.grown if output.port is not None]
         places = self._found_places(node, specs, found, grown)
         words = loop_words.LoopWords(

@@ -160,14 +160,19 @@ def compile_model(
         model = read_model(model, mmap=wanted.mmap)
     else:
         warn_if_dropped(model, stacklevel=2)
-    made = settled(model, wanted)
-    if wanted.backend == "reference":
-        remade = partial(_reference, made.threads, made.precision, wanted.ids)
+    return compiled_with(model, wanted)
+
+
+def compiled_with(model: Model, options: Options) -> CompiledModel:
+    """The model compiled with options that were checked. Raises what `compile_model` raises."""
+    made = settled(model, options)
+    if options.backend == "reference":
+        remade = partial(_reference, made.threads, made.precision, options.ids)
         return compiled_by(made.model, remade)
     compiled = compile_for(
-        made.model, made.target, made.threads, made.precision, wanted.ids, wanted.memory_limit
+        made.model, made.target, made.threads, made.precision, options.ids, options.memory_limit
     )
-    if wanted.kernels == "required":
+    if options.kernels == "required":
         compiled.prepare()
     return compiled
 

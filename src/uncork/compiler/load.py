@@ -69,9 +69,9 @@ def load(
 
             _refuse_settled([*wanted.given(), *(["weights"] if weights is not None else [])])
             return load_compiled(path, wanted.memory_limit, wanted.target, _compile_source)
-        from uncork.compiler.compile import compile_model, read_model  # for all others
+        from uncork.compiler.compile import compiled_with, read_model  # for all others
 
-        compiled = compile_model(read_model(path, weights, mmap=wanted.mmap), **options)
+        compiled = compiled_with(read_model(path, weights, mmap=wanted.mmap), wanted)
         if prepare:
             compiled.prepare()
         return compiled

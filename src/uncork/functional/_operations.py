@@ -32,13 +32,14 @@ def embedding_bag_offsets_sum(
     the result is `[B, d...]`. An empty bag is the row `default_index`, or zeros where that is None
     or -1.
     """
-    call = Call("embedding_bag_offsets_sum", "EmbeddingBagOffsetsSum", 3, strict)
-    call.first("table", table)
-    call.counts(
-        indices=indices, offsets=offsets, default_index=_default(default_index, per_sample_weights)
+    return _bags(
+        Call("embedding_bag_offsets_sum", "EmbeddingBagOffsetsSum", 3, strict),
+        table,
+        per_sample_weights,
+        indices=indices,
+        offsets=offsets,
+        default_index=_default(default_index, per_sample_weights),
     )
-    call.same_type(per_sample_weights=per_sample_weights)
-    return call
 
 
 @one
@@ -55,13 +56,14 @@ def embedding_bag_offsets(
     """`embedding_bag_offsets_sum`, or with `reduction="mean"` the mean of each bag, which takes no
     weights.
     """
-    call = Call("embedding_bag_offsets", "EmbeddingBagOffsets", 15, strict)
-    call.first("table", table)
-    call.counts(
-        indices=indices, offsets=offsets, default_index=_default(default_index, per_sample_weights)
-    )
-    call.same_type(per_sample_weights=per_sample_weights)
-    return call.with_attributes(reduction=reduction)
+    return _bags(
+        Call("embedding_bag_offsets", "EmbeddingBagOffsets", 15, strict),
+        table,
+        per_sample_weights,
+        indices=indices,
+        offsets=offsets,
+        default_index=_default(default_index, per_sample_weights),
+    ).with_attributes(reduction=reduction)
 
 
 @one
@@ -72,10 +74,7 @@ def embedding_bag_packed_sum(
     `[B, k]` -> `[B, d...]`.
     """
     call = Call("embedding_bag_packed_sum", "EmbeddingBagPackedSum", 3, strict)
-    call.first("table", table)
-    call.counts(indices=indices)
-    call.same_type(per_sample_weights=per_sample_weights)
-    return call
+    return _bags(call, table, per_sample_weights, indices=indices)
 
 
 @one
@@ -91,10 +90,8 @@ def embedding_bag_packed(
     weights.
     """
     call = Call("embedding_bag_packed", "EmbeddingBagPacked", 15, strict)
-    call.first("table", table)
-    call.counts(indices=indices)
-    call.same_type(per_sample_weights=per_sample_weights)
-    return call.with_attributes(reduction=reduction)
+    bags = _bags(call, table, per_sample_weights, indices=indices)
+    return bags.with_attributes(reduction=reduction)
 
 
 @one
@@ -114,11 +111,22 @@ def embedding_segments_sum(
     type; the result is `[num_segments, d...]`. An empty segment is the row `default_index`, or
     zeros where that is None or -1.
     """
-    call = Call("embedding_segments_sum", "EmbeddingSegmentsSum", 3, strict)
+    return _bags(
+        Call("embedding_segments_sum", "EmbeddingSegmentsSum", 3, strict),
+        table,
+        per_sample_weights,
+        indices=indices,
+        segment_ids=segment_ids,
+        num_segments=num_segments,
+        default_index=_default(default_index, per_sample_weights),
+    )
+
+
+def _bags(call: Call, table: Any, weights: Any, **counts: Any) -> Call:
+    """The call with a table, ids and what parts them, and weights of the table's type."""
     call.first("table", table)
-    call.counts(indices=indices, segment_ids=segment_ids, num_segments=num_segments)
-    call.counts(default_index=_default(default_index, per_sample_weights))
-    call.same_type(per_sample_weights=per_sample_weights)
+    call.counts(**counts)
+    call.same_type(per_sample_weights=weights)
     return call
 
 
@@ -191,16 +199,11 @@ def gru_sequence(
     `[D, 4H]` with `linear_before_reset`; D is 2 when `direction` is "bidirectional", else 1. `Y [B,
     D, T, H]` is 0 past a row's length and `Ho [B, D, H]` the state there.
     """
-    call = Call("gru_sequence", "GRUSequence", 5, strict)
-    call.first("x", x)
-    call.same_type(h0=h0)
-    call.counts(lengths=lengths)
-    call.same_type(w=w, r=r, b=b)
-    options = _options(activations, clip) | {
-        "direction": direction,
-        "linear_before_reset": bool(linear_before_reset),
-    }
-    return call.with_attributes(hidden_size=call.hidden_size("h0"), **options)
+    call = _recurrent(
+        Call("gru_sequence", "GRUSequence", 5, strict), x, {"h0": h0}, {"lengths": lengths}, w, r, b
+    )
+    options = _options(call, activations, clip) | {"direction": direction}
+    return call.with_attributes(**options, linear_before_reset=bool(linear_before_reset))
 
 
 @several
@@ -223,13 +226,8 @@ def lstm_sequence(
     Shapes as for `gru_sequence`, with 4H for 3H, `c0` as `h0`, and `b [D, 4H]`.
     """
     call = Call("lstm_sequence", "LSTMSequence", 5, strict)
-    call.first("x", x)
-    call.same_type(h0=h0, c0=c0)
-    call.counts(lengths=lengths)
-    call.same_type(w=w, r=r, b=b)
-    return call.with_attributes(
-        hidden_size=call.hidden_size("h0"), direction=direction, **_options(activations, clip)
-    )
+    call = _recurrent(call, x, {"h0": h0, "c0": c0}, {"lengths": lengths}, w, r, b)
+    return call.with_attributes(**_options(call, activations, clip), direction=direction)
 
 
 @several
@@ -250,14 +248,10 @@ def rnn_sequence(
 
     Returns (Y, Ho). Shapes as for `gru_sequence`, with H for 3H.
     """
-    call = Call("rnn_sequence", "RNNSequence", 5, strict)
-    call.first("x", x)
-    call.same_type(h0=h0)
-    call.counts(lengths=lengths)
-    call.same_type(w=w, r=r, b=b)
-    return call.with_attributes(
-        hidden_size=call.hidden_size("h0"), direction=direction, **_options(activations, clip)
+    call = _recurrent(
+        Call("rnn_sequence", "RNNSequence", 5, strict), x, {"h0": h0}, {"lengths": lengths}, w, r, b
     )
+    return call.with_attributes(**_options(call, activations, clip), direction=direction)
 
 
 @one
@@ -277,11 +271,9 @@ def gru_cell(
 
     Returns the new state.
     """
-    call = Call("gru_cell", "GRUCell", 3, strict)
-    call.first("x", x)
-    call.same_type(h=h, w=w, r=r, b=b)
-    options = _options(activations, clip) | {"linear_before_reset": bool(linear_before_reset)}
-    return call.with_attributes(hidden_size=call.hidden_size("h"), **options)
+    call = _recurrent(Call("gru_cell", "GRUCell", 3, strict), x, {"h": h}, {}, w, r, b)
+    options = _options(call, activations, clip)
+    return call.with_attributes(**options, linear_before_reset=bool(linear_before_reset))
 
 
 @several
@@ -301,10 +293,8 @@ def lstm_cell(
 
     Returns the new (h, c).
     """
-    call = Call("lstm_cell", "LSTMCell", 4, strict)
-    call.first("x", x)
-    call.same_type(h=h, c=c, w=w, r=r, b=b)
-    return call.with_attributes(hidden_size=call.hidden_size("h"), **_options(activations, clip))
+    call = _recurrent(Call("lstm_cell", "LSTMCell", 4, strict), x, {"h": h, "c": c}, {}, w, r, b)
+    return call.with_attributes(**_options(call, activations, clip))
 
 
 @one
@@ -322,10 +312,8 @@ def rnn_cell(
     """One step of a simple recurrent layer: `x [B, I]`, `h [B, H]`, `w [H, I]`, `r [H, H]`, `b
     [H]`. Returns the new state.
     """
-    call = Call("rnn_cell", "RNNCell", 1, strict)
-    call.first("x", x)
-    call.same_type(h=h, w=w, r=r, b=b)
-    return call.with_attributes(hidden_size=call.hidden_size("h"), **_options(activations, clip))
+    call = _recurrent(Call("rnn_cell", "RNNCell", 1, strict), x, {"h": h}, {}, w, r, b)
+    return call.with_attributes(**_options(call, activations, clip))
 
 
 def _default(default_index: Any, weights: Any) -> Any:
@@ -333,6 +321,24 @@ def _default(default_index: Any, weights: Any) -> Any:
     return -1 if default_index is None and weights is not None else default_index
 
 
-def _options(activations: Sequence[str], clip: float | None) -> dict[str, Any]:
+def _recurrent(
+    call: Call, x: Any, states: dict[str, Any], counts: dict[str, Any], w: Any, r: Any, b: Any
+) -> Call:
+    """The call with the inputs of a recurrent layer: of sequences with their lengths, or of one
+    step.
+    """
+    call.first("x", x)
+    call.same_type(**states)
+    call.counts(**counts)
+    call.same_type(w=w, r=r, b=b)
+    return call
+
+
+def _options(call: Call, activations: Sequence[str], clip: float | None) -> dict[str, Any]:
+    """The attributes of a recurrent layer, whose second input is a state."""
     chosen = (activations,) if isinstance(activations, str) else tuple(activations)
-    return {"activations": chosen} | ({} if clip is None else {"clip": float(clip)})
+    return {
+        "hidden_size": call.hidden_size([*call.specs][1]),
+        "activations": chosen,
+        **({} if clip is None else {"clip": float(clip)}),
+    }

@@ -34,9 +34,6 @@ class _OfState(Operation):
 
     axis = Field[int]()
 
-    def __init__(self, axis: int, **others: object) -> None:
-        super().__init__(axis=axis, **others)
-
     def _along(self, shape: PartialShape, dim: Dimension) -> PartialShape:
         return PartialShape(
             [dim if axis == self.axis else other for axis, other in enumerate(shape)]
@@ -79,10 +76,7 @@ class AppendState(_OfState):
     picks = Input(INTEGER, optional=True)
     output = Output("T")
 
-    picked_axis = Field[int]()
-
-    def __init__(self, axis: int, picked_axis: int = 0) -> None:
-        super().__init__(axis, picked_axis=picked_axis)
+    picked_axis = Field(0)
 
     def infer(
         self, storage: TensorSpec, length: TensorSpec, new: TensorSpec, picks: TensorSpec | None

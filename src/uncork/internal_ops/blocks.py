@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from uncork import storage
 from uncork.internal_ops.held import HALF, widened
 from uncork.ops._operation import Operation
-from uncork.ops._ports import ANY, Field, Input, Output
+from uncork.ops._ports import ANY, Field, Input, Output, Several
 from uncork.types import Array, PartialShape, TensorSpec
 
 
@@ -51,9 +51,6 @@ class ToBlocks(Operation):
 
     block = Field[int]()
 
-    def __init__(self, block: int) -> None:
-        super().__init__(block=block)
-
     def infer(self, data: TensorSpec) -> PartialShape:
         return blocked_shape(data.shape, self.block)
 
@@ -88,14 +85,9 @@ class OnBlocks(Operation):
     output = Output()
 
     operation = Field[Operation]()
-    lies = Field[tuple[bool, ...]]()
+    lies = Several[bool]()
     block = Field[int]()
     half = Field(False)
-
-    def __init__(
-        self, operation: Operation, lies: Sequence[bool], block: int, **others: object
-    ) -> None:
-        super().__init__(operation=operation, lies=tuple(lies), block=block, **others)
 
     def plain(self, specs: Sequence[TensorSpec | None]) -> list[TensorSpec | None]:
         """The inputs as the operation takes them."""
@@ -128,17 +120,7 @@ class BlockedConvolution(OnBlocks):
     multiplies = True
     type_name, opset = "BlockedConvolution", 0
 
-    side = Field[int]()
-
-    def __init__(
-        self,
-        operation: Operation,
-        lies: Sequence[bool],
-        block: int,
-        side: int = 0,
-        half: bool = False,
-    ) -> None:
-        super().__init__(operation, lies, block, side=side, half=half)
+    side = Field(0)
 
 
 class BlockedPooling(OnBlocks):

@@ -84,17 +84,19 @@ class RowCoding(Struct, frozen=True):
         return DecodedRows(self) if self.extra else Convert1(destination_type=ElementType.f32)
 
 
-class EncodedRows(Operation):
-    """Rows of f32 as they are kept."""
+class _OfRows(Operation):
+    """An operation of rows that are kept so."""
 
-    type_name, opset = "EncodedRows", 0
-    data = Input(frozenset({ElementType.f32}))
     output = Output()
 
     coding = Field[RowCoding]()
 
-    def __init__(self, coding: RowCoding) -> None:
-        super().__init__(coding=coding)
+
+class EncodedRows(_OfRows):
+    """Rows of f32 as they are kept."""
+
+    type_name, opset = "EncodedRows", 0
+    data = Input(frozenset({ElementType.f32}))
 
     def infer(self, data: TensorSpec) -> TensorSpec:
         return self.coding.coded(data)
@@ -103,17 +105,11 @@ class EncodedRows(Operation):
         return self.coding.encode(data)
 
 
-class DecodedRows(Operation):
+class DecodedRows(_OfRows):
     """The f32 of rows as they are kept."""
 
     type_name, opset = "DecodedRows", 0
     data = Input(REAL | frozenset({ElementType.u8}))
-    output = Output()
-
-    coding = Field[RowCoding]()
-
-    def __init__(self, coding: RowCoding) -> None:
-        super().__init__(coding=coding)
 
     def infer(self, data: TensorSpec) -> TensorSpec:
         return self.coding.plain(data)

@@ -168,28 +168,10 @@ class CompressedLinear(Operation):
 
     product = Field[Operation]()
     weights = Field[CompressedMatrix]()
-    numbers = Field[ElementType]()
-    activations = Field[str]()
-    lead = Field[tuple[int, ...]]()
-    choice = Field[Operation | None]()
-
-    def __init__(
-        self,
-        product: Operation,
-        weights: CompressedMatrix,
-        numbers: ElementType = ElementType.f32,
-        activations: str = "f32",
-        lead: tuple[int, ...] = (),
-        choice: Operation | None = None,
-    ) -> None:
-        super().__init__(
-            product=product,
-            weights=weights,
-            numbers=numbers,
-            activations=activations,
-            lead=lead,
-            choice=choice,
-        )
+    numbers = Field(ElementType.f32)
+    activations = Field("f32")
+    lead = Field[tuple[int, ...]](())
+    choice = Field[Operation | None](None)
 
     @property
     def _transposed(self) -> bool:

@@ -5,36 +5,28 @@ See the pass `sink_selection`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
+from uncork.internal_ops.of_layers import OfLayers, Specs, Step
 from uncork.ops._common.indices import refuse_first
 from uncork.ops._common.recurrent import RecurrentSequence
 from uncork.ops._common.sequences import check_lengths
 from uncork.ops._operation import Operation
-from uncork.ops._ports import ANY, INTEGER, Field, Input, Output
+from uncork.ops._ports import INTEGER, Field, Input, Output
 from uncork.symbolic import SizeLike
 from uncork.types import Array, Dimension, ElementType, PartialShape, TensorSpec
 
 
-class LastStates(Operation):
+class LastStates(OfLayers):
     """A sequence without its first output: the last states of each row alone."""
 
     type_name, opset = "LastStates", 0
-    values = Input(ANY, variadic=True)
     states = Output()
 
     sequence = Field[RecurrentSequence]()
 
-    def __init__(self, sequence: RecurrentSequence) -> None:
-        super().__init__(sequence=sequence)
-
-    def describe(self, specs: Sequence[TensorSpec | None]) -> tuple[TensorSpec, ...]:
-        return self.sequence.describe(specs)[1:]
-
-    def evaluate(self, specs: Sequence[TensorSpec | None]) -> tuple[TensorSpec, ...]:
-        return self.sequence.evaluate(specs)[1:]
+    def through(self, step: Step, specs: Specs) -> tuple[TensorSpec, ...]:
+        return step(self.sequence, specs)[1:]
 
 
 class StepLengths(Operation):
@@ -55,15 +47,10 @@ class StepLengths(Operation):
 
     steps = Field[SizeLike]()
     stride = Field[int]()
+    #: A negative p counts from the end.
     counts_from_end = Field[bool]()
+    #: A p that is outside of 0..steps - 1 gives 0; otherwise it is refused.
     zeros = Field[bool]()
-
-    def __init__(self, steps: SizeLike, stride: int, counts_from_end: bool, zeros: bool) -> None:
-        """`counts_from_end`: whether a negative p counts from the end.
-
-        A p that is outside of 0..steps - 1 gives 0 where `zeros` says so, else it is refused.
-        """
-        super().__init__(steps=steps, stride=stride, counts_from_end=counts_from_end, zeros=zeros)
 
     def infer(self, indices: TensorSpec, lengths: TensorSpec) -> PartialShape:
         check_lengths(self, "lengths", lengths, Dimension.of(self.steps), "seq_length")

@@ -93,11 +93,8 @@ class TakenBoxes(TakenRows):
     soft_nms_sigma = Input(REAL, "T_THRESHOLDS", optional=True)
 
     layer = Field[Suppression]()
+    #: max_output_boxes_per_class where that is known before any call.
     limit = Field[int | None]()
-
-    def __init__(self, layer: Suppression, limit: int | None) -> None:
-        """`limit` is max_output_boxes_per_class where that is known before any call."""
-        super().__init__(layer=layer, limit=limit)
 
     def described(self, *specs: TensorSpec | None) -> Sequence[TensorSpec]:
         self.layer.infer(*specs)
@@ -122,9 +119,6 @@ class TakenOfClasses(TakenRows):
 
     layer = Field[ClassSelection]()
 
-    def __init__(self, layer: ClassSelection) -> None:
-        super().__init__(layer=layer)
-
     def capacity(self, scores: PartialShape) -> Dimension:
         batches, classes, boxes = scores
         top, keep = (
@@ -143,9 +137,6 @@ class TakenRegions(TakenRows):
     scores = Input(REAL, "T")
 
     layer = Field[GenerateProposals9]()
-
-    def __init__(self, layer: GenerateProposals9) -> None:
-        super().__init__(layer=layer)
 
     def capacity(self, scores: PartialShape) -> Dimension:
         images, anchors, rows, columns = scores

@@ -50,9 +50,6 @@ class NonZeroPlaces(Operation):
 
     layer = Field[NonZero3]()
 
-    def __init__(self, layer: NonZero3) -> None:
-        super().__init__(layer=layer)
-
     def infer(self, data: TensorSpec, count: TensorSpec) -> TensorSpec:
         found = self.layer.infer(data)
         return TensorSpec(
@@ -101,9 +98,6 @@ class UniqueElements(Operation):
 
     layer = Field[Unique10]()
 
-    def __init__(self, layer: Unique10) -> None:
-        super().__init__(layer=layer)
-
     def infer(self, data: TensorSpec, places: TensorSpec, count: TensorSpec) -> list[TensorSpec]:
         found = self.layer.infer(data, None)
         number = PartialShape([counted(self, count, found[0].shape[0])])
@@ -148,9 +142,6 @@ class FilledRows(Operation):
     empty_row_indicator = Output(ElementType.boolean)
 
     layer = Field[SparseFillEmptyRows16]()
-
-    def __init__(self, layer: SparseFillEmptyRows16) -> None:
-        super().__init__(layer=layer)
 
     def infer(
         self,

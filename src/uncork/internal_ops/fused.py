@@ -5,13 +5,14 @@ Their meaning is that of the layers, one after the other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from msgspec import Struct
 
+from uncork.internal_ops.of_layers import OfLayers, Specs, Step
 from uncork.ops._operation import Operation
-from uncork.ops._ports import ANY, ARITHMETIC, Field, Input, Output
+from uncork.ops._ports import ARITHMETIC, Field, Input, Output, Several
 from uncork.types import ElementType, PartialShape, TensorSpec
 
 
@@ -28,9 +29,6 @@ class NarrowedBag(Operation):
 
     bag = Field[Operation]()
 
-    def __init__(self, bag: Operation) -> None:
-        super().__init__(bag=bag)
-
     def infer(
         self, emb_table: TensorSpec, indices: TensorSpec, offsets: TensorSpec
     ) -> PartialShape:
@@ -46,11 +44,6 @@ class NarrowedBag(Operation):
         return self.bag.evaluate(narrowed)
 
 
-#: What is asked of an operation: its outputs' specs from those of its inputs, with values or
-#: without.
-_Step = Callable[[Operation, Sequence["TensorSpec | None"]], tuple[TensorSpec, ...]]
-
-
 class FusedMember(Struct, frozen=True):
     """An operation of a `Fused` one: its arguments are inputs of the whole (by number), then
     results of members before it.
@@ -60,38 +53,22 @@ class FusedMember(Struct, frozen=True):
     arguments: tuple[int, ...]
 
 
-class Fused(Operation):
+class Fused(OfLayers):
     """Several operations element by element, each rounded to its own type.
 
     The result is that of the last member.
     """
 
     type_name, opset = "Fused", 0
-    values = Input(ANY, variadic=True)
     output = Output()
 
-    members = Field[tuple[FusedMember, ...]]()
+    members = Several[FusedMember]()
 
-    def __init__(self, members: Sequence[FusedMember]) -> None:
-        super().__init__(members=tuple(members))
-
-    def describe(self, specs: Sequence[TensorSpec | None]) -> tuple[TensorSpec, ...]:
-        return self._each(specs, lambda operation, given: operation.describe(given))
-
-    def evaluate(self, specs: Sequence[TensorSpec | None]) -> tuple[TensorSpec, ...]:
-        return self._each(specs, lambda operation, given: operation.evaluate(given))
-
-    def _each(self, specs: Sequence[TensorSpec | None], step: _Step) -> tuple[TensorSpec, ...]:
-        """The result of the last member, after `step` has been applied to each member in order."""
-        known = list(specs)
-        for member in self.members:
-            known.append(step(member.operation, [known[i] for i in member.arguments])[0])
-        result = known[-1]
-        assert result is not None
-        return (result,)
+    def through(self, step: Step, specs: Specs) -> tuple[TensorSpec, ...]:
+        return _last(self.members, step, specs)
 
 
-class FusedProduct(Operation):
+class FusedProduct(OfLayers):
     """A product (MatMul or a convolution) with its epilogue: the element-wise operations that
     follow it.
 
@@ -102,31 +79,25 @@ class FusedProduct(Operation):
     """
 
     multiplies = True
-    values = Input(ANY, variadic=True)
     output = Output()
 
     product = Field[Operation]()
     given = Field[int]()
-    members = Field[tuple[FusedMember, ...]]()
+    members = Several[FusedMember]()
 
-    def __init__(self, product: Operation, given: int, members: Sequence[FusedMember]) -> None:
-        super().__init__(product=product, given=given, members=tuple(members))
+    def through(self, step: Step, specs: Specs) -> tuple[TensorSpec, ...]:
+        made = step(self.product, specs[: self.given])
+        return _last(self.members, step, [*made, *specs[self.given :]])
 
-    def describe(self, specs: Sequence[TensorSpec | None]) -> tuple[TensorSpec, ...]:
-        known = [self.product.describe(specs[: self.given])[0], *specs[self.given :]]
-        for member in self.members:
-            known.append(member.operation.describe([known[i] for i in member.arguments])[0])
-        result = known[-1]
-        assert result is not None
-        return (result,)
 
-    def evaluate(self, specs: Sequence[TensorSpec | None]) -> tuple[TensorSpec, ...]:
-        known = [self.product.evaluate(specs[: self.given])[0], *specs[self.given :]]
-        for member in self.members:
-            known.append(member.operation.evaluate([known[i] for i in member.arguments])[0])
-        result = known[-1]
-        assert result is not None
-        return (result,)
+def _last(members: Sequence[FusedMember], step: Step, specs: Specs) -> tuple[TensorSpec, ...]:
+    """The result of the last member, after each member in order."""
+    known = list(specs)
+    for member in members:
+        known += step(member.operation, [known[i] for i in member.arguments])
+    result = known[-1]
+    assert result is not None
+    return (result,)
 
 
 class FusedLinear(FusedProduct):

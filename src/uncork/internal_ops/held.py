@@ -28,9 +28,6 @@ class Held(Operation):
     operation = Field[Operation]()
     result = Field[ElementType]()
 
-    def __init__(self, operation: Operation, result: ElementType) -> None:
-        super().__init__(operation=operation, result=result)
-
     def describe(self, specs: Sequence[TensorSpec | None]) -> tuple[TensorSpec, ...]:
         (made,) = self.operation.describe([widened(spec) for spec in specs])
         return (replace(made, element_type=self.result, value=None, elements=None),)

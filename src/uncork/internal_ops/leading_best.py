@@ -24,9 +24,6 @@ class LeadingBest(Operation):
     topk = Field[TopK3]()
     most = Field[int]()
 
-    def __init__(self, topk: TopK3, most: int) -> None:
-        super().__init__(topk=topk, most=most)
-
     def infer(self, data: TensorSpec, k: TensorSpec) -> tuple[TensorSpec, TensorSpec]:
         values, indices = self.topk.infer(data, k)
         return self._leading(values), self._leading(indices)

@@ -5,14 +5,13 @@ See the pass `precompute_input_projection`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
+from uncork.internal_ops.of_layers import OfLayers, Specs, Step
 from uncork.ops._operation import Operation
-from uncork.ops._ports import ANY, Field, Input, Output
+from uncork.ops._ports import Field, Output
 from uncork.types import TensorSpec
 
 
-class LookedUp(Operation):
+class LookedUp(OfLayers):
     """A recurrent layer that takes the ids of its X: `gather` looks them up, `sequence` is what
     then runs.
 
@@ -21,21 +20,11 @@ class LookedUp(Operation):
     """
 
     type_name, opset = "LookedUp", 0
-    values = Input(ANY, variadic=True)
     results = Output()
 
     gather = Field[Operation]()
     sequence = Field[Operation]()
 
-    def __init__(self, gather: Operation, sequence: Operation) -> None:
-        super().__init__(gather=gather, sequence=sequence)
-
-    def describe(self, specs: Sequence[TensorSpec | None]) -> tuple[TensorSpec, ...]:
+    def through(self, step: Step, specs: Specs) -> tuple[TensorSpec, ...]:
         ids, *others, table, axis = specs
-        (x,) = self.gather.describe([table, ids, axis])
-        return self.sequence.describe([x, *others])
-
-    def evaluate(self, specs: Sequence[TensorSpec | None]) -> tuple[TensorSpec, ...]:
-        ids, *others, table, axis = specs
-        (x,) = self.gather.evaluate([table, ids, axis])
-        return self.sequence.evaluate([x, *others])
+        return step(self.sequence, [*step(self.gather, [table, ids, axis]), *others])

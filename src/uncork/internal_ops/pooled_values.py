@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
+from uncork.internal_ops.of_layers import OfLayers, Specs, Step
 from uncork.ops._operation import Operation
-from uncork.ops._ports import ANY, Field, Input, Output
+from uncork.ops._ports import Field, Output
 from uncork.types import TensorSpec
 
 
-class PooledValues(Operation):
+class PooledValues(OfLayers):
     """A pooling without its second output, the places of the largest cells."""
 
     type_name, opset = "PooledValues", 0
-    values = Input(ANY, variadic=True)
     output = Output()
 
     pool = Field[Operation]()
 
-    def __init__(self, pool: Operation) -> None:
-        super().__init__(pool=pool)
-
-    def describe(self, specs: Sequence[TensorSpec | None]) -> tuple[TensorSpec, ...]:
-        return self.pool.describe(specs)[:1]
-
-    def evaluate(self, specs: Sequence[TensorSpec | None]) -> tuple[TensorSpec, ...]:
-        return self.pool.evaluate(specs)[:1]
+    def through(self, step: Step, specs: Specs) -> tuple[TensorSpec, ...]:
+        return step(self.pool, specs)[:1]

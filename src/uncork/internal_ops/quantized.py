@@ -15,7 +15,7 @@ from msgspec import Struct
 from uncork.internal_ops.fused import FusedProduct
 from uncork.internal_ops.pooled_values import PooledValues
 from uncork.ops._operation import Operation
-from uncork.ops._ports import ANY, Field, Input, Output
+from uncork.ops._ports import ANY, Field, Input, Output, Several
 from uncork.ops.parameter import Const
 from uncork.types import Array, ElementType, PartialShape, TensorSpec
 
@@ -154,9 +154,6 @@ class Reheld(Operation):
     source = Field[Held]()
     target = Field[Held]()
 
-    def __init__(self, source: Held, target: Held) -> None:
-        super().__init__(source=source, target=target)
-
     def infer(self, data: TensorSpec) -> TensorSpec:
         return self.target.spec(self.source.plain_shape(data.shape))
 
@@ -230,13 +227,8 @@ class OnCodes(Operation):
     output = Output()
 
     operation = Field[Operation]()
-    held = Field[tuple[Held, ...]]()
+    held = Several[Held]()
     result = Field[Held]()
-
-    def __init__(
-        self, operation: Operation, held: Sequence[Held], result: Held, **others: object
-    ) -> None:
-        super().__init__(operation=operation, held=tuple(held), result=result, **others)
 
     def plain(self, specs: Sequence[TensorSpec | None]) -> list[TensorSpec | None]:
         """The inputs as the operation takes them."""
@@ -272,11 +264,6 @@ class QuantizedProduct(OnCodes):
     type_name, opset = "QuantizedProduct", 0
 
     weights = Field[QuantizedWeights]()
-
-    def __init__(
-        self, operation: Operation, weights: QuantizedWeights, held: Sequence[Held], result: Held
-    ) -> None:
-        super().__init__(operation, held, result, weights=weights)
 
     @property
     def product(self) -> Operation:

@@ -21,9 +21,6 @@ class Rounded(Operation):
 
     element_type = Field[ElementType]()
 
-    def __init__(self, element_type: ElementType) -> None:
-        super().__init__(element_type=element_type)
-
     def infer(self, data: TensorSpec) -> PartialShape:
         return data.shape
 

@@ -30,9 +30,6 @@ class ScatteredCounts(Operation):
     scatter = Field[Operation]()
     unique = Field[Unique10]()
 
-    def __init__(self, scatter: Operation, unique: Unique10) -> None:
-        super().__init__(scatter=scatter, unique=unique)
-
     def infer(self, data: TensorSpec, keys: TensorSpec) -> TensorSpec:
         return TensorSpec(data.element_type, data.shape)
 

@@ -23,10 +23,7 @@ class StateProduct(Operation):
 
     product = Field[MatMul]()
     value = Field[StateValue]()
-    repeats = Field[int]()
-
-    def __init__(self, product: MatMul, value: StateValue, repeats: int = 1) -> None:
-        super().__init__(product=product, value=value, repeats=repeats)
+    repeats = Field(1)
 
     def matrices(self, storage: TensorSpec, length: TensorSpec) -> TensorSpec:
         """The value, before it is repeated."""

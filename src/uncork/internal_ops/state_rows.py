@@ -28,9 +28,6 @@ class StoreRows(Operation):
     #: What the rows are the states of.
     variable = Field[str]()
 
-    def __init__(self, variable: str) -> None:
-        super().__init__(variable=variable)
-
     def infer(self, table: TensorSpec, rows: TensorSpec, new: TensorSpec) -> TensorSpec:
         wanted = PartialShape([rows.shape[0], *table.shape.dims[1:]])
         self.require(

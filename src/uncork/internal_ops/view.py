@@ -19,9 +19,6 @@ class View(Operation):
 
     shape = Field[PartialShape]()
 
-    def __init__(self, shape: PartialShape) -> None:
-        super().__init__(shape=shape)
-
     def infer(self, data: TensorSpec) -> PartialShape:
         self.require(
             data.shape.size.agrees(self.shape.size),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
-from uncork.symbolic import Size, SizeLike, maximum, minimum, plain
+from uncork.symbolic import Size, SizeLike, facts_of, maximum, minimum, plain
 from uncork.types import TensorSpec
 
 
@@ -57,6 +57,14 @@ def same(a: SizeLike, b: SizeLike) -> bool:
     if isinstance(a, Size) and isinstance(b, Size):
         return a == b
     return isinstance(a, int) and isinstance(b, int) and a == b
+
+
+def always_same(a: SizeLike, b: SizeLike) -> bool:
+    """Whether both sizes are one number in every call of this plan, by all that is known of
+    them.
+    """
+    facts = facts_of([a, b])
+    return same(a, b) if facts is None else facts.certainly_equal(a, b)
 
 
 def same_extents(a: Sequence[SizeLike], b: Sequence[SizeLike]) -> bool:

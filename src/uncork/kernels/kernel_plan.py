@@ -96,6 +96,8 @@ def shares(count: SizeLike, parts: int, block: int = 1) -> Sequence[tuple[SizeLi
     Where only the call knows how many things there are, some runs may have none.
     """
     if isinstance(count, Size):
+        if parts == 1:
+            return [(0, count)]
         blocks_of = (count + (block - 1)) // block
         ends = [minimum([count, blocks_of * part // parts * block]) for part in range(1, parts)]
         return [(first, end - first) for first, end in pairwise([Size.of(0), *ends, count])]

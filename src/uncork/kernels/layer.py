@@ -4,14 +4,14 @@ plans print.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeVar, Union
 
 from msgspec import Struct
 
 from uncork.ir.hints import NO_HINTS, Hints
 from uncork.kernels.extents import KernelDeclined, extents
-from uncork.kernels.kernel_plan import KernelCall, KernelPlan, Workspace
+from uncork.kernels.kernel_plan import KernelCall, KernelPlan, Stages, Workspace, shares
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.stored_types import converted_type, stored_type
 from uncork.ops import Operation
@@ -148,4 +148,46 @@ def one_call(
     """The plan of a single call of a kernel."""
     return KernelPlan(
         call[0].name, [call], scratch=0 if workspace is None else workspace.bytes, cost=cost
+    )
+
+
+def shared_call(
+    part: Callable[[SizeLike, SizeLike], KernelCall],
+    count: SizeLike,
+    cost: float | Size,
+    block: int = 1,
+    keep: Sequence[object] = (),
+) -> KernelPlan:
+    """The plan of a call that threads share: `part(first, some)` is the call for some of `count`
+    things, of which whole blocks stay together.
+    """
+
+    def split(threads: int) -> Stages:
+        return Stages([[part(*some) for some in shares(count, threads, block)]], 0)
+
+    return staged(split, cost, keep)
+
+
+def staged(
+    split: Callable[[int], Stages],
+    cost: float | Size,
+    keep: Sequence[object] = (),
+    name: str = "",
+) -> KernelPlan:
+    """The plan of work that is done in stages, named after the last kernel where no name is given:
+    one thread makes all of its calls one after the other.
+    """
+    alone = split(1)
+    calls = [call for stage in alone.stages for call in stage]
+    when = [
+        condition for stage, condition in zip(alone.stages, alone.when, strict=False) for _ in stage
+    ]
+    return KernelPlan(
+        name or calls[-1][0].name,
+        calls,
+        alone.scratch,
+        keep,
+        cost,
+        split,
+        when if any(when) else (),
     )

@@ -23,7 +23,7 @@ from uncork.openvino._errors import (
     unsupported,
     wrong_input,
 )
-from uncork.openvino._node import Node, Parameter, Result, as_output
+from uncork.openvino._node import Named, Node, Parameter, Result, as_output
 from uncork.openvino._ports import ConstOutput, Output
 from uncork.openvino._shapes import PartialShape, Shape, core_shape
 from uncork.openvino._tensor import Tensor
@@ -69,7 +69,7 @@ def _first(node: Node) -> Output:
     return node.output(0)
 
 
-class Model:
+class Model(Named):
     """A graph of nodes between parameters and results.
 
     `Model([y], [x], "name")`, where y is a node or an output, and x are parameters.
@@ -162,24 +162,6 @@ class Model:
 
     def __deepcopy__(self, memory: Any) -> Model:
         return self.clone()
-
-    # ---- names
-
-    def get_name(self) -> str:
-        """A name that no other model has."""
-        return self._own_name
-
-    name = attribute(get_name)
-
-    def get_friendly_name(self) -> str:
-        """The name of the model."""
-        return self._name or self._own_name
-
-    def set_friendly_name(self, name: str) -> None:
-        """Name the model."""
-        self._name = name
-
-    friendly_name = attribute(get_friendly_name, set_friendly_name)
 
     # ---- nodes
 

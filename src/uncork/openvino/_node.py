@@ -51,7 +51,30 @@ class DiscreteTypeInfo(Struct, frozen=True):
         return f"<DiscreteTypeInfo: {self.name} {self.version_id}>"
 
 
-class Node(Operators):
+class Named:
+    """What has a name of its own, and may be given another one: nodes and models."""
+
+    _name: str
+    _own_name: str
+
+    def get_name(self) -> str:
+        """A name that nothing else has."""
+        return self._own_name
+
+    name = attribute(get_name)
+
+    def get_friendly_name(self) -> str:
+        """The name in the model's file."""
+        return self._name or self._own_name
+
+    def set_friendly_name(self, name: str) -> None:
+        """Have this name."""
+        self._name = name
+
+    friendly_name = attribute(get_friendly_name, set_friendly_name)
+
+
+class Node(Named, Operators):
     """A layer: an operation, the outputs that it reads, and those that it gives."""
 
     def __init__(
@@ -145,22 +168,6 @@ class Node(Operators):
         return DiscreteTypeInfo(self.get_type_name(), opset)
 
     type_info = attribute(get_type_info)
-
-    def get_name(self) -> str:
-        """A name that no other node has."""
-        return self._own_name
-
-    name = attribute(get_name)
-
-    def get_friendly_name(self) -> str:
-        """The name of the layer."""
-        return self._name or self._own_name
-
-    def set_friendly_name(self, name: str) -> None:
-        """Name the layer."""
-        self._name = name
-
-    friendly_name = attribute(get_friendly_name, set_friendly_name)
 
     def get_instance_id(self) -> int:
         """A number that no other node has."""
@@ -343,7 +350,21 @@ class Node(Operators):
         return f"<{self.get_type_name()}: '{self.get_friendly_name()}' ({shapes})>"
 
 
-class Parameter(Node):
+class _Border(Node):
+    """A node at which tensors enter or leave a model."""
+
+    layout: Layout
+
+    def get_layout(self) -> Layout:
+        """What its axes are."""
+        return self.layout
+
+    def set_layout(self, layout: Any) -> None:
+        """Say what its axes are."""
+        self.layout = as_layout(layout)
+
+
+class Parameter(_Border):
     """An input of a model."""
 
     operation: ends.Parameter
@@ -361,14 +382,6 @@ class Parameter(Node):
         )
         super().__init__(made, (), name, record)
         self.layout = Layout()
-
-    def get_layout(self) -> Layout:
-        """What its axes are."""
-        return self.layout
-
-    def set_layout(self, layout: Any) -> None:
-        """Say what its axes are."""
-        self.layout = as_layout(layout)
 
     def set_element_type(self, element_type: Any) -> None:
         """Take values of another type, once the model is validated."""
@@ -402,7 +415,7 @@ class Parameter(Node):
     partial_shape = attribute(get_partial_shape, set_partial_shape)
 
 
-class Result(Node):
+class Result(_Border):
     """An output of a model."""
 
     def __init__(
@@ -416,14 +429,6 @@ class Result(Node):
         """The names of the tensor that it takes: what it gives is that very tensor."""
         source = self.sources[0]
         return source._node.names_of(source._index)
-
-    def get_layout(self) -> Layout:
-        """What its axes are."""
-        return self.layout
-
-    def set_layout(self, layout: Any) -> None:
-        """Say what its axes are."""
-        self.layout = as_layout(layout)
 
 
 class Constant(Node):

@@ -48,8 +48,8 @@ class Operators:
         return self._add("Divide", other, self)
 
 
-class ConstOutput:
-    """An output of a node, to be read: its names, type and shape."""
+class _Port:
+    """A port of a node: its tensor's type and shape, and remarks."""
 
     def __init__(self, node: Node, index: int) -> None:
         self._node, self._index = node, index
@@ -60,37 +60,21 @@ class ConstOutput:
         return self._node.specs[self._index]
 
     @property
-    def _tensor_names(self) -> dict[str, None]:
-        return self._node.names_of(self._index)
+    def _place(self) -> int:
+        """A number that no other port of the node has."""
+        return self._index
 
     def get_node(self) -> Node:
-        """The node that gives it."""
+        """The node whose port it is."""
         return self._node
 
     node = attribute(get_node)
 
     def get_index(self) -> int:
-        """The position among the node's outputs."""
+        """The position among the node's inputs, or outputs."""
         return self._index
 
     index = attribute(get_index)
-
-    def get_names(self) -> set[str]:
-        """The names of the tensor."""
-        return set(self._tensor_names)
-
-    names = attribute(get_names)
-
-    def get_any_name(self) -> str:
-        """The first of its names in the order of letters. Raises RuntimeError where it has none."""
-        if not self._tensor_names:
-            raise invalid(
-                f"the tensor has no name: set_names({{'name'}}) gives it one; {self!r} of "
-                f"'{self._node.get_friendly_name()}'"
-            )
-        return min(self._tensor_names)
-
-    any_name = attribute(get_any_name)
 
     def get_element_type(self) -> Type:
         """The element type."""
@@ -110,6 +94,45 @@ class ConstOutput:
 
     shape = attribute(get_shape)
 
+    def get_rt_info(self) -> RTMap:
+        """Remarks at this port."""
+        return RTMap(self._node.port_info.setdefault(self._place, {}))
+
+    rt_info = attribute(get_rt_info)
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, _Port) and other._node is self._node and other._place == self._place
+        )
+
+    def __hash__(self) -> int:
+        return hash((id(self._node), self._place))
+
+
+class ConstOutput(_Port):
+    """An output of a node, to be read: its names, type and shape."""
+
+    @property
+    def _tensor_names(self) -> dict[str, None]:
+        return self._node.names_of(self._index)
+
+    def get_names(self) -> set[str]:
+        """The names of the tensor."""
+        return set(self._tensor_names)
+
+    names = attribute(get_names)
+
+    def get_any_name(self) -> str:
+        """The first of its names in the order of letters. Raises RuntimeError where it has none."""
+        if not self._tensor_names:
+            raise invalid(
+                f"the tensor has no name: set_names({{'name'}}) gives it one; {self!r} of "
+                f"'{self._node.get_friendly_name()}'"
+            )
+        return min(self._tensor_names)
+
+    any_name = attribute(get_any_name)
+
     def get_target_inputs(self) -> set[Input]:
         """The inputs that read it."""
         return {
@@ -126,22 +149,6 @@ class ConstOutput:
         return self
 
     tensor = attribute(get_tensor)
-
-    def get_rt_info(self) -> RTMap:
-        """Remarks at this output."""
-        return RTMap(self._node.port_info.setdefault(self._index, {}))
-
-    rt_info = attribute(get_rt_info)
-
-    def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, ConstOutput)
-            and other._node is self._node
-            and other._index == self._index
-        )
-
-    def __hash__(self) -> int:
-        return hash((id(self._node), self._index))
 
     def __repr__(self) -> str:
         names = ", ".join(sorted(self._tensor_names))
@@ -185,23 +192,17 @@ class Output(ConstOutput, Operators):
         new.add_names(self._tensor_names)
 
 
-class Input:
-    """An input of a node."""
+class Input(_Port):
+    """An input of a node, with the type and the shape of what it reads."""
 
-    def __init__(self, node: Node, index: int) -> None:
-        self._node, self._index = node, index
+    @property
+    def spec(self) -> TensorSpec:
+        """uncork's description of the tensor that it reads."""
+        return self.get_source_output().spec
 
-    def get_node(self) -> Node:
-        """The node."""
-        return self._node
-
-    node = attribute(get_node)
-
-    def get_index(self) -> int:
-        """The position among the node's inputs."""
-        return self._index
-
-    index = attribute(get_index)
+    @property
+    def _place(self) -> int:
+        return -1 - self._index
 
     def get_source_output(self) -> Output:
         """The output that it reads."""
@@ -211,47 +212,15 @@ class Input:
         """Read another output."""
         self._node.set_argument(self._index, new)
 
-    def get_element_type(self) -> Type:
-        """The element type of what it reads."""
-        return self.get_source_output().get_element_type()
-
-    element_type = attribute(get_element_type)
-
-    def get_partial_shape(self) -> PartialShape:
-        """The shape of what it reads."""
-        return self.get_source_output().get_partial_shape()
-
-    partial_shape = attribute(get_partial_shape)
-
-    def get_shape(self) -> Shape:
-        """The shape of what it reads, in numbers."""
-        return self.get_source_output().get_shape()
-
-    shape = attribute(get_shape)
-
     def get_tensor(self) -> ConstOutput:
         """The description of the tensor that it reads."""
         return self.get_source_output()
 
     tensor = attribute(get_tensor)
 
-    def get_rt_info(self) -> RTMap:
-        """Remarks at this input."""
-        return RTMap(self._node.port_info.setdefault(-1 - self._index, {}))
-
-    rt_info = attribute(get_rt_info)
-
     def set_rt_info(self, value: Any, key: str) -> None:
         """Put a remark at this input."""
         self.get_rt_info()[key] = value
-
-    def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, Input) and other._node is self._node and other._index == self._index
-        )
-
-    def __hash__(self) -> int:
-        return hash((id(self._node), -1 - self._index))
 
     def __repr__(self) -> str:
         return f"<Input: shape{self.get_partial_shape()} type: {self.get_element_type()._element}>"

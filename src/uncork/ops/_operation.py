@@ -81,7 +81,15 @@ class Operation:
         }
         cls.defaults = {n: f.default for n, f in cls.fields.items() if f.default is not REQUIRED}
 
-    def __init__(self, **values: Any) -> None:
+    def __init__(self, *fields: Any, **values: Any) -> None:
+        """`fields` are values of those beside the attributes, in the order of the class."""
+        if fields:
+            names = [name for name in self.fields if name != "strict"]
+            if len(fields) > len(names):
+                raise TypeError(
+                    f"{type(self).__name__} takes {len(names)} fields, got {len(fields)}"
+                )
+            values = {**dict(zip(names, fields, strict=False)), **values}
         given = self._accepted(values)
         kept = vars(self)
         kept.update(self.defaults)

@@ -127,6 +127,13 @@ class Field(Generic[V]):
         return value
 
 
+class Several(Field[tuple[V, ...]]):
+    """A field of several values."""
+
+    def given(self, value: Sequence[V]) -> tuple[V, ...]:
+        return tuple(value)
+
+
 class Attribute(Field[V]):
     """An attribute of an operation, as the file spells it; an operation has the parsed value."""
 

@@ -414,7 +414,7 @@ def _rewritten(
         half = node.id in halves
         blocked = (
             BlockedConvolution(
-                node.operation, candidate.lies, candidate.block, candidate.side, half
+                node.operation, candidate.lies, candidate.block, half, candidate.side
             )
             if other is None
             else other.operation

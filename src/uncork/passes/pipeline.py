@@ -14,7 +14,6 @@ from typing import cast
 
 from msgspec import Struct
 
-from uncork.errors import ValidationError
 from uncork.ir.model import Model
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select import ONLY_SINGLES, types_of
@@ -293,15 +292,8 @@ def with_ids(model: Model, ids: str) -> Model:
     """The model with the pass of `AS_READ` that belongs to what it means in any system: how ids are
     looked up.
     """
-    check_ids(ids)
     passes = [entry for entry in AS_READ if entry.name == "whole_ids"]
     return apply_passes(passes, model, Options(None, ids=ids, reference=True))
-
-
-def check_ids(ids: object) -> None:
-    """Raise ValidationError for a word that the option `ids` does not take."""
-    if ids not in ("64-bit", "as-written"):
-        raise ValidationError(f"ids: expected '64-bit' or 'as-written', got {ids!r}")
 
 
 def _may_change(model: Model, entry: Pass) -> bool:

@@ -161,7 +161,7 @@ class _Layers:
         rounds = rounding_of(self.model, node)
         for grid in (rounds, None) if rounds is not None else (None,):
             into = Held(grid, windows, outputs) if grid is not None or windows else PLAIN
-            made = QuantizedProduct(operation, weights, held, into)
+            made = QuantizedProduct(operation, held, into, weights)
             try:
                 work_of(
                     made,
@@ -197,7 +197,7 @@ class _Layers:
             if not self._read_as_codes(Source(node.id, 0), step.result.last):
                 result = replace(step.result, grid=None) if step.result.last else PLAIN
                 made = QuantizedProduct(
-                    step.operation.operation, step.operation.weights, step.held, result
+                    step.operation.operation, step.held, result, step.operation.weights
                 )
                 self.new[node.id] = Step(made, step.held, result)
 

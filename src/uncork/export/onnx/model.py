@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from uncork.compiler.options import Ids
+from uncork.compiler.options import Ids, Options
 from uncork.errors import InputError, Problem, UncorkError, UnsupportedError
 from uncork.export.onnx.graph import KNOWN, Graph, Settings, State, Tensor
 from uncork.export.onnx.layers import tell_layers
@@ -53,6 +53,7 @@ def export(
             f"has, got {opset}"
         )
     REGISTRY.check(model)
+    Options(ids=ids).check()
     model = with_ids(model, ids)
     settings = Settings(opset, approximate)
     graph = Graph(settings)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from uncork.compiler.options import Ids
+from uncork.compiler.options import Ids, Options
 from uncork.errors import Problem, UncorkError, UnsupportedError
 from uncork.export.torch import types
 from uncork.export.torch.classes import ASSIGNED, CONSTANT, VARIABLE, Parts, Renderer
@@ -60,6 +60,7 @@ def torch_source(model: Model, approximate: bool = False, ids: Ids = "64-bit") -
     exported.
     """
     REGISTRY.check(model)
+    Options(ids=ids).check()
     model = with_ids(model, ids)
     program = Program(approximate)
     problems: list[Problem] = []

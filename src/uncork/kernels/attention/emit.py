@@ -12,10 +12,9 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct
 
 from uncork.kernels.attention.emit_blocks import ScoreBlock
-from uncork.kernels.attention.spec import ARGUMENTS, Attention
-from uncork.kernels.codegen.emit import F32, U16, U32, Kernel, Value
+from uncork.kernels.attention.spec import Attention
+from uncork.kernels.codegen.emit import F32, U16, U32, Kernel, Value, emitter
 from uncork.kernels.movement.emit_transpose import columns_of
-from uncork.kernels.runtime.target import Target
 
 #: Rows of scores that become weights at once: one alone would wait for its own results.
 _WEIGHED = 3
@@ -34,10 +33,10 @@ class _Head(Struct, frozen=True):
     plain: Value | None
 
 
-def emit_attention(spec: Attention, machine: Target) -> str:
+@emitter
+def emit_attention(k: Kernel, spec: Attention) -> None:
     """The LLVM text of the kernel."""
-    k = Kernel(spec.name, ARGUMENTS, machine)
-    a = dict(zip(ARGUMENTS, k.arguments, strict=True))
+    a = k.named
     block = ScoreBlock(k, spec, a)
     packed = a["scratch"] + spec.fixed_offsets["keys"]
     copied = packed + (
@@ -72,8 +71,6 @@ def emit_attention(spec: Attention, machine: Target) -> str:
             plain.get() if spec.causal else None,
         )
         _attend(block, own, packed, (item - whole * blocks) * spec.queries)
-    k.finish()
-    return k.text()
 
 
 def _pack_keys(block: ScoreBlock, source: Value, packed: Value) -> None:

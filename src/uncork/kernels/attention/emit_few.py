@@ -11,19 +11,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from uncork.kernels.attention.emit_blocks import ScoreBlock
-from uncork.kernels.attention.spec import ARGUMENTS, FewQueries
+from uncork.kernels.attention.spec import FewQueries
 from uncork.kernels.codegen import llvm_ir as ir
-from uncork.kernels.codegen.emit import F32, Kernel, Value
-from uncork.kernels.runtime.target import Target
+from uncork.kernels.codegen.emit import F32, Kernel, Value, emitter
 
 #: Columns of values whose sums registers hold, times rows.
 _SUMS = 8
 
 
-def emit_few_queries(spec: FewQueries, machine: Target) -> str:
+@emitter
+def emit_few_queries(k: Kernel, spec: FewQueries) -> None:
     """The LLVM text of the kernel."""
-    k = Kernel(spec.name, ARGUMENTS, machine)
-    a = dict(zip(ARGUMENTS, k.arguments, strict=True))
+    a = k.named
     block = ScoreBlock(k, spec, a)
     queries = a["targets"] * a["members"]
     with k.loop(a["first"], a["first"] + a["count"]) as pair:
@@ -56,8 +55,6 @@ def emit_few_queries(spec: FewQueries, machine: Target) -> str:
 
             own = {name: rows(name) for name in ("query", "output", "mask", "sink")}
             _attend(spec, block, own, keys, values, targets)
-    k.finish()
-    return k.text()
 
 
 def _picked(k: Kernel, addresses: Sequence[Value], number: Value) -> Value:

@@ -63,6 +63,14 @@ def _split_power(k: Kernel, x: Value, most: float) -> tuple[Value, Value]:
     return x - (shifted - WHOLE), exponent.bits_as(F32)
 
 
+def series(k: Kernel, coefficients: Sequence[float], x: Value) -> Value:
+    """The polynomial with these coefficients, constant first, of numbers of any type."""
+    result = k.constant(coefficients[-1], x.type, x.lanes)
+    for coefficient in reversed(coefficients[:-1]):
+        result = k.fma(result, x, k.constant(coefficient, x.type, x.lanes))
+    return result
+
+
 def polynomial(k: Kernel, coefficients: Sequence[float], x: Value) -> Value:
     """A polynomial, the constant first. Its terms are taken in pairs, because each product waits
     for the one before it.
@@ -84,21 +92,13 @@ def sigmoid(k: Kernel, x: Value) -> Value:
     return k.reciprocal(k.fma(polynomial(k, _POWER, part), scale, k.constant(1.0, F32, x.lanes)))
 
 
-def _odd_part(k: Kernel, squared: Value) -> Value:
-    """(tanh(x) / x - 1) / x**2 of x**2, see `_TANH`."""
-    series = k.constant(_TANH[-1], F32, squared.lanes)
-    for coefficient in reversed(_TANH[:-1]):
-        series = k.fma(series, squared, k.constant(coefficient, F32, squared.lanes))
-    return series
-
-
 def tanh(k: Kernel, x: Value) -> Value:
     """e / (e + 2) with e = exp(2 x) - 1; near 0, where states that hardly change carry the errors
     of a thousand steps, an odd polynomial that rounds once.
     """
     n = x.lanes
     one, squared = k.constant(1.0, F32, n), x * x
-    near = k.fma(_odd_part(k, squared), squared * x, x)
+    near = k.fma(series(k, _TANH, squared), squared * x, x)
     part, scale = _split_power(k, x * (2 * LOG2_E), 26.0)  # from where on e + 2 is e
     e = k.fma(polynomial(k, _POWER_LESS_1, part), part * scale, scale - one)
     result = e * k.reciprocal(e + 2.0)
@@ -184,7 +184,7 @@ def accurate_tanh(k: Kernel, x: Value) -> Value:
     """tanh within 2.5 units of the last place: near 0 by an odd polynomial, elsewhere by exp."""
     n = x.lanes
     size, squared = k.intrinsic("fabs", x), x * x
-    near = k.fma(_odd_part(k, squared) * squared, x, x)
+    near = k.fma(series(k, _TANH, squared) * squared, x, x)
     one, end = k.constant(1.0, F32, n), k.constant(10.0, F32, n)  # from where on the result is 1
     size = k.select(size > end, end, size)  # an ordered comparison keeps NaN
     power, scale = exp_of_normal(k, size + size)

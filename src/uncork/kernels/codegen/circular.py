@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
+from uncork.kernels.codegen.activations import series
 from uncork.kernels.codegen.emit import F32, F64, I64, Kernel, Value
 
 #: atan(t) / t on [0, 1] and asin(t) / t on [0, 1/2], by powers of t^2.
@@ -56,16 +57,8 @@ _HALF_PI = (math.pi / 2, 6.123233995736766e-17)
 _SMALL, _TINY = 0.5, 1e-3
 
 
-def _series(k: Kernel, coefficients: Sequence[float], x: Value) -> Value:
-    """The polynomial with these coefficients, constant first."""
-    result = k.constant(coefficients[-1], F64, x.lanes)
-    for coefficient in reversed(coefficients[:-1]):
-        result = k.fma(result, x, k.constant(coefficient, F64, x.lanes))
-    return result
-
-
 def _odd_series(k: Kernel, coefficients: Sequence[float], x: Value) -> Value:
-    return x * _series(k, coefficients, x * x)
+    return x * series(k, coefficients, x * x)
 
 
 def _in_f64(function: Callable[[Kernel, Value], Value]) -> Callable[[Kernel, Value], Value]:
@@ -91,7 +84,7 @@ def _is_nan(k: Kernel, x: Value) -> Value:
 
 def _sine_and_cosine(k: Kernel, rest: Value) -> tuple[Value, Value]:
     sine = _odd_series(k, [(-1) ** n / math.factorial(2 * n + 1) for n in range(6)], rest)
-    return sine, _series(k, [(-1) ** n / math.factorial(2 * n) for n in range(7)], rest * rest)
+    return sine, series(k, [(-1) ** n / math.factorial(2 * n) for n in range(7)], rest * rest)
 
 
 def _turned(k: Kernel, x: Value, ahead: int) -> Value:
@@ -152,7 +145,7 @@ def _exp(k: Kernel, x: Value) -> Value:
     whole = k.intrinsic("rint", x * (1 / math.log(2)))
     part = k.fma(whole, k.constant(-math.log(2), F64, x.lanes), x)
     number = k.select(whole.equals(whole), whole, k.constant(0.0, F64, x.lanes)).to(I64)
-    return _series(k, [1 / math.factorial(n) for n in range(11)], part) * (
+    return series(k, [1 / math.factorial(n) for n in range(11)], part) * (
         (number + 1023) << 52
     ).bits_as(F64)
 
@@ -202,7 +195,7 @@ def _atanh(k: Kernel, x: Value) -> Value:
 
 
 def _ratio(k: Kernel, parts: tuple[Sequence[float], Sequence[float]], x: Value) -> Value:
-    return _series(k, parts[0], x) / _series(k, parts[1], x)
+    return series(k, parts[0], x) / series(k, parts[1], x)
 
 
 def _inverse_erf(k: Kernel, y: Value) -> Value:

@@ -5,8 +5,8 @@ small angles; errors of about 1e-16, those of tanh and sine relative to the resu
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
+from uncork.kernels.codegen.activations import series
 from uncork.kernels.codegen.emit import F64, I64, Kernel, Value
 
 #: (2^f - 1) / f for -1/2 <= f <= 1/2, by its Taylor series.
@@ -36,7 +36,7 @@ def tanh(k: Kernel, x: Value) -> Value:
 
 def sine_and_cosine(k: Kernel, x: Value) -> tuple[Value, Value]:
     """The sine and the cosine of angles from -pi/4 to pi/4."""
-    return x * _series(k, _SINE, x * x), _series(k, _COSINE, x * x)
+    return x * series(k, _SINE, x * x), series(k, _COSINE, x * x)
 
 
 def _power_less_1(k: Kernel, x: Value, most: float) -> tuple[Value, Value]:
@@ -47,12 +47,4 @@ def _power_less_1(k: Kernel, x: Value, most: float) -> tuple[Value, Value]:
     shifted = x + _WHOLE
     part = x - (shifted - _WHOLE)
     scale = ((shifted.bits_as(I64) + 1023) << 52).bits_as(F64)
-    return part * _series(k, _POWER_LESS_1, part), scale
-
-
-def _series(k: Kernel, coefficients: Sequence[float], x: Value) -> Value:
-    """The polynomial with these coefficients, constant first."""
-    result = k.constant(coefficients[-1], F64, x.lanes)
-    for coefficient in reversed(coefficients[:-1]):
-        result = k.fma(result, x, k.constant(coefficient, F64, x.lanes))
-    return result
+    return part * series(k, _POWER_LESS_1, part), scale

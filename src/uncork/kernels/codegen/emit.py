@@ -1,12 +1,13 @@
 """The vector language over LLVM: kernels are written in Python with numbers, vectors and loops.
 
-    kernel = Kernel("scale", ["source", "target", "count"])
-    source, target, count = kernel.arguments
-    with kernel.loop(0, count) as i:
-        x = kernel.load(source + i * 4, F32)
-        kernel.store(x * kernel.constant(2.0, F32), target + i * 4)
-    kernel.finish(kernel.integer(0))
-    text = kernel.text()
+    @emitter
+    def emit_scale(k: Kernel, spec: Scale) -> None:
+        source, target, count = k.arguments
+        with k.loop(0, count) as i:
+            x = k.load(source + i * 4, F32)
+            k.store(x * k.constant(2.0, F32), target + i * 4)
+
+    text = emit_scale(Scale(), host_target())
 
 Every kernel is one native function `i64 name(i64 *arguments)`: addresses, sizes and scalars all
 travel as 64-bit integers in one block, so that a plan can be a table of (function, arguments).
@@ -18,7 +19,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from functools import wraps
+from typing import Any, TypeVar
 
 from uncork.kernels.codegen import llvm_ir as ir
 from uncork.kernels.codegen.scalar_types import (
@@ -39,6 +41,7 @@ from uncork.kernels.codegen.scalar_types import (
     Type,
 )
 from uncork.kernels.codegen.values import Value, Variable, pieces
+from uncork.kernels.kernel_spec import KernelSpec
 from uncork.kernels.runtime.target import Target
 
 __all__ = [
@@ -60,8 +63,11 @@ __all__ = [
     "Type",
     "Value",
     "Variable",
+    "emitter",
     "pieces",
 ]
+
+Spec = TypeVar("Spec", bound=KernelSpec)
 
 
 class Kernel:
@@ -100,6 +106,15 @@ class Kernel:
             given = self.function.args[index if direct else 0]
             value = given if direct else self.builder.load(self.builder.element_at(given, index))
             self.arguments.append(Value(self, value, I64))
+        #: The same by their names.
+        self.named = dict(zip(arguments, self.arguments, strict=True))
+
+    @property
+    def machine(self) -> Target:
+        """The processor that it is for."""
+        if self.target is None:
+            raise AssertionError(f"{self.name}: a kernel for all processors looks at none")
+        return self.target
 
     def call_address(self, address: Value, arguments: Sequence[Value]) -> Value:
         """Call a function by its address: all arguments and the result are 64-bit words."""
@@ -464,6 +479,21 @@ class Kernel:
     def text(self) -> str:
         """The kernel as LLVM assembly."""
         return str(self.module)
+
+
+def emitter(body: Callable[[Kernel, Spec], Value | None]) -> Callable[[Spec, Target], str]:
+    """A function that gives the LLVM text of a spec's kernel, of one that writes what the kernel
+    does: it is given the kernel, which has the name and the arguments of the spec, and returns the
+    status, if that is not always 0.
+    """
+
+    @wraps(body)
+    def emit(spec: Spec, target: Target) -> str:
+        k = Kernel(spec.name, spec.arguments, target)
+        k.finish(body(k, spec))
+        return k.text()
+
+    return emit
 
 
 def _masked_name(kind: str, type_: Type, lanes: int) -> str:

@@ -8,7 +8,6 @@ fits by Lawson's reweighting on Chebyshev points, rounded to f32.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 from uncork.kernels.codegen.activations import (
     LOG_2,
@@ -18,6 +17,7 @@ from uncork.kernels.codegen.activations import (
     exp,
     exp_of_normal,
     polynomial,
+    series,
 )
 from uncork.kernels.codegen.emit import F32, I32, Kernel, Value
 
@@ -109,14 +109,6 @@ def bounded(k: Kernel, x: Value, low: Value, high: Value) -> Value:
     return k.select(high < x, high, x)
 
 
-def _series(k: Kernel, coefficients: Sequence[float], x: Value) -> Value:
-    """The polynomial with these coefficients, constant first."""
-    result = k.constant(coefficients[-1], F32, x.lanes)
-    for coefficient in reversed(coefficients[:-1]):
-        result = k.fma(result, x, k.constant(coefficient, F32, x.lanes))
-    return result
-
-
 def erf(k: Kernel, x: Value) -> Value:
     """The error function; error 1.5 units of the last place."""
     size = k.intrinsic("fabs", x)
@@ -135,7 +127,7 @@ def expm1_below(k: Kernel, x: Value) -> Value:
     whole = k.intrinsic("rint", x * (1 / math.log(2)))
     part = k.fma(whole, k.constant(-LOG_2[0], F32, n), x)
     part = k.fma(whole, k.constant(-LOG_2[1], F32, n), part)
-    tail = _series(k, (1 / 2, 1 / 6, 1 / 24, 1 / 120, 1 / 720, 1 / 5040), part)
+    tail = series(k, (1 / 2, 1 / 6, 1 / 24, 1 / 120, 1 / 720, 1 / 5040), part)
     below = k.fma(part * part, tail, part)  # e^part - 1
     number = k.select(whole.equals(whole), whole, k.constant(0.0, F32, n)).to(
         I32
@@ -157,7 +149,7 @@ def log(k: Kernel, x: Value) -> Value:
     fraction = (bits - (exponent << 23)).bits_as(F32) - 1.0
     power = exponent.to(F32) + k.select(tiny, k.constant(-23.0, F32, n), k.constant(0.0, F32, n))
     squared = fraction * fraction
-    small = k.fma(squared * fraction, _series(k, _LOG, fraction), squared * -0.5)
+    small = k.fma(squared * fraction, series(k, _LOG, fraction), squared * -0.5)
     small = k.fma(power, k.constant(LOG_2[1], F32, n), small) + fraction
     result = k.fma(power, k.constant(LOG_2[0], F32, n), small)
     infinite = k.constant(math.inf, F32, n)
@@ -179,7 +171,7 @@ def softplus(k: Kernel, x: Value) -> Value:
     fraction = k.select(halved, (small - 1.0) * 0.5, small)
     high, low = (k.select(halved, k.constant(part, F32, n), zero) for part in LOG_2)
     squared = fraction * fraction
-    rest = k.fma(squared * fraction, _series(k, _LOG, fraction), squared * -0.5)
+    rest = k.fma(squared * fraction, series(k, _LOG, fraction), squared * -0.5)
     return larger(k, x, zero) + (((rest + low) + fraction) + high)
 
 

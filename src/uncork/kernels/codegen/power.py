@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
+from uncork.kernels.codegen.activations import series
 from uncork.kernels.codegen.emit import F32, F64, I32, I64, Kernel, Value
 from uncork.kernels.codegen.functions import negated
 
@@ -35,14 +35,6 @@ def power(k: Kernel, x: Value, y: Value) -> Value:
     return k.select(ones, one, signed)
 
 
-def _series(k: Kernel, coefficients: Sequence[float], x: Value) -> Value:
-    """The polynomial with these coefficients, constant first."""
-    result = k.constant(coefficients[-1], F64, x.lanes)
-    for coefficient in reversed(coefficients[:-1]):
-        result = k.fma(result, x, k.constant(coefficient, F64, x.lanes))
-    return result
-
-
 def _log2(k: Kernel, size: Value) -> Value:
     """The logarithm of f64 numbers from 0 to infinity that are f32 numbers: none is subnormal."""
     bits = size.bits_as(I64)
@@ -51,7 +43,7 @@ def _log2(k: Kernel, size: Value) -> Value:
     number = (raised | _WHOLE_BITS).bits_as(F64) - (2.0**52 + 1024)
     part = (bits - ((raised - 1024) << 52)).bits_as(F64)
     share = (part - 1.0) / (part + 1.0)
-    result = k.fma(share, _series(k, _LOG_2, share * share), number)
+    result = k.fma(share, series(k, _LOG_2, share * share), number)
     infinite = k.constant(math.inf, F64, size.lanes)
     result = k.select(size.equals(math.inf), infinite, result)
     return k.select(size.equals(0.0), -infinite, result)
@@ -65,4 +57,4 @@ def _exp2(k: Kernel, x: Value) -> Value:
     whole = k.intrinsic("rint", x)
     # The sum's last bits are the whole number.
     scale = ((whole + 1.5 * 2.0**52).bits_as(I64) + 1023) << 52
-    return _series(k, _POWER_2, x - whole) * scale.bits_as(F64)
+    return series(k, _POWER_2, x - whole) * scale.bits_as(F64)

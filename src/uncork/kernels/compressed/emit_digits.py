@@ -10,11 +10,10 @@ from msgspec import Struct
 
 from uncork.internal_ops.compressed_linear import most_of
 from uncork.kernels.codegen import llvm_ir as ir
-from uncork.kernels.codegen.emit import F32, I8, I16, I32, Kernel, Value
+from uncork.kernels.codegen.emit import F32, I8, I16, I32, Kernel, Value, emitter
 from uncork.kernels.codegen.scalar_types import Type
 from uncork.kernels.compressed.spec_dots import FLAG, BlockDigits, Digits, record
 from uncork.kernels.gemm.microkernel_dots import added
-from uncork.kernels.runtime.target import Target
 
 _LANES = 16
 #: The bits of 2^-60 and of 2^60: between these the largest number of a run has to be, or be 0.
@@ -47,10 +46,10 @@ class _Digits(Struct, frozen=True):
     usual: Value
 
 
-def emit_digits(spec: Digits, machine: Target) -> str:
+@emitter
+def emit_digits(k: Kernel, spec: Digits) -> None:
     """The LLVM text of the kernel that writes digits run by run."""
-    k = Kernel(spec.name, spec.arguments, machine)
-    a = dict(zip(spec.arguments, k.arguments, strict=True))
+    a = k.named
     runs = (a["inner"] + (spec.unit - 1)) // spec.unit
     order = None
     if spec.split:
@@ -76,14 +75,12 @@ def emit_digits(spec: Digits, machine: Target) -> str:
             return found.usual
 
         _each_run(k, a, spec.unit, row, made)
-    k.finish()
-    return k.text()
 
 
-def emit_block_digits(spec: BlockDigits, machine: Target) -> str:
+@emitter
+def emit_block_digits(k: Kernel, spec: BlockDigits) -> None:
     """The LLVM text of the kernel that writes digits block by block."""
-    k = Kernel(spec.name, spec.arguments, machine)
-    a = dict(zip(spec.arguments, k.arguments, strict=True))
+    a = k.named
     blocks, unit = spec.blocks, spec.blocks.unit
     count = (a["inner"] + (blocks.numbers - 1)) // blocks.numbers
     steps = (a["inner"] + (blocks.length - 1)) // blocks.length
@@ -141,8 +138,6 @@ def emit_block_digits(spec: BlockDigits, machine: Target) -> str:
 
         _each_run(k, a, unit, row, made)
         _starts(k, spec, digits, count, steps, a["starts"] + row * steps * _start_bytes(spec))
-    k.finish()
-    return k.text()
 
 
 def _start_bytes(spec: BlockDigits) -> int:

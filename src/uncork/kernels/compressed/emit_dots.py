@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from uncork.kernels.codegen import llvm_ir as ir
-from uncork.kernels.codegen.emit import F32, I8, I16, I32, I64, Kernel, Value, Variable
+from uncork.kernels.codegen.emit import F32, I8, I16, I32, I64, Kernel, Value, Variable, emitter
 from uncork.kernels.codegen.epilogue import advanced_operands, relative_operands
 from uncork.kernels.compressed.emit_few import in_order_of_words, multiply_rows
 from uncork.kernels.compressed.emit_stored import Decoder, arguments_of, column_at
@@ -28,7 +28,6 @@ from uncork.kernels.gemm.microkernel_dots import (
     summed_pairs,
 )
 from uncork.kernels.movement.emit_transpose import columns_of
-from uncork.kernels.runtime.target import Target
 
 _TILE_ARGUMENTS = (
     *("digits", "digit_row", "records", "record_row", "panel", "words", "scales", "zeros"),
@@ -78,9 +77,9 @@ class Book:
         return [even, odd]
 
 
-def emit_dot_rows(spec: DotRows, machine: Target) -> str:
+@emitter
+def emit_dot_rows(k: Kernel, spec: DotRows) -> None:
     """The LLVM text of the kernel."""
-    k = Kernel(spec.name, spec.arguments, machine)
     a = arguments_of(k, spec)
     tile = _tile(k, spec)
     book = Book(k, a["numbers"], spec.lanes, spec.large) if spec.stored.book else None
@@ -119,8 +118,6 @@ def emit_dot_rows(spec: DotRows, machine: Target) -> str:
             }
             k.call(tile, [given[name] for name in _tile_arguments(spec)])
     rows_without_digits(k, spec.stored, spec.end, a)
-    k.finish()
-    return k.text()
 
 
 def _turn(
@@ -225,7 +222,7 @@ def _tile_arguments(spec: DotRows) -> list[str]:
 def _tile(outer: Kernel, spec: DotRows) -> Kernel:
     names = _tile_arguments(spec)
     k = Kernel("tile", names, inside=outer)
-    a = dict(zip(names, k.arguments, strict=True))
+    a = k.named
     rows, vectors = range(spec.rows), range(spec.vectors)
     totals = [[k.variable(k.constant(0.0, F32, spec.lanes)) for _ in vectors] for _ in rows]
     sums = [

@@ -6,21 +6,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from uncork.kernels.codegen.emit import F32, I32, Kernel, Value
+from uncork.kernels.codegen.emit import F32, I32, Kernel, Value, emitter
 from uncork.kernels.codegen.epilogue import apply_epilogue
 from uncork.kernels.compressed.emit_stored import Decoder, arguments_of, column_at
 from uncork.kernels.compressed.spec import FOUR_BITS, PER_WORD, FewRows
 from uncork.kernels.epilogue import ELEMENT, NUMBER, Epilogue
 from uncork.kernels.movement.emit_transpose import columns_of
-from uncork.kernels.runtime.target import Target
 
 #: Sums in turn: each waits for the addition before it.
 _ACCUMULATORS = 8
 
 
-def emit_few_rows(spec: FewRows, machine: Target) -> str:
+@emitter
+def emit_few_rows(k: Kernel, spec: FewRows) -> None:
     """The LLVM text of the kernel."""
-    k = Kernel(spec.name, spec.arguments, machine)
     a = arguments_of(k, spec)
     stored = spec.stored
     decoder = Decoder(k, stored, a["inner"], a["numbers"])
@@ -57,8 +56,6 @@ def emit_few_rows(spec: FewRows, machine: Target) -> str:
                     rows(k.integer(0), 1)
                 with several, k.loop(0, a["rows"], spec.rows) as row:
                     rows(row, spec.rows)
-    k.finish()
-    return k.text()
 
 
 def in_order_of_words(

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from uncork.kernels.codegen import llvm_ir as ir
-from uncork.kernels.codegen.emit import F32, I8, I16, I32, U8, Kernel, Value, Variable
+from uncork.kernels.codegen.emit import F32, I8, I16, I32, U8, Kernel, Value, Variable, emitter
 from uncork.kernels.compressed.emit_dots import Book, rows_without_digits
 from uncork.kernels.compressed.emit_few import across, store_columns
 from uncork.kernels.compressed.emit_stored import Column, Operand, arguments_of, column_at
@@ -24,7 +24,6 @@ from uncork.kernels.gemm.microkernel_dots import (
     small_sum,
     summed_pairs,
 )
-from uncork.kernels.runtime.target import Target
 
 #: Sums by row, column and place.
 _Sums = list[list[list[Variable]]]
@@ -32,9 +31,9 @@ _Sums = list[list[list[Variable]]]
 _AHEAD, _COLUMNS_AHEAD = 8192, 64
 
 
-def emit_few_dots(spec: DotFew, machine: Target) -> str:
+@emitter
+def emit_few_dots(k: Kernel, spec: DotFew) -> None:
     """The LLVM text of the kernel."""
-    k = Kernel(spec.name, spec.arguments, machine)
     a = arguments_of(k, spec)
     last = a["rows"] - 1
     book = Book(k, a["numbers"], spec.blocks.lanes, spec.blocks.large) if spec.stored.book else None
@@ -51,8 +50,6 @@ def emit_few_dots(spec: DotFew, machine: Target) -> str:
                     second = k.minimum(row + 1, last)
                     _Tile(k, spec, a, book, [row, second], column).multiply()
     rows_without_digits(k, spec.stored, spec.end, a)
-    k.finish()
-    return k.text()
 
 
 class _Tile:

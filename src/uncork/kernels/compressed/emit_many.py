@@ -6,7 +6,7 @@ Pairs of bf16 are multiplied as they are: decoding only transposes them, as word
 
 from __future__ import annotations
 
-from uncork.kernels.codegen.emit import F32, Kernel, Value
+from uncork.kernels.codegen.emit import F32, Kernel, Value, emitter
 from uncork.kernels.codegen.epilogue import advanced_operands, is_long, relative_operands
 from uncork.kernels.compressed.emit_stored import Column, Decoder, Operand, arguments_of, column_at
 from uncork.kernels.compressed.spec import ManyRows
@@ -14,14 +14,13 @@ from uncork.kernels.gemm.emit_matmul import row_epilogue
 from uncork.kernels.gemm.microkernel import AHEAD, Microkernel, RegisterTile, Widening, of_panels
 from uncork.kernels.gemm.spec_matmul import MASKED
 from uncork.kernels.movement.emit_transpose import columns_of
-from uncork.kernels.runtime.target import Target
 
 _EXTRA = ("target", "target_row", "left")
 
 
-def emit_many_rows(spec: ManyRows, machine: Target) -> str:
+@emitter
+def emit_many_rows(k: Kernel, spec: ManyRows) -> None:
     """The LLVM text of the kernel."""
-    k = Kernel(spec.name, spec.arguments, machine)
     a = arguments_of(k, spec)
     extra = (*_EXTRA, *(AHEAD if spec.ahead else ()), *spec.end.arguments)
     tile = RegisterTile(
@@ -82,8 +81,6 @@ def emit_many_rows(spec: ManyRows, machine: Target) -> str:
                     multiply(full)
                 with partly:
                     multiply(tail)
-    k.finish()
-    return k.text()
 
 
 def _widened(spec: ManyRows) -> Widening:

@@ -69,7 +69,7 @@ def arguments_of(k: Kernel, spec: FewRows | ManyRows | DotRows | DotFew) -> dict
     """The arguments of a kernel by their names. Of several matrices those of the chosen one; where
     there is none such, the kernel gives up.
     """
-    a = dict(zip(spec.arguments, k.arguments, strict=True))
+    a = dict(k.named)
     stored = spec.stored
     if stored.chosen:
         number = k.load(a["matrix"], I64)

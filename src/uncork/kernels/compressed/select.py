@@ -51,7 +51,6 @@ from uncork.kernels.kernel_plan import (
     AtLeast,
     In,
     KernelCall,
-    KernelPlan,
     Operand,
     Out,
     Scratch,
@@ -59,7 +58,7 @@ from uncork.kernels.kernel_plan import (
     Stages,
     shares,
 )
-from uncork.kernels.layer import Layer
+from uncork.kernels.layer import Layer, staged
 from uncork.kernels.movement.spec_gather import Gather
 from uncork.kernels.register_tiles import FEW_REGISTERS
 from uncork.kernels.runtime.addresses import address_of
@@ -181,23 +180,9 @@ def select_compressed(layer: Layer) -> Selection:
             scratch = largest(scratch, part.scratch(threads))
         return Stages(stages, scratch, when)
 
-    alone = split(1)
-    name = " or ".join(part.name for part, _ in parts)
-    calls = [call for stage in alone.stages for call in stage]
-    conditions = [
-        condition for stage, condition in zip(alone.stages, alone.when, strict=True) for _ in stage
-    ]
     keep = [kept, *(array for array in (*parameters, book) if array is not None)]
     keep += choice.keep if choice else []
-    return KernelPlan(
-        name,
-        calls,
-        scratch=alone.scratch,
-        keep=keep,
-        cost=cost,
-        split=split,
-        when=conditions if any(conditions) else (),
-    )
+    return staged(split, cost, keep, " or ".join(part.name for part, _ in parts))
 
 
 class _Turn(Struct, frozen=True):

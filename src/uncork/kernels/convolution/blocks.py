@@ -11,7 +11,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from uncork.kernels.convolution.blocked_work import BlockedWork
-from uncork.kernels.convolution.geometry import Geometry, WindowAxis, known
+from uncork.kernels.convolution.geometry import Geometry, WindowAxis, images_together, known
 from uncork.kernels.convolution.group_places import (
     SetsOfOutputs,
     packed_sets,
@@ -37,8 +37,8 @@ from uncork.kernels.kernel_plan import (
     Scratch,
     Stages,
     grid,
-    shares,
 )
+from uncork.kernels.layer import staged
 from uncork.kernels.movement.shared_moves import shared_moves
 from uncork.kernels.movement.strided_copy import strided_copy_call
 from uncork.kernels.runtime.addresses import address_of
@@ -62,8 +62,6 @@ _LINE, _PAGE, _SETS, _WAYS = 1 << 6, 1 << 12, 1 << 16, 16
 _SOME = 128
 #: So many calls for each thread are enough parts.
 _ENOUGH = 4
-#: As many runs of images as there are where only the call knows how many images come.
-_RUNS = 16
 
 
 def _meets(work: BlockedWork) -> bool:
@@ -126,17 +124,7 @@ class _BlockCalls:
         )
         self.keep: list[object] = [self.packed_weights, *work.numbers]
         self._tables: dict[tuple[object, ...], Array] = {}
-        images = g.images
-        self.images = (
-            shares(images, _RUNS if not isinstance(images, int) else images)
-            if self.padded
-            else [(0, images)]
-        )
-        self.most = (
-            max(known(n) for _, n in self.images)
-            if is_known(images)
-            else -(-images // len(self.images))
-        )
+        self.images, self.most = images_together(g.images, self.padded)
 
     def _strips(self) -> list[tuple[SizeLike, SizeLike]]:
         """The rows of the result in strips whose data stay in the second-level cache; one strip of
@@ -496,10 +484,8 @@ def direct_over_blocks(work: BlockedWork, target: Target) -> KernelPlan:
     if _meets(work) and work.geometry.columns.pointwise:
         work = replace(work, geometry=_by_rows(work.geometry))
     maker = _BlockCalls(work, target)
-    alone = maker.stages(1)
-    calls = [call for stage in alone.stages for call in stage]
     pixels = work.geometry.images * work.geometry.pixels
-    name = next(spec.name for spec, _ in calls if isinstance(spec, Dense))
-    return KernelPlan(
-        name, calls, alone.scratch, maker.keep, nanoseconds(pixels, work.cost), maker.stages
+    plan = staged(maker.stages, nanoseconds(pixels, work.cost), maker.keep)
+    return replace(
+        plan, kernel=next(spec.name for spec, _ in plan.calls if isinstance(spec, Dense))
     )

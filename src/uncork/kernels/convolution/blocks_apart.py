@@ -23,6 +23,7 @@ from uncork.kernels.kernel_plan import (
     Stages,
     grid,
 )
+from uncork.kernels.layer import staged
 from uncork.kernels.runtime.addresses import address_of
 from uncork.kernels.runtime.packed_weights import arranged, packed, zeros
 from uncork.kernels.runtime.target import Target
@@ -157,17 +158,9 @@ class _ApartCalls:
 def winograd_over_blocks(work: BlockedWork, side: int, target: Target) -> KernelPlan:
     """The calls of a convolution by Winograd's tiles."""
     maker = _ApartCalls(work, side, target)
-    alone = maker.stages(1)
     pixels = work.geometry.images * work.geometry.pixels
     cost = nanoseconds(pixels, work.cost * (side + TAPS - 1) ** 2 / (side * TAPS) ** 2)
-    return KernelPlan(
-        maker.spec.name,
-        alone.stages[0],
-        alone.scratch,
-        [maker.packed_weights, *work.numbers],
-        cost,
-        maker.stages,
-    )
+    return staged(maker.stages, cost, [maker.packed_weights, *work.numbers])
 
 
 def groups_fit(channels: int, outputs: int, inner: int, lanes: int) -> bool:
@@ -258,12 +251,5 @@ def depthwise_over_blocks(work: BlockedWork, target: Target) -> KernelPlan:
             threads * zeros,
         )
 
-    pixels = g.images * g.pixels
-    return KernelPlan(
-        spec.name,
-        [compute((0, planes), (0, height), 0)],
-        zeros,
-        [packed_weights, *work.numbers],
-        nanoseconds(pixels, work.cost * 4),
-        stages,
-    )
+    cost = nanoseconds(g.images * g.pixels, work.cost * 4)
+    return staged(stages, cost, [packed_weights, *work.numbers])

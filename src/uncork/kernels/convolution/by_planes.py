@@ -30,6 +30,7 @@ from uncork.kernels.kernel_plan import (
     Stages,
     shares,
 )
+from uncork.kernels.layer import staged
 from uncork.kernels.movement.strided_copy import Loop, strided_copy_call
 from uncork.symbolic import SizeLike
 
@@ -148,9 +149,7 @@ def over_volumes(
             [*([call] for call in gather()), *inner, scatter(threads)], gathered + result + scratch
         )
 
-    alone = stages(1)
-    calls = [call for stage in alone.stages for call in stage]
-    return KernelPlan(native.kernel, calls, alone.scratch, native.keep, native.cost, stages)
+    return staged(stages, native.cost, native.keep, native.kernel)
 
 
 def phases_pay(found: Windows, operands: Sequence[str]) -> bool:
@@ -244,14 +243,5 @@ def by_phases(
         return Stages(calls, scratch)
 
     keep: list[object] = []
-    alone = stages(1)
     first = made[0][2].native
-    cost = first.cost * len(made)
-    return KernelPlan(
-        first.kernel,
-        [call for stage in alone.stages for call in stage],
-        alone.scratch,
-        keep,
-        cost,
-        stages,
-    )
+    return staged(stages, first.cost * len(made), keep, first.kernel)

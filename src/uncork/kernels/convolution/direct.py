@@ -194,9 +194,7 @@ class _DirectCalls:
         g = self.g
         whole = Part((0, g.images), (0, g.groups), (0, g.outputs), (0, g.rows.count))
         if direct(g) or g.is_open:
-            for images in (
-                shares(g.images, self.open_runs) if self.open_runs > 1 else [whole.images]
-            ):
+            for images in shares(g.images, self.open_runs):
                 yield replace(whole, images=images)
             return
         image = replace(whole, images=(0, 1))

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from uncork.kernels.codegen import llvm_ir as ir
-from uncork.kernels.codegen.emit import F32, I64, Kernel, Value
+from uncork.kernels.codegen.emit import F32, I64, Kernel, Value, emitter
 from uncork.kernels.codegen.epilogue import advanced_operands, apply_epilogue, relative_operands
 from uncork.kernels.convolution.emit_numbers import read as read_held
 from uncork.kernels.convolution.emit_numbers import write
@@ -15,17 +15,16 @@ from uncork.kernels.convolution.microkernel_blocks import AHEAD_TILES, tile
 from uncork.kernels.convolution.spec_blocks import ENTRY, Dense
 from uncork.kernels.convolution.tiles import CHOSEN, next_tiles, short_runs
 from uncork.kernels.epilogue import CHANNEL, ELEMENT
-from uncork.kernels.runtime.target import Target
 
 _ARGUMENTS = ("source", "step", "filters", "table", "ahead", "target", "target_block")
 #: Which outputs a tile stores, where that is not all.
 _STORED = ("low", "high")
 
 
-def emit_dense(spec: Dense, machine: Target) -> str:
+@emitter
+def emit_dense(k: Kernel, spec: Dense) -> None:
     """The LLVM text of the kernel."""
-    rows = _Rows(spec, machine)
-    k, a = rows.k, rows.a
+    rows, a = _Rows(k, spec), k.named
     with k.loop(0, a["images"]) as image, k.loop(0, a["rows"], a["strip"]) as first:
         end = k.minimum(first + a["strip"], a["rows"])
         with k.loop(0, a["passes"]) as turn:
@@ -33,18 +32,15 @@ def emit_dense(spec: Dense, machine: Target) -> str:
                 rows.ahead.set(a["filters"] + (turn + 1) * a["group"])
             with k.loop(first, end) as y:
                 rows.row(image, y, turn)
-    k.finish()
-    return k.text()
 
 
 class _Rows:
     """Rows of the result, tile by tile."""
 
-    def __init__(self, spec: Dense, machine: Target) -> None:
-        self.spec = spec
-        self.k = k = Kernel(spec.name, spec.arguments, machine)
-        self.a = a = dict(zip(spec.arguments, k.arguments, strict=True))
-        self.tiles = [_tile(k, spec, width, short_runs(machine)) for width in spec.widths]
+    def __init__(self, k: Kernel, spec: Dense) -> None:
+        self.k, self.spec = k, spec
+        self.a = a = k.named
+        self.tiles = [_tile(k, spec, width, short_runs(k.machine)) for width in spec.widths]
         self.target_operands = relative_operands(spec.end, a, a["target"])
         #: The filters of the next set of outputs that were not yet asked for; 0: nobody asks.
         self.ahead = k.variable(k.integer(0))

@@ -13,22 +13,21 @@ from collections.abc import Mapping
 from itertools import product
 
 from uncork.kernels.codegen import llvm_ir as ir
-from uncork.kernels.codegen.emit import F32, Kernel, Value
+from uncork.kernels.codegen.emit import F32, Kernel, Value, emitter
 from uncork.kernels.codegen.epilogue import advanced_operands, apply_epilogue, relative_operands
 from uncork.kernels.convolution.emit_blocks import side_by_side
 from uncork.kernels.convolution.emit_numbers import read, write
 from uncork.kernels.convolution.spec_blocks import Depthwise
 from uncork.kernels.epilogue import CHANNEL, ELEMENT
-from uncork.kernels.runtime.target import Target
 
 #: Taps whose filters are kept in registers.
 _HELD = 9
 
 
-def emit_depthwise(spec: Depthwise, machine: Target) -> str:
+@emitter
+def emit_depthwise(k: Kernel, spec: Depthwise) -> None:
     """The LLVM text of the kernel."""
-    k = Kernel(spec.name, spec.arguments, machine)
-    a = dict(zip(spec.arguments, k.arguments, strict=True))
+    a = k.named
     pixel, own = spec.lanes * spec.size, spec.lanes * F32.bytes
     places = relative_operands(spec.end, a, a["target"])
     line_bytes = a["width"] * pixel
@@ -74,8 +73,6 @@ def emit_depthwise(spec: Depthwise, machine: Target) -> str:
                     _border(k, spec, a, lines, filters, made, x, ends)
             with k.loop(end, a["result_width"]) as x:
                 _border(k, spec, a, lines, filters, made, x, ends)
-    k.finish()
-    return k.text()
 
 
 def _inside(

@@ -8,12 +8,11 @@ import functools
 import operator
 from collections.abc import Callable, Mapping
 
-from uncork.kernels.codegen.emit import F32, I32, I64, Kernel, Value
+from uncork.kernels.codegen.emit import F32, I32, I64, Kernel, Value, emitter
 from uncork.kernels.codegen.epilogue import advanced_operands, apply_epilogue, relative_operands
 from uncork.kernels.convolution.spec import BLOCK_WORDS, MASKED, DirectConvolution
 from uncork.kernels.epilogue import CHANNEL, ELEMENT
 from uncork.kernels.gemm.microkernel import joined, over_accumulators
-from uncork.kernels.runtime.target import Target
 
 #: Taps of a channel for itself whose filter is kept in registers all the time.
 _HELD = 25
@@ -21,10 +20,10 @@ _HELD = 25
 _CHAIN, _ACCUMULATORS = 4, 3
 
 
-def emit_direct(spec: DirectConvolution, machine: Target) -> str:
+@emitter
+def emit_direct(k: Kernel, spec: DirectConvolution) -> None:
     """The LLVM text of the kernel."""
-    k = Kernel(spec.name, spec.arguments, machine)
-    a = dict(zip(spec.arguments, k.arguments, strict=True))
+    a = k.named
     places = relative_operands(spec.end, a, a["target"])
     channels = (*((spec.block,) if spec.full_blocks else ()), *spec.rest)
     blocks = (
@@ -41,8 +40,6 @@ def emit_direct(spec: DirectConvolution, machine: Target) -> str:
             _each_channel(k, spec, a, source, target, filters, ends)
         else:
             _by_blocks(k, spec, a, blocks, source, target, filters, ends)
-    k.finish()
-    return k.text()
 
 
 def _kinds(spec: DirectConvolution) -> tuple[int, ...]:

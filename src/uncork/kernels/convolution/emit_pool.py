@@ -10,11 +10,10 @@ from itertools import product
 
 from msgspec import Struct
 
-from uncork.kernels.codegen.emit import F32, Kernel, Value
+from uncork.kernels.codegen.emit import F32, Kernel, Value, emitter
 from uncork.kernels.codegen.joining import COMBINE, identity
 from uncork.kernels.convolution.emit_numbers import read, write
-from uncork.kernels.convolution.spec_pool import ARGUMENTS, Pooled
-from uncork.kernels.runtime.target import Target
+from uncork.kernels.convolution.spec_pool import Pooled
 
 
 class _Row(Struct, frozen=True):
@@ -27,10 +26,10 @@ class _Row(Struct, frozen=True):
     inside: Value
 
 
-def emit_pool(spec: Pooled, machine: Target) -> str:
+@emitter
+def emit_pool(k: Kernel, spec: Pooled) -> None:
     """The LLVM text of the kernel."""
-    k = Kernel(spec.name, ARGUMENTS, machine)
-    a = dict(zip(ARGUMENTS, k.arguments, strict=True))
+    a = k.named
     pixel = spec.lanes * spec.size
     line_bytes = a["width"] * pixel
     with k.loop(0, a["width"]) as x:
@@ -62,8 +61,6 @@ def emit_pool(spec: Pooled, machine: Target) -> str:
                     _border(k, spec, a, row, x)
             with k.loop(end, a["result_width"]) as x:
                 _border(k, spec, a, row, x)
-    k.finish()
-    return k.text()
 
 
 def _begin(k: Kernel, spec: Pooled) -> Value:

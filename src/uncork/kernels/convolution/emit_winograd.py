@@ -12,14 +12,13 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from uncork.kernels.codegen.emit import F32, Kernel, Value, Variable
+from uncork.kernels.codegen.emit import F32, Kernel, Value, Variable, emitter
 from uncork.kernels.codegen.epilogue import advanced_operands, apply_epilogue, relative_operands
 from uncork.kernels.convolution.emit_numbers import held_type, read, write
 from uncork.kernels.convolution.microkernel_blocks import tile
 from uncork.kernels.convolution.spec_blocks import KINDS, Winograd
 from uncork.kernels.convolution.winograd import Matrix, transforms
 from uncork.kernels.epilogue import CHANNEL, ELEMENT
-from uncork.kernels.runtime.target import Target
 
 
 class _Strip(Struct, frozen=True):
@@ -38,10 +37,10 @@ class _Strip(Struct, frozen=True):
     patch: Value
 
 
-def emit_winograd(spec: Winograd, machine: Target) -> str:
+@emitter
+def emit_winograd(k: Kernel, spec: Winograd) -> None:
     """The LLVM text of the kernel."""
-    k = Kernel(spec.name, spec.arguments, machine)
-    a = dict(zip(spec.arguments, k.arguments, strict=True))
+    a = k.named
     functions = [_products(k, spec, width) for width in spec.widths]
     into, out = _into(k, spec), _out(k, spec)
     side = spec.outputs + 2
@@ -55,8 +54,6 @@ def emit_winograd(spec: Winograd, machine: Target) -> str:
             _multiply(k, spec, a, strip, functions, group.get(), last, position, outputs)
         _each_tile(k, spec, a, strip, out, places)
         group.set(last)
-    k.finish()
-    return k.text()
 
 
 def _begin(k: Kernel, spec: Winograd, a: dict[str, Value], group: Value) -> Value:

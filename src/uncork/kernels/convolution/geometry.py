@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from uncork.kernels.epilogue import PLAIN, Epilogue
 from uncork.kernels.extents import certainly, is_known, largest, product, same, smallest
+from uncork.kernels.kernel_plan import shares
 from uncork.ops import Operation
 from uncork.ops._common.spatial import extent
 from uncork.ops.convolution import Convolution1
@@ -272,6 +273,19 @@ def runs_of_images(g: Geometry, image: SizeLike, scratch: int) -> int:
     if is_known(g.images):
         return 1
     return _FEW_RUNS if isinstance(image, int) and image * _FEW_IMAGES <= scratch else _RUNS
+
+
+def images_together(
+    images: SizeLike, laid_out: bool
+) -> tuple[Sequence[tuple[SizeLike, SizeLike]], SizeLike]:
+    """The runs of images that are computed together, and the most images of one: each image by
+    itself where the data are laid out, as far as their number is known.
+    """
+    if not laid_out:
+        return [(0, images)], images
+    if isinstance(images, int):
+        return shares(images, images), min(images, 1)
+    return shares(images, _RUNS), -(-images // _RUNS)
 
 
 def pixels_of(g: Geometry) -> int:

@@ -248,7 +248,7 @@ class _Im2colCalls:
         """The images that are laid out together."""
         g = self.g
         if g.is_open:
-            return shares(g.images, self.open_runs) if self.open_runs > 1 else [(0, g.images)]
+            return shares(g.images, self.open_runs)
         return shares(g.images, max(1, -(-known(self.size(g.images)) // scratch)))
 
     def held(self, images: SizeLike) -> SizeLike:

@@ -30,7 +30,7 @@ from uncork.kernels.kernel_plan import (
     grid,
     shares,
 )
-from uncork.kernels.layer import Layer
+from uncork.kernels.layer import Layer, staged
 from uncork.kernels.loops.nest_call import row_bytes
 from uncork.kernels.loops.windows import Window, windows_of
 from uncork.kernels.movement.shared_moves import shared_moves
@@ -126,11 +126,9 @@ class _Deformable:
 
     def plan(self) -> KernelPlan:
         c = self.columns
-        alone = self.split(1)
-        calls = [call for stage in alone.stages for call in stage]
         products = product((c.images, self.pixels, c.channels, c.taps))
         cost = nanoseconds(products, self.outputs / 60 + 0.2)
-        return KernelPlan(self.spec.name, calls, alone.scratch, self.keep, cost, self.split)
+        return staged(self.split, cost, self.keep, self.spec.name)
 
     def split(self, threads: int) -> Stages:
         """The work of so many threads: of some images at a time, and of some rows of these."""

@@ -10,7 +10,6 @@ from uncork.kernels.extents import extents, nanoseconds
 from uncork.kernels.kernel_plan import (
     In,
     KernelCall,
-    KernelPlan,
     Operand,
     Out,
     Scratch,
@@ -18,7 +17,7 @@ from uncork.kernels.kernel_plan import (
     Stages,
     grid,
 )
-from uncork.kernels.layer import Layer
+from uncork.kernels.layer import Layer, staged
 from uncork.kernels.loops.windows import windows_of
 from uncork.ops import Operation
 from uncork.ops.avg_pool import AvgPool1, Pooling
@@ -107,11 +106,4 @@ def select_pool(layer: Layer) -> Selection:
         )
 
     work = planes * height * columns.count
-    return KernelPlan(
-        spec.name,
-        [compute((0, planes), (0, height), 0)],
-        line,
-        [],
-        nanoseconds(work, spec.rows * spec.columns / 4),
-        stages,
-    )
+    return staged(stages, nanoseconds(work, spec.rows * spec.columns / 4))

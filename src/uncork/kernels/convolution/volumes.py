@@ -22,6 +22,7 @@ from uncork.kernels.convolution.tiles import is_few
 from uncork.kernels.epilogue import ELEMENT
 from uncork.kernels.extents import is_known
 from uncork.kernels.kernel_plan import In, KernelCall, KernelPlan, Out, Scratch, Stages, shares
+from uncork.kernels.layer import staged
 from uncork.kernels.movement.strided_copy import strided_copy_call
 from uncork.kernels.movement.transpose import blocks_fit, transpose_call
 from uncork.kernels.runtime.target import Target
@@ -212,11 +213,7 @@ def over_volumes_in_blocks(
 ) -> KernelPlan:
     """The calls of a convolution that `fits_blocks`."""
     maker = _VolumeCalls(found, work, inner, lanes, direct_sums, target)
-    alone = maker.stages(1)
     cost = sum(
         float(native.cost) for _, native in maker.natives if isinstance(native.cost, (int, float))
     )
-    calls = [call for stage in alone.stages for call in stage]
-    return KernelPlan(
-        maker.natives[0][1].kernel, calls, alone.scratch, maker.keep, cost, maker.stages
-    )
+    return staged(maker.stages, cost, maker.keep, maker.natives[0][1].kernel)

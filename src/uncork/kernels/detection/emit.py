@@ -10,22 +10,31 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 
-from uncork.kernels.codegen.emit import F32, I32, I64, INDEX_TYPES, U32, Kernel, Value, Variable
+from uncork.kernels.codegen.emit import (
+    F32,
+    I32,
+    I64,
+    INDEX_TYPES,
+    U32,
+    Kernel,
+    Value,
+    Variable,
+    emitter,
+)
 from uncork.kernels.codegen.functions import larger, negated, smaller
 from uncork.kernels.codegen.radix_sort import radix_sort, sortable
 from uncork.kernels.detection.emit_boxes import Boxes, Chosen, sort_rooms
 from uncork.kernels.detection.emit_soft import Decay, SoftClass
 from uncork.kernels.detection.spec import Suppress
-from uncork.kernels.runtime.target import Target
 
 #: What adds a box taken, with its score, to the rows found.
 _Record = Callable[[Value, Value], None]
 
 
-def emit_suppress(spec: Suppress, machine: Target) -> str:
+@emitter
+def emit_suppress(k: Kernel, spec: Suppress) -> None:
     """The LLVM text of the kernel."""
-    k = Kernel(spec.name, spec.arguments, machine)
-    a = dict(zip(spec.arguments, k.arguments, strict=True))
+    a = k.named
     sort = radix_sort(k, U32)
     zero = k.constant(0.0, F32)
     overlap = k.load(a["overlap"], F32) if spec.overlap else zero
@@ -80,8 +89,6 @@ def emit_suppress(spec: Suppress, machine: Target) -> str:
     if spec.sorted:
         k.call(sort, [*sort_rooms(a, "row_"), found.get()])
     _write(k, spec, a, found.get())
-    k.finish()
-    return k.text()
 
 
 def _recorder(

@@ -12,21 +12,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from uncork.kernels.codegen.emit import F32, I32, I64, INDEX_TYPES, U32, Kernel, Value
+from uncork.kernels.codegen.emit import F32, I32, I64, INDEX_TYPES, U32, Kernel, Value, emitter
 from uncork.kernels.codegen.functions import negated
 from uncork.kernels.codegen.radix_sort import radix_sort, sortable
 from uncork.kernels.detection.emit_boxes import Boxes, Chosen, sort_rooms
 from uncork.kernels.detection.emit_decay import decayed
 from uncork.kernels.detection.spec_classes import OF_ALL, OF_IMAGE, Classify
-from uncork.kernels.runtime.target import Target
 
 #: Numbers of a row of the result.
 _ROW = 6
 
 
-def emit_classes(spec: Classify, machine: Target) -> str:
+@emitter
+def emit_classes(k: Kernel, spec: Classify) -> None:
     """The LLVM text of the kernel."""
-    k = Kernel(spec.name, spec.arguments, machine)
     classify = _Classify(k, spec)
     a = classify.a
     for factor in ("batches", "classes"):
@@ -46,8 +45,6 @@ def emit_classes(spec: Classify, machine: Target) -> str:
         found.set(found.get() + kept)
     classify.write(found.get())
     k.store(found.get(), a["found"])
-    k.finish()
-    return k.text()
 
 
 class _Classify:

@@ -6,20 +6,19 @@ from __future__ import annotations
 
 import functools
 
-from uncork.kernels.codegen.emit import F32, I32, I64, U32, Kernel, Value
+from uncork.kernels.codegen.emit import F32, I32, I64, U32, Kernel, Value, emitter
 from uncork.kernels.codegen.radix_sort import radix_sort, sortable
 from uncork.kernels.detection.emit_boxes import Boxes, sort_rooms
 from uncork.kernels.detection.emit_output import Detecting
 from uncork.kernels.detection.spec_output import BestRows, DetectOfClasses
-from uncork.kernels.runtime.target import Target
 
 _LAST = 0xFFFFFFFF
 
 
-def emit_of_classes(spec: DetectOfClasses, machine: Target) -> str:
+@emitter
+def emit_of_classes(k: Kernel, spec: DetectOfClasses) -> None:
     """The LLVM text of the kernel."""
-    k = Kernel(spec.name, spec.arguments, machine)
-    a = dict(zip(spec.arguments, k.arguments, strict=True))
+    a = k.named
     k.stop_unless(a["priors"] * a["classes"] < k.integer(2**31), k.integer(1))
     detect = _OfClasses(k, spec, a)
     detect.find(a["scores"])
@@ -34,8 +33,6 @@ def emit_of_classes(spec: DetectOfClasses, machine: Target) -> str:
         detect.by_score(a["scores"], taken.get())
     with k.loop(0, k.minimum(taken.get(), a["keep"])) as i:
         detect.write(i)
-    k.finish()
-    return k.text()
 
 
 class _OfClasses(Detecting):
@@ -64,10 +61,10 @@ class _OfClasses(Detecting):
         k.store(self.score(a["scores"], box, number), a["values"] + i * F32.bytes)
 
 
-def emit_best_rows(spec: BestRows, machine: Target) -> str:
+@emitter
+def emit_best_rows(k: Kernel, spec: BestRows) -> None:
     """The LLVM text of the kernel."""
-    k = Kernel(spec.name, spec.arguments, machine)
-    a = dict(zip(spec.arguments, k.arguments, strict=True))
+    a = k.named
     k.stop_unless(a["count"] < k.integer(2**31), k.integer(1))
     sort = radix_sort(k, U32)
     with k.loop(0, a["count"]) as i:
@@ -81,5 +78,3 @@ def emit_best_rows(spec: BestRows, machine: Target) -> str:
         place = k.load(a["places"] + i * I32.bytes, I32).to(I64)
         row = k.load(a["rows"] + place * (4 * F32.bytes), F32, 4)
         k.store(row, a["output"] + i * (4 * F32.bytes))
-    k.finish()
-    return k.text()

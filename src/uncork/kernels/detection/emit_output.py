@@ -7,22 +7,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 
-from uncork.kernels.codegen.emit import F32, I32, I64, U32, Kernel, Value, Variable
+from uncork.kernels.codegen.emit import F32, I32, I64, U32, Kernel, Value, Variable, emitter
 from uncork.kernels.codegen.functions import larger, smaller
 from uncork.kernels.codegen.radix_sort import radix_sort, sortable
 from uncork.kernels.detection.emit_boxes import Boxes, Chosen, sort_rooms
 from uncork.kernels.detection.spec import NUMBERS
 from uncork.kernels.detection.spec_output import Detect, DetectOfClasses
-from uncork.kernels.runtime.target import Target
 
 #: Numbers of a row of the result.
 _ROW = 7
 
 
-def emit_detect(spec: Detect, machine: Target) -> str:
+@emitter
+def emit_detect(k: Kernel, spec: Detect) -> None:
     """The LLVM text of the kernel."""
-    k = Kernel(spec.name, spec.arguments, machine)
-    a = dict(zip(spec.arguments, k.arguments, strict=True))
+    a = k.named
     k.stop_unless(a["priors"] * a["classes"] < k.integer(2**31), k.integer(1))
     detect = Detecting(k, spec, a)
     written = k.variable(k.integer(0))
@@ -30,8 +29,6 @@ def emit_detect(spec: Detect, machine: Target) -> str:
         detect.image(image, written)
     with k.if_(written.get() < a["rows"]):
         k.store(k.constant(-1.0, F32), a["output"] + written.get() * (_ROW * F32.bytes))
-    k.finish()
-    return k.text()
 
 
 class Detecting:

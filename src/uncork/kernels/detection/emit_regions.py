@@ -6,18 +6,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from uncork.kernels.codegen.emit import F32, INDEX_TYPES, U32, Kernel, Value, Variable
+from uncork.kernels.codegen.emit import F32, INDEX_TYPES, U32, Kernel, Value, Variable, emitter
 from uncork.kernels.codegen.functions import larger, smaller
 from uncork.kernels.detection.emit_best import BestByHeap
 from uncork.kernels.detection.emit_boxes import Boxes, Chosen
 from uncork.kernels.detection.spec import NUMBERS
 from uncork.kernels.detection.spec_regions import Propose
-from uncork.kernels.runtime.target import Target
 
 
-def emit_propose(spec: Propose, machine: Target) -> str:
+@emitter
+def emit_propose(k: Kernel, spec: Propose) -> None:
     """The LLVM text of the kernel, which gives up where a score is NaN."""
-    k = Kernel(spec.name, spec.arguments, machine)
     propose = _Propose(k, spec)
     a = propose.a
     k.stop_unless(propose.count < k.integer(2**31), k.integer(1))
@@ -31,8 +30,6 @@ def emit_propose(spec: Propose, machine: Target) -> str:
             found.set(found.get() + taken.get())
     if spec.counts:
         k.store(found.get(), a["found"])
-    k.finish()
-    return k.text()
 
 
 class _Propose:

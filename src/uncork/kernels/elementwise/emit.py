@@ -25,6 +25,7 @@ from uncork.kernels.codegen.emit import (
     Kernel,
     Type,
     Value,
+    emitter,
 )
 from uncork.kernels.codegen.scalar_ops import (
     COMPUTED,
@@ -34,8 +35,7 @@ from uncork.kernels.codegen.scalar_ops import (
     converted_exactly,
     to_bf16,
 )
-from uncork.kernels.elementwise.spec import Expression, argument_names
-from uncork.kernels.runtime.target import Target
+from uncork.kernels.elementwise.spec import Expression
 
 #: How values lie in memory. f16 and bf16 pass through as their bits.
 STORED: dict[str, Type] = {
@@ -58,10 +58,10 @@ class _Held(Struct, frozen=True):
     value: Value
 
 
-def emit_expression(spec: Expression, machine: Target) -> str:
+@emitter
+def emit_expression(k: Kernel, spec: Expression) -> None:
     """The LLVM text of an element-wise kernel."""
-    k = Kernel(spec.name, argument_names(spec), machine)
-    a = dict(zip(argument_names(spec), k.arguments, strict=True))
+    a = k.named
     operands = range(len(spec.operands))
 
     def row(output: Value, addresses: Sequence[Value]) -> None:
@@ -122,8 +122,6 @@ def emit_expression(spec: Expression, machine: Target) -> str:
             loops(depth + 1, output + i * a[f"stride_{depth}"], inner)
 
     loops(0, a["output"], [a[f"operand_{i}"] for i in operands])
-    k.finish()
-    return k.text()
 
 
 def _loaded(

@@ -41,16 +41,17 @@ class Expression(KernelSpec, frozen=True):
         digest = hashlib.sha256(repr(self).encode()).hexdigest()[:8]
         return f"{ops[:60]}_{self.members[-1].result}_{digest}"
 
-
-def argument_names(spec: Expression) -> list[str]:
-    """The kernel's arguments. Strides: of the result, then of each operand, for all loops but the
-    innermost.
-    """
-    names = [
-        "output",
-        *(f"operand_{i}" for i in range(len(spec.operands))),
-        *(f"size_{d}" for d in range(spec.loops)),
-    ]
-    for depth in range(spec.loops - 1):
-        names += [f"stride_{depth}", *(f"stride_{depth}_{i}" for i in range(len(spec.operands)))]
-    return names
+    @property
+    def arguments(self) -> list[str]:
+        """The kernel's arguments. Strides: of the result, then of each operand, for all loops but
+        the innermost.
+        """
+        operands = range(len(self.operands))
+        names = [
+            "output",
+            *(f"operand_{i}" for i in operands),
+            *(f"size_{d}" for d in range(self.loops)),
+        ]
+        for depth in range(self.loops - 1):
+            names += [f"stride_{depth}", *(f"stride_{depth}_{i}" for i in operands)]
+        return names

@@ -14,20 +14,19 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 
-from uncork.kernels.codegen.emit import I64, INDEX_TYPES, U64, Kernel, Value
+from uncork.kernels.codegen.emit import I64, INDEX_TYPES, U64, Kernel, Value, emitter
 from uncork.kernels.embedding.emit_ids import BagIds
 from uncork.kernels.embedding.emit_rows import Parts, RowReader, reader_of
 from uncork.kernels.embedding.spec_bags import Bag, Segments
-from uncork.kernels.runtime.target import Target
 
 #: Ids that are compared with their neighbours at once.
 _NEIGHBOURS = 16
 
 
-def emit_bag(spec: Bag, machine: Target) -> str:
+@emitter
+def emit_bag(k: Kernel, spec: Bag) -> None:
     """The LLVM text of a bag kernel."""
-    k = Kernel(spec.name, spec.arguments, machine)
-    a = dict(zip(spec.arguments, k.arguments, strict=True))
+    a = k.named
     ids, reader = BagIds(k, spec, a), reader_of(k, spec.rows, a)
     default, groups = ids.default_row(), reader.groups
     with k.loop(a["first"], a["last"]) as bag:
@@ -47,8 +46,6 @@ def emit_bag(spec: Bag, machine: Target) -> str:
                     lambda: reader.zeros(target),
                     lambda row: reader.copy_row(row, target),
                 )
-    k.finish()
-    return k.text()
 
 
 class _BagSums:
@@ -131,14 +128,14 @@ def _mean(k: Kernel, total: Value, count: Value) -> Value:
     return (total.to(wide) // k.splat(count.to(wide), total.lanes)).to(total.type)
 
 
-def emit_segments(spec: Segments, machine: Target) -> str:
+@emitter
+def emit_segments(k: Kernel, spec: Segments) -> None:
     """The LLVM text of the kernel that writes where each segment begins, in the ids' own type. The
     kernel returns 1 at an id that is outside or not sorted.
 
     Sorted ids are within bounds when the first and the last are. Neighbours are compared a vector
     at a time; only where they differ a segment ends, and those that begin there are written.
     """
-    k = Kernel(spec.name, spec.arguments, machine)
     ids, count, segments, offsets = k.arguments
     type_ = INDEX_TYPES[spec.index]
 
@@ -176,5 +173,3 @@ def emit_segments(spec: Segments, machine: Target) -> str:
                 k.stop_unless((here <= following) & (following <= last), k.integer(1))
                 open_segments(here + 1, following + 1, position + 1)
             open_segments(last + 1, segments, count)
-    k.finish()
-    return k.text()

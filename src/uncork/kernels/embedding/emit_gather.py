@@ -6,21 +6,20 @@ and words the reason.
 
 from __future__ import annotations
 
-from uncork.kernels.codegen.emit import I64, INDEX_TYPES, Kernel, Value
+from uncork.kernels.codegen.emit import I64, INDEX_TYPES, Kernel, Value, emitter
 from uncork.kernels.embedding.emit_rows import reader_of
 from uncork.kernels.embedding.spec_bags import QuantizedGather
-from uncork.kernels.runtime.target import Target
 
 #: At most so many columns of a row to be copied: the machine's own prefetcher follows a long one.
 _PREFETCHED = 1024
 
 
-def emit_gather(spec: QuantizedGather, machine: Target) -> str:
+@emitter
+def emit_gather(k: Kernel, spec: QuantizedGather) -> None:
     """The LLVM text of a gather kernel: an index outside the table gives zeros, or is refused by a
     strict kernel.
     """
-    k = Kernel(spec.name, spec.arguments, machine)
-    a = dict(zip(spec.arguments, k.arguments, strict=True))
+    a = k.named
     type_ = INDEX_TYPES[spec.index]
     reader = reader_of(k, spec.rows, a)
     groups, count = spec.rows.groups, a["count"]
@@ -42,5 +41,3 @@ def emit_gather(spec: QuantizedGather, machine: Target) -> str:
                 if spec.strict:
                     k.stop_unless(index.below(a["rows"]), k.integer(1))
                 reader.zeros(target)
-    k.finish()
-    return k.text()

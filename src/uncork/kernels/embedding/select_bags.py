@@ -22,7 +22,7 @@ from uncork.kernels.kernel_plan import (
     Stages,
     shares,
 )
-from uncork.kernels.layer import Layer
+from uncork.kernels.layer import Layer, staged
 from uncork.ops import Operation
 from uncork.ops._common.embedding import Embedding
 from uncork.symbolic import Size, SizeLike
@@ -170,5 +170,4 @@ def _plan(
         ]
         return Stages([*([one] for one in before), calls], scratch)
 
-    calls = [*before, spec(**given, first=0, last=bags)]
-    return KernelPlan(spec.name, calls, scratch, table.keep, table.cost(count), split)
+    return staged(split, table.cost(count), table.keep)

@@ -6,16 +6,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from uncork.kernels.codegen.emit import I64, INDEX_TYPES, U8, Kernel, Value
+from uncork.kernels.codegen.emit import I64, INDEX_TYPES, U8, Kernel, Value, emitter
 from uncork.kernels.finding.spec import CountFilled, FillRows
-from uncork.kernels.runtime.target import Target
 
 _ITEMS = {1: INDEX_TYPES["u8"], 2: INDEX_TYPES["u16"], 4: INDEX_TYPES["u32"], 8: INDEX_TYPES["u64"]}
 
 
-def emit_count(spec: CountFilled, machine: Target) -> str:
+@emitter
+def emit_count(k: Kernel, spec: CountFilled) -> None:
     """The LLVM text of the kernel that counts: the entries, and the rows without one."""
-    k = Kernel(spec.name, spec.arguments, machine)
     shape, indices, output, count, rows = k.arguments
     full = k.variable(k.integer(0))
 
@@ -24,8 +23,6 @@ def emit_count(spec: CountFilled, machine: Target) -> str:
 
     _entries(k, spec.index, shape, indices, count, rows, each)
     k.store(count + rows - full.get(), output)
-    k.finish()
-    return k.text()
 
 
 def _entries(
@@ -56,11 +53,11 @@ def _entries(
     return columns
 
 
-def emit_rows(spec: FillRows, machine: Target) -> str:
+@emitter
+def emit_rows(k: Kernel, spec: FillRows) -> None:
     """The LLVM text of the kernel that fills rows, which returns 1 also when there are not as many
     entries as were counted.
     """
-    k = Kernel(spec.name, spec.arguments, machine)
     values, shape, indices, default, output_indices, output_values, empty, count, rows, total = (
         k.arguments
     )
@@ -94,5 +91,3 @@ def emit_rows(spec: FillRows, machine: Target) -> str:
     _entries(k, spec.index, shape, indices, count, rows, each)
     fill_until(rows)
     k.stop_unless(made.get().equals(total), k.integer(1))
-    k.finish()
-    return k.text()

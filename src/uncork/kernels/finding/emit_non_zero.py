@@ -6,16 +6,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from uncork.kernels.codegen.emit import I64, INDEX_TYPES, Kernel, Value
+from uncork.kernels.codegen.emit import I64, INDEX_TYPES, Kernel, Value, emitter
 from uncork.kernels.codegen.functions import negated
 from uncork.kernels.elementwise.emit import STORED
 from uncork.kernels.finding.spec import CountNonZero, NonZero
-from uncork.kernels.runtime.target import Target
 
 
-def emit_count(spec: CountNonZero, machine: Target) -> str:
+@emitter
+def emit_count(k: Kernel, spec: CountNonZero) -> None:
     """The LLVM text of the kernel that counts."""
-    k = Kernel(spec.name, spec.arguments, machine)
     data, output, count = k.arguments
     total = k.variable(k.integer(0))
     whole = count // spec.lanes * spec.lanes
@@ -25,15 +24,13 @@ def emit_count(spec: CountNonZero, machine: Target) -> str:
     with k.loop(whole, count) as i:
         total.set(total.get() + _is_non_zero(k, spec.element, data + i * size, 1).to(I64))
     k.store(total.get(), output)
-    k.finish()
-    return k.text()
 
 
-def emit_non_zero(spec: NonZero, machine: Target) -> str:
+@emitter
+def emit_non_zero(k: Kernel, spec: NonZero) -> None:
     """The LLVM text of the kernel that finds places, which returns 1 when there are not as many as
     were counted.
     """
-    k = Kernel(spec.name, spec.arguments, machine)
     data, output, expected, *sizes = k.arguments
     index, size = INDEX_TYPES[spec.index], STORED[spec.element].bytes
     found = k.variable(k.integer(0))
@@ -60,8 +57,6 @@ def emit_non_zero(spec: NonZero, machine: Target) -> str:
 
     loops(0, k.integer(0), ())
     k.stop_unless(found.get().equals(expected), k.integer(1))
-    k.finish()
-    return k.text()
 
 
 def _each(k: Kernel, spec: NonZero, row: Value, count: Value, do: Callable[[Value], None]) -> None:

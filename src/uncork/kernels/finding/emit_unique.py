@@ -6,20 +6,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from uncork.kernels.codegen.emit import I32, I64, INDEX_TYPES, Kernel, Value
+from uncork.kernels.codegen.emit import I32, I64, INDEX_TYPES, Kernel, Value, emitter
 from uncork.kernels.codegen.functions import negated
 from uncork.kernels.codegen.radix_sort import key_type, radix_sort, sortable
 from uncork.kernels.codegen.scalar_ops import COMPUTED
 from uncork.kernels.elementwise.emit import STORED, widened
 from uncork.kernels.finding.spec import SortPlaces, Unique
-from uncork.kernels.runtime.target import Target
 
 
-def emit_sort(spec: SortPlaces, machine: Target) -> str:
+@emitter
+def emit_sort(k: Kernel, spec: SortPlaces) -> None:
     """The LLVM text of the kernel that sorts places and counts groups, which returns 1 when there
     are too many places for i32.
     """
-    k = Kernel(spec.name, spec.arguments, machine)
     data, places, found, keys, other_keys, other_places, counts, count = k.arguments
     stored, key = STORED[spec.element], key_type(COMPUTED[spec.element])
     sort = radix_sort(k, key)
@@ -40,15 +39,13 @@ def emit_sort(spec: SortPlaces, machine: Target) -> str:
         begins = i.equals(0) | negated(k, element(here).equals(element(before)))
         total.set(total.get() + begins.to(I64))
     k.store(total.get(), found)
-    k.finish()
-    return k.text()
 
 
-def emit_unique(spec: Unique, machine: Target) -> str:
+@emitter
+def emit_unique(k: Kernel, spec: Unique) -> None:
     """The LLVM text of the kernel that walks through sorted places, which returns 1 when there are
     not as many groups as were counted.
     """
-    k = Kernel(spec.name, spec.arguments, machine)
     data, places, elements, firsts, reverse, counts, marks, numbers, count, found = k.arguments
     stored, index, counted = (
         STORED[spec.element],
@@ -113,5 +110,3 @@ def emit_unique(spec: Unique, machine: Target) -> str:
                 k.store(following.get().to(I32), numbers + group * I32.bytes)
                 following.set(following.get() + 1)
     walk(begin, each)
-    k.finish()
-    return k.text()

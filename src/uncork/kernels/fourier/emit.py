@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 
-from uncork.kernels.codegen.emit import I64, Kernel, Value
+from uncork.kernels.codegen.emit import I64, Kernel, Value, emitter
 from uncork.kernels.fourier.emit_chirp import Chirp
 from uncork.kernels.fourier.emit_numbers import Complex, Numbers
 from uncork.kernels.fourier.spec import (
@@ -27,16 +27,15 @@ from uncork.kernels.fourier.spec import (
     WRITTEN,
     Fourier,
 )
-from uncork.kernels.runtime.target import Target
 
 #: Numbers of a transform that are read or written one after the other.
 _NEIGHBOURS = 8
 
 
-def emit_fourier(spec: Fourier, machine: Target) -> str:
+@emitter
+def emit_fourier(k: Kernel, spec: Fourier) -> None:
     """The LLVM text of the kernel."""
-    k = Kernel(spec.name, spec.arguments, machine)
-    a = dict(zip(spec.arguments, k.arguments, strict=True))
+    a = k.named
     steps = Numbers(spec, k)
     table = {name: k.load(a["table"] + n * 8, I64) for n, name in enumerate(HEAD)}
     places = a["room"]
@@ -73,8 +72,6 @@ def emit_fourier(spec: Fourier, machine: Target) -> str:
         with k.if_(table["chirp"] > 0):
             chirped.end()
         _scatter(steps, a, places + spec.lanes * 8, last_buffer, there)
-    k.finish()
-    return k.text()
 
 
 def _walk(spec: Fourier, kernel: Kernel) -> Kernel:

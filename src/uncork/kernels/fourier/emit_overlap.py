@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from uncork.kernels.codegen.emit import F32, F64, Kernel, Value
+from uncork.kernels.codegen.emit import F32, F64, Kernel, Value, emitter
 from uncork.kernels.fourier.spec_overlap import Overlap
-from uncork.kernels.runtime.target import Target
 
 
-def emit_overlap(spec: Overlap, machine: Target) -> str:
+@emitter
+def emit_overlap(k: Kernel, spec: Overlap) -> None:
     """The LLVM text of the kernel."""
-    k = Kernel(spec.name, spec.arguments, machine)
-    a = dict(zip(spec.arguments, k.arguments, strict=True))
+    a = k.named
     type_ = F64 if spec.size == F64.bytes else F32
     weights = a["room"] + a["reached"] * spec.size
     scale = k.load(a["scale"], type_)
@@ -42,8 +41,6 @@ def emit_overlap(spec: Overlap, machine: Target) -> str:
             k.store(k.select(weight.equals(0.0), zero, number), target + n * spec.size)
         with k.loop(there, a["length"]) as n:
             k.store(k.constant(0.0, type_), target + n * spec.size)
-    k.finish()
-    return k.text()
 
 
 def _vectors(k: Kernel, spec: Overlap, count: Value) -> Iterator[tuple[Value, int]]:

@@ -5,15 +5,14 @@ from __future__ import annotations
 import math
 
 from uncork.kernels.codegen.doubles import sine_and_cosine
-from uncork.kernels.codegen.emit import F32, F64, Kernel, Value
+from uncork.kernels.codegen.emit import F32, F64, Kernel, Value, emitter
 from uncork.kernels.fourier.spec import HEAD, LARGEST_PRIME, STEP, WORDS, WRITTEN
 from uncork.kernels.fourier.spec_tables import FINE, PAIR, FourierTable
-from uncork.kernels.runtime.target import Target
 
 
-def emit_table(spec: FourierTable, machine: Target) -> str:
+@emitter
+def emit_table(k: Kernel, spec: FourierTable) -> None:
     """The LLVM text of the kernel."""
-    k = Kernel(spec.name, spec.arguments, machine)
     factored, rooted = _factored(k), _rooted(k)
     length, table = k.arguments
     k.stop_unless(length >= 1, k.integer(1))
@@ -55,8 +54,6 @@ def emit_table(spec: FourierTable, machine: Target) -> str:
             c, d = (k.load(fine + n * PAIR + at, F64) for at in (0, 8))
             place = roots + (block + n) * pair
             stored(k.fma(-b, d, a * c), k.fma(a, d, b * c), place)
-    k.finish()
-    return k.text()
 
 
 def _padded(k: Kernel, length: Value) -> Value:

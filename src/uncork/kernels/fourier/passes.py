@@ -20,7 +20,7 @@ from uncork.kernels.kernel_plan import (
     Stages,
     shares,
 )
-from uncork.kernels.layer import Layer
+from uncork.kernels.layer import Layer, staged
 from uncork.kernels.runtime.addresses import address_of_words
 from uncork.kernels.runtime.target import Target
 from uncork.symbolic import Size, SizeLike
@@ -157,32 +157,21 @@ def planned(
         when: list[AtLeast | None] = [None] * len(found)
         for each, _, words in made:
             for kernel, condition in each.kernels(layer.target):
-                parts = (
-                    shares(each.count, threads, kernel.lanes) if threads > 1 else [(0, each.count)]
-                )
                 found.append(
                     [
                         each.kernel_call(kernel, words, first + n * room, *part)
-                        for n, part in enumerate(parts)
+                        for n, part in enumerate(shares(each.count, threads, kernel.lanes))
                     ]
                 )
                 when.append(condition)
         found += [[call] for call in then]
         return Stages(found, first + threads * room, [*when, *[None] * len(then)])
 
-    alone = stages(1)
     arrays = [
         array for _, known, _ in made if known is not None for array in (known.words, *known.keep)
     ]
-    return KernelPlan(
-        passes[0].kernels(layer.target)[0][0].name,
-        [call for stage in alone.stages for call in stage],
-        alone.scratch,
-        [*keep, *arrays],
-        sum((each.cost for each in passes), 0.0),
-        stages,
-        alone.when,
-    )
+    cost = sum((each.cost for each in passes), 0.0)
+    return staged(stages, cost, [*keep, *arrays], passes[0].kernels(layer.target)[0][0].name)
 
 
 def _room(spec: Fourier, padded: SizeLike, buffers: int) -> SizeLike:

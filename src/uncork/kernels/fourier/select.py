@@ -9,11 +9,11 @@ import numpy as np
 
 from uncork.kernels.extents import (
     KernelDeclined,
+    always_same,
     certainly,
     extents,
     is_empty,
     product,
-    same,
     same_extents,
     smallest,
 )
@@ -25,7 +25,7 @@ from uncork.kernels.layer import Layer
 from uncork.kernels.runtime.addresses import address_of
 from uncork.ops.dft import DFT7, IDFT7, IRDFT9
 from uncork.ops.stft import ISTFT16, STFT15
-from uncork.symbolic import Size, SizeLike, facts_of
+from uncork.symbolic import Size, SizeLike
 from uncork.types import ElementType, TensorSpec
 
 #: Bytes of a number.
@@ -63,7 +63,7 @@ def select_transform(layer: Layer) -> Selection:
         kind = HALF if not transform.to_complex and last else kind
         # What a model computes from a shape is that size, or the result's, which may be numbers.
         if isinstance(wanted, Size):
-            wanted = -1 if _equal(wanted, sizes[axis]) and kind != HALF else wanted
+            wanted = -1 if always_same(wanted, sizes[axis]) and kind != HALF else wanted
         if isinstance(wanted, Size) and kind != REAL:
             wanted = made[axis]
         length = _length(sizes[axis], wanted, kind)
@@ -211,12 +211,6 @@ def _wanted(signal_size: TensorSpec | None, count: int) -> list[SizeLike]:
     if len(result) < count:
         raise KernelDeclined("sizes are known at the call only")
     return result
-
-
-def _equal(a: SizeLike, b: SizeLike) -> bool:
-    """Whether both sizes are one number in every call of this plan."""
-    facts = facts_of([a, b])
-    return same(a, b) if facts is None else facts.certainly_equal(a, b)
 
 
 def _length(size: SizeLike, wanted: SizeLike, kind: str) -> SizeLike:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from uncork.kernels.codegen.emit import Kernel, Value
-from uncork.kernels.gemm.spec_address_table import ARGUMENTS, LOOPS, AddressTable
-from uncork.kernels.runtime.target import Target
+from uncork.kernels.codegen.emit import Kernel, Value, emitter
+from uncork.kernels.gemm.spec_address_table import LOOPS, AddressTable
 
 
-def emit_address_table(spec: AddressTable, machine: Target) -> str:
+@emitter
+def emit_address_table(k: Kernel, spec: AddressTable) -> None:
     """The LLVM text of the kernel."""
-    k = Kernel(spec.name, ARGUMENTS, machine)
-    a = dict(zip(ARGUMENTS, k.arguments, strict=True))
+    a = k.named
 
     def loops(depth: int, table: Value, place: Value) -> None:
         if depth == LOOPS:
@@ -20,5 +19,3 @@ def emit_address_table(spec: AddressTable, machine: Target) -> str:
             loops(depth + 1, table + i * a[f"step_{depth}"], place + i * a[f"by_{depth}"])
 
     loops(0, a["table"], a["first"])
-    k.finish()
-    return k.text()

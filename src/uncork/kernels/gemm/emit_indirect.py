@@ -4,7 +4,7 @@ sum is first stored.
 
 from __future__ import annotations
 
-from uncork.kernels.codegen.emit import F32, I64, Kernel, Value
+from uncork.kernels.codegen.emit import F32, I64, Kernel, Value, emitter
 from uncork.kernels.codegen.epilogue import advanced_operands, is_long, relative_operands
 from uncork.kernels.epilogue import ELEMENT
 from uncork.kernels.gemm.microkernel import (
@@ -20,17 +20,16 @@ from uncork.kernels.gemm.microkernel import (
 )
 from uncork.kernels.gemm.spec_indirect import IndirectGemm
 from uncork.kernels.gemm.spec_matmul import FREE_MASKS
-from uncork.kernels.runtime.target import Target
 
 _EXTRA = ("target", "targets", "column", "scratch", "left")
 #: Numbers that go apart in one turn of a loop.
 _UNROLLED = 4
 
 
-def emit_indirect(spec: IndirectGemm, machine: Target) -> str:
+@emitter
+def emit_indirect(k: Kernel, spec: IndirectGemm) -> None:
     """The LLVM text of the kernel."""
-    k = Kernel(spec.name, spec.arguments, machine)
-    a = dict(zip(spec.arguments, k.arguments, strict=True))
+    a = k.named
     extra = (*_EXTRA, *spec.end.arguments)
     masked = 1 if spec.lanes == FREE_MASKS else NEVER
     long = not spec.neighbours or is_long(spec.end)
@@ -76,8 +75,6 @@ def emit_indirect(spec: IndirectGemm, machine: Target) -> str:
         if tail is not None and tail is not full:
             with k.if_(whole * spec.width < a["columns"]):
                 multiply(tail, whole)
-    k.finish()
-    return k.text()
 
 
 def _row_epilogue(spec: IndirectGemm, columns: int) -> EpilogueEmitter:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 
-from uncork.kernels.codegen.emit import F32, F64, U16, Kernel, Type, Value
+from uncork.kernels.codegen.emit import F32, F64, U16, Kernel, Type, Value, emitter
 from uncork.kernels.codegen.epilogue import advanced_operands, is_long, relative_operands
 from uncork.kernels.elementwise.emit import widened
 from uncork.kernels.gemm.microkernel import (
@@ -25,17 +25,16 @@ from uncork.kernels.gemm.microkernel import (
 )
 from uncork.kernels.gemm.microkernel_blocks import RESUMED, ROWS, InnerBlocks
 from uncork.kernels.gemm.spec_matmul import DOUBLE, FREE_MASKS, MASKED, Matmul
-from uncork.kernels.runtime.target import Target
 
 #: What the end of a row is told besides its sums: `left` columns of the row exist from this panel
 #: on.
 _EXTRA = ("target", "target_row", "left")
 
 
-def emit_matmul(spec: Matmul, machine: Target) -> str:
+@emitter
+def emit_matmul(k: Kernel, spec: Matmul) -> None:
     """The LLVM text of a product of two matrices."""
-    k = Kernel(spec.name, spec.arguments, machine)
-    a = dict(zip(spec.arguments, k.arguments, strict=True))
+    a = k.named
     type_ = F64 if spec.size == DOUBLE else F32
     blocks = InnerBlocks(k, spec, type_, spec.pairs) if spec.deep else None
     extra = (*(RESUMED if blocks else ()), *_EXTRA, *(AHEAD if spec.ahead else ()))
@@ -117,8 +116,6 @@ def emit_matmul(spec: Matmul, machine: Target) -> str:
             if tail is not None and tail is not full:
                 with k.if_(whole * spec.width < a["columns"]):
                     multiply(tail, whole, chunk)
-    k.finish()
-    return k.text()
 
 
 def row_epilogue(

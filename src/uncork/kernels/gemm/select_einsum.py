@@ -9,13 +9,13 @@ import numpy as np
 from msgspec import Struct
 
 from uncork.kernels.extents import (
+    always_same,
     certainly,
     extents,
     is_empty,
     is_known,
     nanoseconds,
     product,
-    same,
 )
 from uncork.kernels.gemm.address_table import in_order
 from uncork.kernels.gemm.indirect import multiplied, panels
@@ -32,13 +32,13 @@ from uncork.kernels.kernel_plan import (
     Stages,
     shares,
 )
-from uncork.kernels.layer import Layer, present
+from uncork.kernels.layer import Layer, present, staged
 from uncork.kernels.register_tiles import rows_of_parts
 from uncork.kernels.runtime.addresses import address_of
 from uncork.kernels.runtime.packed_weights import packed
 from uncork.kernels.runtime.target import Target
 from uncork.ops.einsum import Einsum
-from uncork.symbolic import SizeLike, facts_of
+from uncork.symbolic import SizeLike
 from uncork.types import Array, ElementType, TensorSpec
 
 #: Longer sums' panels no longer fit the second-level cache; more calls would be a plan too long.
@@ -81,7 +81,7 @@ def _chosen(
         **dict(zip(fixed, shapes[1], strict=True)),
     }
     fits = [
-        label in sizes and _equal(sizes[label], size)
+        label in sizes and always_same(sizes[label], size)
         for labels, shape in zip((own, fixed, made), shapes, strict=True)
         for label, size in zip(labels, shape, strict=True)
     ]
@@ -133,12 +133,6 @@ class _Parts(Struct, frozen=True):
     rows: Sequence[Label]
     columns: Sequence[Label]
     summed: Sequence[Label]
-
-
-def _equal(a: SizeLike, b: SizeLike) -> bool:
-    """Whether two sizes are equal in every call of this plan."""
-    facts = facts_of([a, b])
-    return same(a, b) if facts is None else facts.certainly_equal(a, b)
 
 
 def _count(labels: Sequence[Label], sizes: Mapping[Label, SizeLike]) -> SizeLike:
@@ -271,7 +265,7 @@ def _native(
         return multiplied(spec, operands)
 
     def stages(threads: int) -> Stages:
-        rows = shares(count, threads, whole_tiles) if threads > 1 else [(0, count)]
+        rows = shares(count, threads, whole_tiles)
         calls = [
             [product_call(number, *some, share) for share, some in enumerate(rows)]
             for number in range(len(starts))
@@ -279,7 +273,5 @@ def _native(
         made = [tables.calls] if tables.calls else []
         return Stages([*made, *calls], tables.scratch + count * 8 + threads * spec.scratch_bytes)
 
-    alone = stages(1)
-    calls = [one for stage in alone.stages for one in stage]
     cost = nanoseconds(batches * count * inner * width, 1 / 30)
-    return KernelPlan(spec.name, calls, alone.scratch, [packed_weights, *tables.keep], cost, stages)
+    return staged(stages, cost, [packed_weights, *tables.keep], spec.name)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 from uncork.internal_ops.fused import FusedLinear
 from uncork.internal_ops.held import HALF, HeldProduct, widened
@@ -28,7 +28,7 @@ from uncork.kernels.kernel_plan import (
     grid,
     shares,
 )
-from uncork.kernels.layer import Layer, present
+from uncork.kernels.layer import Layer, present, staged
 from uncork.kernels.movement.strided_copy import Loop, strided_copy_call
 from uncork.kernels.movement.transpose import arranged
 from uncork.kernels.register_tiles import rows_of_parts
@@ -56,27 +56,39 @@ _MANY_ROWS = 128
 _LINE = 64
 
 
+class ProductNumbers(Struct, frozen=True):
+    """The numbers of a product: their bytes, whether they are pairs of bf16, whether results are
+    bf16, and whether those of all rows are added up in one order.
+    """
+
+    size: int = SINGLE
+    pairs: bool = False
+    narrow: bool = False
+    alike: bool = False
+
+
+SINGLES = ProductNumbers()
+
+
 def specialised(
     width: int,
     columns: SizeLike,
     end: Epilogue = PLAIN,
     packed: bool = True,
     inner: SizeLike = 1,
-    size: int = SINGLE,
     rows: SizeLike = 0,
-    pairs: bool = False,
-    narrow: bool = False,
-    alike: bool = False,
+    numbers: ProductNumbers = SINGLES,
 ) -> Matmul:
     """The kernel for vectors of `width` lanes and a number of columns; where only the call knows
     it, the last panel is masked.
     """
     vectors = min(3, -(-columns // width)) if isinstance(columns, int) else 2
     tail = columns % (vectors * width) if isinstance(columns, int) else MASKED
+    size, pairs, narrow, alike = astuple(numbers)
     deep = isinstance(inner, int) and inner * vectors * width * size > _PANEL
     one_row = certainly(rows, 1)
-    numbers = inner * columns
-    large = isinstance(numbers, int) and numbers * size > SECOND_CACHE
+    whole = inner * columns
+    large = isinstance(whole, int) and whole * size > SECOND_CACHE
     ahead = packed and large and not deep and not one_row
     return Matmul(
         vectors, tail, width, end, packed, size, deep, one_row, ahead, pairs, narrow, alike
@@ -112,8 +124,8 @@ def select_linear(layer: Layer) -> Selection:
         return shape
     end, others = epilogue_of(operation, inputs, outputs[0], -1)
     constant = b.value if shape.is_one_product else None
-    alike = layer.hints.rows_alike
-    return _Maker(shape, constant, end, others, target, size, alike=alike).native()
+    numbers = ProductNumbers(size, alike=layer.hints.rows_alike)
+    return _Maker(shape, constant, end, others, target, numbers).native()
 
 
 def select_held(layer: Layer) -> Selection:
@@ -132,7 +144,8 @@ def select_held(layer: Layer) -> Selection:
     narrow = held.result is HALF
     if narrow:
         end = roughened(end)
-    return _Maker(words, weights, end, others, target, SINGLE, pairs=True, narrow=narrow).native()
+    numbers = ProductNumbers(pairs=True, narrow=narrow)
+    return _Maker(words, weights, end, others, target, numbers).native()
 
 
 def refused_pairs(layer: Layer) -> str:
@@ -205,12 +218,10 @@ class _Maker:
         end: Epilogue,
         others: Sequence[int],
         target: Target,
-        size: int,
-        pairs: bool = False,
-        narrow: bool = False,
-        alike: bool = False,
+        numbers: ProductNumbers,
     ) -> None:
-        self.shape, self.others, self.target, self.size = shape, others, target, size
+        self.shape, self.others, self.target = shape, others, target
+        self.size = size = numbers.size
         #: One matrix is brought into panels before all rows are multiplied; of several, and of f64
         #: matrices of the call, each by the call that needs it.
         self.alone = shape.is_one_product and (size == SINGLE or constant is not None)
@@ -220,11 +231,8 @@ class _Maker:
             end,
             packed=self.alone,
             inner=shape.inner,
-            size=size,
             rows=shape.rows,
-            pairs=pairs,
-            narrow=narrow,
-            alike=alike,
+            numbers=numbers,
         )
         self.packed_weights = None
         if constant is not None:
@@ -236,7 +244,7 @@ class _Maker:
                     replace(spec, end=PLAIN, one_row=False, ahead=False, narrow=False, alike=False),
                     shape.turned_second,
                 ),
-                lambda: [(pack_pairs if pairs else pack)(spec, turned)],
+                lambda: [(pack_pairs if numbers.pairs else pack)(spec, turned)],
             )
         panels = (shape.columns + (spec.width - 1)) // spec.width
         #: Bytes in the step's memory: of the first matrices the right way round, of panels, of
@@ -410,10 +418,8 @@ class _Maker:
     def native(self) -> KernelPlan:
         """The product."""
         shape = self.shape
-        alone = self.stages(1)
-        calls = [call for stage in alone.stages for call in stage]
         cost = nanoseconds(
             shape.products * shape.rows * shape.inner * shape.columns, self.size / 120
         )
         keep = [self.packed_weights] if self.packed_weights else []
-        return KernelPlan(self.spec.name, calls, self.scratch, keep, cost, self.stages)
+        return staged(self.stages, cost, keep, self.spec.name)

@@ -17,6 +17,7 @@ class AddressTable(KernelSpec, frozen=True):
     """The spec of the kernel that makes tables of addresses: there is only one."""
 
     emitter: ClassVar[str] = "uncork.kernels.gemm.emit_address_table:emit_address_table"
+    arguments: ClassVar[tuple[str, ...]] = ARGUMENTS
 
     @property
     def name(self) -> str:

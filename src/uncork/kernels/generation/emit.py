@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from uncork.kernels.codegen.emit import F64, I64, INDEX_TYPES, Kernel, Value
+from uncork.kernels.codegen.emit import F64, I64, INDEX_TYPES, Kernel, Value, emitter
 from uncork.kernels.codegen.scalar_ops import COMPUTED
 from uncork.kernels.generation.spec import OneHot, Steps
-from uncork.kernels.runtime.target import Target
 
 #: Floats below it are cut to i64.
 _CUT = 2.0**63
 _ITEMS = {1: INDEX_TYPES["u8"], 2: INDEX_TYPES["u16"], 4: INDEX_TYPES["u32"], 8: INDEX_TYPES["u64"]}
 
 
-def emit_one_hot(spec: OneHot, machine: Target) -> str:
+@emitter
+def emit_one_hot(k: Kernel, spec: OneHot) -> None:
     """The LLVM text of `output[o, indices[o, i], i] = value`, where there is such a place."""
-    k = Kernel(spec.name, ["indices", "value", "output", "outer", "depth", "inner"], machine)
     indices, value, output, outer, depth, inner = k.arguments
     item, index = _ITEMS[spec.item], INDEX_TYPES[spec.index]
     number = k.load(value, item)
@@ -27,15 +26,13 @@ def emit_one_hot(spec: OneHot, machine: Target) -> str:
             place = place + ((place >> 63) & depth)
         with k.if_(place.below(depth)):
             k.store(number, output + ((o * depth + place) * inner + i) * spec.item)
-    k.finish()
-    return k.text()
 
 
-def emit_steps(spec: Steps, machine: Target) -> str:
+@emitter
+def emit_steps(k: Kernel, spec: Steps) -> None:
     """The LLVM text of `output[i] = start + i * step`, in i64 or f64; the kernel returns 1 when a
     number is not finite or too large to be cut to i64, or the step is 0.
     """
-    k = Kernel(spec.name, ["start", "stop", "step", "output", "count"], machine)
     given, (output, count) = k.arguments[:3], k.arguments[3:]
     made = COMPUTED[spec.result]
     wide = F64 if made.kind == "float" else I64
@@ -56,5 +53,3 @@ def emit_steps(spec: Steps, machine: Target) -> str:
     k.stop_unless(step.equals(0).equals(0), k.integer(1))
     with k.loop(0, count) as i:
         k.store((start + i.to(wide) * step).to(made), output + i * made.bytes)
-    k.finish()
-    return k.text()

@@ -14,6 +14,7 @@ class OneHot(KernelSpec, frozen=True):
 
     emitter: ClassVar[str] = "uncork.kernels.generation.emit:emit_one_hot"
     prefix: ClassVar[str] = "one_hot"
+    arguments: ClassVar[tuple[str, ...]] = ("indices", "value", "output", "outer", "depth", "inner")
     item: int
     index: str
     #: A negative index counts from the end; a strict kernel stops at one.
@@ -28,6 +29,7 @@ class Steps(KernelSpec, frozen=True):
 
     emitter: ClassVar[str] = "uncork.kernels.generation.emit:emit_steps"
     prefix: ClassVar[str] = "range"
+    arguments: ClassVar[tuple[str, ...]] = ("start", "stop", "step", "output", "count")
     start: str
     stop: str
     step: str

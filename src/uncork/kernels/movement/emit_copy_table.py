@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from uncork.kernels.codegen.emit import I32, I64, Kernel
+from uncork.kernels.codegen.emit import I32, I64, Kernel, emitter
 from uncork.kernels.movement.emit_gather import copy
-from uncork.kernels.movement.spec_copy_table import ARGUMENTS, CopyTable
-from uncork.kernels.runtime.target import Target
+from uncork.kernels.movement.spec_copy_table import CopyTable
 
 
-def emit_copy_table(spec: CopyTable, machine: Target) -> str:
+@emitter
+def emit_copy_table(k: Kernel, spec: CopyTable) -> None:
     """The LLVM text of a kernel of copies by tables, which hold offsets in bytes."""
-    k = Kernel(spec.name, ARGUMENTS, machine)
     source, target, sources, targets, count = k.arguments
     with k.loop(0, count) as i:
         begin = k.load(sources + i * 4, I32).to(I64)
         place = i * spec.run if spec.in_order else k.load(targets + i * 4, I32).to(I64)
         copy(k, source + begin, target + place, spec.run)
-    k.finish()
-    return k.text()

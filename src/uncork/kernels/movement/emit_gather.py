@@ -27,10 +27,10 @@ from uncork.kernels.codegen.emit import (
     Kernel,
     Value,
     Variable,
+    emitter,
     pieces,
 )
 from uncork.kernels.movement.spec_gather import LONG, LONG_BYTES, OPEN, Gather
-from uncork.kernels.runtime.target import Target
 
 #: Bytes that a turn of a loop copies.
 _TURN = 256
@@ -51,11 +51,11 @@ _CACHED = 1 << 18
 _PREFETCHED = 2048
 
 
-def emit_gather(spec: Gather, machine: Target) -> str:
+@emitter
+def emit_gather(k: Kernel, spec: Gather) -> None:
     """The LLVM text of a gather kernel."""
     if spec.item == OPEN:
-        return _emit_open_items(spec, machine)
-    k = Kernel(spec.name, spec.arguments, machine)
+        return _emit_open_items(k, spec)
     data, indices, output, batches, outer, size, count, positions = k.arguments
     index_bytes = INDEX_TYPES[spec.index].bytes
 
@@ -67,7 +67,7 @@ def emit_gather(spec: Gather, machine: Target) -> str:
         return raw
 
     item = positions if spec.item == LONG else spec.item
-    gather = _Gather(k, spec, item, size, count, position, machine.lanes // 2)
+    gather = _Gather(k, spec, item, size, count, position, k.machine.lanes // 2)
     following = None
     if spec.layout == "rows" and gather.item_bytes > _NEAR:
         following = _Following(gather, batches, outer)
@@ -84,13 +84,10 @@ def emit_gather(spec: Gather, machine: Target) -> str:
                 gather.by_indices(_Lookup(source, target, own), following, slab)
     if spec.streaming:
         k.fence()
-    k.finish()
-    return k.text()
 
 
-def _emit_open_items(spec: Gather, machine: Target) -> str:
+def _emit_open_items(k: Kernel, spec: Gather) -> None:
     """The LLVM text of a gather kernel for items of a length that only the call knows."""
-    k = Kernel(spec.name, spec.arguments, machine)
     data, indices, output, batches, outer, size, count, item = k.arguments
     type_ = INDEX_TYPES[spec.index]
     with k.loop(0, batches) as batch, k.loop(0, outer) as row, k.loop(0, count) as j:
@@ -106,8 +103,6 @@ def _emit_open_items(spec: Gather, machine: Target) -> str:
                 copy_open(k, data + (slab * size + index) * item, target, item)
             with outside:
                 copy_open(k, None, target, item)
-    k.finish()
-    return k.text()
 
 
 class _Lookup(Struct, frozen=True):

@@ -5,19 +5,18 @@ and fills.
 from __future__ import annotations
 
 from uncork.kernels.codegen.copies import copy_open
-from uncork.kernels.codegen.emit import U8, U16, U32, U64, Kernel, Value
+from uncork.kernels.codegen.emit import U8, U16, U32, U64, Kernel, Value, emitter
 from uncork.kernels.movement.emit_gather import copy
 from uncork.kernels.movement.spec_nd_copy import OPEN, CopyBytes, FillBytes, NdCopy
-from uncork.kernels.runtime.target import Target
 
 #: Turns of the innermost loop that are written out, for short runs.
 _UNROLLED = 4
 
 
-def emit_nd_copy(spec: NdCopy, machine: Target) -> str:
+@emitter
+def emit_nd_copy(k: Kernel, spec: NdCopy) -> None:
     """The LLVM text of a strided copy."""
-    k = Kernel(spec.name, spec.arguments, machine)
-    a = dict(zip(spec.arguments, k.arguments, strict=True))
+    a = k.named
 
     def copy_run(source: Value, target: Value) -> None:
         if spec.run == OPEN:
@@ -46,26 +45,22 @@ def emit_nd_copy(spec: NdCopy, machine: Target) -> str:
             turn(i)
 
     loops(0, a["source"], a["target"])
-    k.finish()
-    return k.text()
 
 
-def emit_copy_bytes(spec: CopyBytes, machine: Target) -> str:
+@emitter
+def emit_copy_bytes(k: Kernel, spec: CopyBytes) -> None:
     """The LLVM text of a copy of one run of bytes."""
-    k = Kernel(spec.name, ["source", "target", "bytes"], machine)
     source, target, count = k.arguments
     whole = count & -64
     with k.loop(0, whole, 64) as i:
         k.store(k.load(source + i, U8, 64), target + i)
     with k.loop(whole, count) as i:
         k.store(k.load(source + i, U8), target + i)
-    k.finish()
-    return k.text()
 
 
-def emit_fill_bytes(spec: FillBytes, machine: Target) -> str:
+@emitter
+def emit_fill_bytes(k: Kernel, spec: FillBytes) -> None:
     """The LLVM text of a fill with one value."""
-    k = Kernel(spec.name, ["value", "target", "bytes"], machine)
     value, target, count = k.arguments
     type_ = {0: U8, 1: U8, 2: U16, 4: U32, 8: U64}[spec.element]
     number = k.load(value, type_) if spec.element else k.constant(0, type_)
@@ -76,5 +71,3 @@ def emit_fill_bytes(spec: FillBytes, machine: Target) -> str:
         k.store(vector, target + i)
     with k.loop(whole, count, type_.bytes) as i:
         k.store(number, target + i)
-    k.finish()
-    return k.text()

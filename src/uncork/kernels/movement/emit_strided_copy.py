@@ -5,19 +5,16 @@ strides allow.
 from __future__ import annotations
 
 from uncork.kernels.codegen import llvm_ir as ir
-from uncork.kernels.codegen.emit import F32, Kernel, Value, Variable
-from uncork.kernels.movement.spec_strided_copy import ARGUMENTS, LOOPS, StridedCopy
-from uncork.kernels.runtime.target import Target
+from uncork.kernels.codegen.emit import F32, Kernel, Value, Variable, emitter
+from uncork.kernels.movement.spec_strided_copy import LOOPS, StridedCopy
 
 
-def emit_strided_copy(spec: StridedCopy, machine: Target) -> str:
+@emitter
+def emit_strided_copy(k: Kernel, spec: StridedCopy) -> None:
     """The LLVM text of the kernel."""
-    k = Kernel(spec.name, ARGUMENTS, machine)
-    a = dict(zip(ARGUMENTS, k.arguments, strict=True))
+    a = k.named
     _clear(k, spec.lanes, a["cleared"], a["clear"])
     _loop(k, spec, a, 0, a["source"], a["target"])
-    k.finish()
-    return k.text()
 
 
 def _clear(k: Kernel, lanes: int, address: Value, size: Value) -> None:

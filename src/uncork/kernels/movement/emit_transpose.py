@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from uncork.kernels.codegen import llvm_ir as ir
-from uncork.kernels.codegen.emit import I32, Kernel, Value
-from uncork.kernels.movement.spec_transpose import ARGUMENTS, TransposeBlocks
-from uncork.kernels.runtime.target import Target
+from uncork.kernels.codegen.emit import I32, Kernel, Value, emitter
+from uncork.kernels.movement.spec_transpose import TransposeBlocks
 
 
-def emit_transpose_blocks(spec: TransposeBlocks, machine: Target) -> str:
+@emitter
+def emit_transpose_blocks(k: Kernel, spec: TransposeBlocks) -> None:
     """The LLVM text of the kernel: where rows or columns are no whole number of blocks, the last
     ones are in two blocks.
     """
-    k = Kernel(spec.name, ARGUMENTS, machine)
-    a = dict(zip(ARGUMENTS, k.arguments, strict=True))
+    a = k.named
     side = spec.side
 
     def matrix(source: Value, target: Value) -> None:
@@ -36,8 +35,6 @@ def emit_transpose_blocks(spec: TransposeBlocks, machine: Target) -> str:
             a["source"] + i * a["from_0"] + j * a["from_1"],
             a["target"] + i * a["to_0"] + j * a["to_1"],
         )
-    k.finish()
-    return k.text()
 
 
 def _blocks(k: Kernel, a: dict[str, Value], side: int, source: Value, target: Value) -> None:

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from uncork.internal_ops.blocks import ToBlocks
 from uncork.kernels.extents import extents, is_empty, nanoseconds, product
-from uncork.kernels.kernel_plan import In, KernelCall, KernelPlan, Out, Selection, Stages, shares
-from uncork.kernels.layer import Layer
+from uncork.kernels.kernel_plan import In, KernelCall, KernelPlan, Out, Selection
+from uncork.kernels.layer import Layer, shared_call
 from uncork.kernels.movement.strided_copy import strided_copy_call
 from uncork.kernels.movement.transpose import blocks_fit, transpose_call
 from uncork.kernels.runtime.target import Target
@@ -50,9 +50,4 @@ def channels_moved(
             target.lanes, In(0, first * size), Out(0, first * size), loops, *sides
         )
 
-    def split(threads: int) -> Stages:
-        return Stages([[some(*part) for part in shares(images, threads)]], 0)
-
-    whole = some(0, images)
-    cost = nanoseconds(images * channels * pixels, 1 / 6)
-    return KernelPlan(whole[0].name, [whole], cost=cost, split=split)
+    return shared_call(some, images, nanoseconds(images * channels * pixels, 1 / 6))

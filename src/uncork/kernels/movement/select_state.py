@@ -8,13 +8,12 @@ from uncork.kernels.kernel_plan import (
     Alias,
     Extends,
     In,
+    KernelCall,
     KernelPlan,
     Out,
     Selection,
-    Stages,
-    shares,
 )
-from uncork.kernels.layer import Layer
+from uncork.kernels.layer import Layer, shared_call
 from uncork.kernels.movement.nd_copy import Loop, nd_copy
 from uncork.symbolic import SizeLike
 
@@ -49,13 +48,7 @@ def select_value(layer: Layer) -> Selection:
     line = product(shape[axis + 1 :]) * element
     rows, run, step = product(shape[:axis]), line * value[axis], line * shape[axis]
 
-    def part(first: SizeLike, count: SizeLike) -> tuple[In, Out, list[Loop], SizeLike]:
-        return In(0, first * step), Out(0, first * run), [Loop(count, step, run)], run
+    def part(first: SizeLike, count: SizeLike) -> KernelCall:
+        return nd_copy(In(0, first * step), Out(0, first * run), [Loop(count, step, run)], run)
 
-    def split(threads: int) -> Stages:
-        return Stages([[nd_copy(*part(first, count)) for first, count in shares(rows, threads)]], 0)
-
-    call = nd_copy(*part(0, rows))
-    return KernelPlan(
-        call[0].name, [call], cost=nanoseconds(product(value) * element, 1 / 8), split=split
-    )
+    return shared_call(part, rows, nanoseconds(product(value) * element, 1 / 8))

@@ -13,12 +13,10 @@ class CopyTable(KernelSpec, frozen=True):
     """
 
     emitter: ClassVar[str] = "uncork.kernels.movement.emit_copy_table:emit_copy_table"
+    arguments: ClassVar[tuple[str, ...]] = ("source", "target", "sources", "targets", "count")
     run: int
     in_order: bool
 
     @property
     def name(self) -> str:
         return f"move_{self.run}{'' if self.in_order else '_scattered'}"
-
-
-ARGUMENTS = ("source", "target", "sources", "targets", "count")

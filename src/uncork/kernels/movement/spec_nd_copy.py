@@ -39,6 +39,7 @@ class FillBytes(KernelSpec, frozen=True):
 
     emitter: ClassVar[str] = "uncork.kernels.movement.emit_nd_copy:emit_fill_bytes"
     prefix: ClassVar[str] = "fill_bytes"
+    arguments: ClassVar[tuple[str, ...]] = ("value", "target", "bytes")
     element: int
 
 
@@ -47,3 +48,4 @@ class CopyBytes(KernelSpec, frozen=True):
 
     emitter: ClassVar[str] = "uncork.kernels.movement.emit_nd_copy:emit_copy_bytes"
     prefix: ClassVar[str] = "copy_bytes"
+    arguments: ClassVar[tuple[str, ...]] = ("source", "target", "bytes")

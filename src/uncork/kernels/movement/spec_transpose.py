@@ -24,6 +24,7 @@ class TransposeBlocks(KernelSpec, frozen=True):
 
     emitter: ClassVar[str] = "uncork.kernels.movement.emit_transpose:emit_transpose_blocks"
     prefix: ClassVar[str] = "transpose"
+    arguments: ClassVar[tuple[str, ...]] = ARGUMENTS
     side: int
     #: There may be fewer rows or columns than a block has.
     open: bool = False

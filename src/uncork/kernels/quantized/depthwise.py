@@ -8,6 +8,7 @@ import numpy as np
 
 from uncork.kernels.extents import nanoseconds
 from uncork.kernels.kernel_plan import KernelCall, KernelPlan, Operand, Stages, shares
+from uncork.kernels.layer import staged
 from uncork.kernels.quantized.layout import CodesWork, Laid, has_many_registers, tiles_of
 from uncork.kernels.quantized.spec import DepthwiseOfCodes
 from uncork.kernels.runtime.addresses import address_of
@@ -83,9 +84,6 @@ class _DepthwiseCalls(Laid):
 def depthwise_sums(work: CodesWork, target: Target) -> KernelPlan:
     """The calls of a quantized depthwise convolution."""
     maker = _DepthwiseCalls(work, target)
-    alone = maker.stages(1)
-    calls = [call for stage in alone.stages for call in stage]
     g = work.geometry
-    name = next(spec.name for spec, _ in calls if isinstance(spec, DepthwiseOfCodes))
     cost = nanoseconds(g.images * g.pixels, work.outputs * g.inner / (_RATE * maker.lanes))
-    return KernelPlan(name, calls, alone.scratch, maker.keep, cost, maker.stages)
+    return staged(maker.stages, cost, maker.keep)

@@ -8,18 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from uncork.internal_ops.quantized import WORD
-from uncork.kernels.codegen.emit import F32, I8, I32, U32, Kernel, Value
+from uncork.kernels.codegen.emit import F32, I8, I32, U32, Kernel, Value, emitter
 from uncork.kernels.quantized.emit_rounding import Guard, from_codes, kept, number, to_word
 from uncork.kernels.quantized.spec import Codes
-from uncork.kernels.runtime.target import Target
 
 _UNROLLED = 4
 
 
-def emit_codes(spec: Codes, machine: Target) -> str:
+@emitter
+def emit_codes(k: Kernel, spec: Codes) -> None:
     """The LLVM text of the kernel."""
-    k = Kernel(spec.name, spec.arguments, machine)
-    a = dict(zip(spec.arguments, k.arguments, strict=True))
+    a = k.named
     a["words"] = (a["channels"] + (WORD - 1)) // WORD * WORD
     guard = Guard(k)
     if spec.planes:
@@ -29,8 +28,6 @@ def emit_codes(spec: Codes, machine: Target) -> str:
         _rows(k, spec, a, guard)
     if not spec.back:
         guard.stop()
-    k.finish()
-    return k.text()
 
 
 def _word(k: Kernel, a: dict[str, Value], guard: Guard, address: Value, lanes: int) -> Value:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from uncork.kernels.codegen.emit import F32, I32, U8, Kernel, Value
+from uncork.kernels.codegen.emit import F32, I32, U8, Kernel, Value, emitter
 from uncork.kernels.quantized.emit_epilogue import moved_operands, store_with_epilogue
 from uncork.kernels.quantized.emit_rounding import Guard
 from uncork.kernels.quantized.spec import DepthwiseOfCodes
-from uncork.kernels.runtime.target import Target
 
 _TILE_ARGUMENTS = (
     "source",
@@ -21,10 +20,10 @@ _TILE_ARGUMENTS = (
 )
 
 
-def emit_depthwise(spec: DepthwiseOfCodes, machine: Target) -> str:
+@emitter
+def emit_depthwise(k: Kernel, spec: DepthwiseOfCodes) -> None:
     """The LLVM text of the kernel."""
-    k = Kernel(spec.name, spec.arguments, machine)
-    a = dict(zip(spec.arguments, k.arguments, strict=True))
+    a = k.named
     tiles = [_tile(k, spec, width) for width in spec.widths]
     size = 1 if spec.end.codes else 4
     pixel = k.integer(spec.pixel)
@@ -47,13 +46,11 @@ def emit_depthwise(spec: DepthwiseOfCodes, machine: Target) -> str:
                 if spec.end.guarded:
                     k.stop_unless(status.equals(0), k.integer(1))
                 x.set(x.get() + width)
-    k.finish()
-    return k.text()
 
 
 def _tile(outer: Kernel, spec: DepthwiseOfCodes, width: int) -> Kernel:
     k = Kernel(f"tile_{width}", [*_TILE_ARGUMENTS, *spec.end.arguments], inside=outer)
-    a = dict(zip([*_TILE_ARGUMENTS, *spec.end.arguments], k.arguments, strict=True))
+    a = k.named
     guard = Guard(k) if spec.end.guarded else None
     lanes = spec.lanes
     size = 1 if spec.end.codes else 4

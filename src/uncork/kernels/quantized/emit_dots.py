@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from uncork.kernels.codegen.emit import F32, I32, I64, Kernel, Value, Variable, pieces
+from uncork.kernels.codegen.emit import F32, I32, I64, Kernel, Value, Variable, emitter, pieces
 from uncork.kernels.gemm.dots import DOT_METHODS
 from uncork.kernels.gemm.microkernel_dots import added, factor, weights
 from uncork.kernels.quantized.emit_epilogue import moved_operands, store_with_epilogue
 from uncork.kernels.quantized.emit_rounding import Guard
 from uncork.kernels.quantized.spec import ENTRY, Dots
-from uncork.kernels.runtime.target import Target
 
 #: Sums wait for the ones before them: so many at least are on their way.
 _ACCUMULATORS = 8
@@ -29,10 +28,10 @@ _TILE_ARGUMENTS = (
 )
 
 
-def emit_dots(spec: Dots, machine: Target) -> str:
+@emitter
+def emit_dots(k: Kernel, spec: Dots) -> None:
     """The LLVM text of the kernel."""
-    k = Kernel(spec.name, spec.arguments, machine)
-    a = dict(zip(spec.arguments, k.arguments, strict=True))
+    a = k.named
     tiles = [_tile(k, spec, width) for width in spec.widths]
     size = 1 if spec.end.codes else 4
 
@@ -82,13 +81,11 @@ def emit_dots(spec: Dots, machine: Target) -> str:
         else:
             with k.loop(0, a["groups"]) as group, k.loop(0, a["rows"]) as y:
                 row(image, y, group)
-    k.finish()
-    return k.text()
 
 
 def _tile(outer: Kernel, spec: Dots, width: int) -> Kernel:
     k = Kernel(f"tile_{width}", [*_TILE_ARGUMENTS, *spec.end.arguments], inside=outer)
-    a = dict(zip([*_TILE_ARGUMENTS, *spec.end.arguments], k.arguments, strict=True))
+    a = k.named
     vectors = range(spec.blocks)
     accumulators = max(1, min(4, _ACCUMULATORS // (width * spec.blocks)))
     begin = [k.load(a["start"] + v * spec.lanes * 4, I32, spec.lanes) for v in vectors]

@@ -6,17 +6,16 @@ import math
 from collections.abc import Callable
 
 from uncork.internal_ops.coded_rows import GRID, LEAST_STEP
-from uncork.kernels.codegen.emit import F32, I32, U8, Kernel, Value
+from uncork.kernels.codegen.emit import F32, I32, U8, Kernel, Value, emitter
 from uncork.kernels.quantized.spec_rows import CodedRows
-from uncork.kernels.runtime.target import Target
 
 _LARGEST = 255.0
 
 
-def emit_rows(spec: CodedRows, machine: Target) -> str:
+@emitter
+def emit_rows(k: Kernel, spec: CodedRows) -> None:
     """The LLVM text of the kernel."""
-    k = Kernel(spec.name, spec.arguments, machine)
-    a = dict(zip(spec.arguments, k.arguments, strict=True))
+    a = k.named
     of_numbers, of_codes = a["size"] * F32.bytes, a["size"] + GRID
     with k.loop(a["first"], a["first"] + a["count"]) as row:
         if spec.back:
@@ -25,8 +24,6 @@ def emit_rows(spec: CodedRows, machine: Target) -> str:
         else:
             source, target = a["source"] + row * of_numbers, a["target"] + row * of_codes
             _encode(k, spec, source, target, a["size"])
-    k.finish()
-    return k.text()
 
 
 def _along(k: Kernel, spec: CodedRows, size: Value, step: Callable[[Value, int], None]) -> None:

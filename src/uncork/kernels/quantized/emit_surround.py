@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from uncork.kernels.codegen.emit import I16, U8, U16, Kernel, Type, Value
+from uncork.kernels.codegen.emit import I16, U8, U16, Kernel, Type, Value, emitter
 from uncork.kernels.quantized.spec import Surround
-from uncork.kernels.runtime.target import Target
 
 #: Codes that are copied or written at a time; rows are whole words of codes.
 _SIZES = (64, 16, 4)
 
 
-def emit_surround(spec: Surround, machine: Target) -> str:
+@emitter
+def emit_surround(k: Kernel, spec: Surround) -> None:
     """The LLVM text of the kernel."""
-    k = Kernel(spec.name, spec.arguments, machine)
-    a = dict(zip(spec.arguments, k.arguments, strict=True))
+    a = k.named
     made: Type = I16 if spec.wide else U8
     size = made.bytes
     code = a["code"].to(made)
@@ -48,5 +47,3 @@ def emit_surround(spec: Surround, machine: Target) -> str:
             copied(a["source"] + image * a["source_image"] + y * a["source_row"])
             written(a["right"])
         written(row * below)
-    k.finish()
-    return k.text()

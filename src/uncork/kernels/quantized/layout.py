@@ -8,9 +8,9 @@ import numpy as np
 from msgspec import Struct
 
 from uncork.internal_ops.quantized import Grid, QuantizedWeights, in_words
-from uncork.kernels.convolution.geometry import Geometry, known
-from uncork.kernels.extents import is_known, smallest
-from uncork.kernels.kernel_plan import In, KernelCall, Operand, Out, Scratch, shares
+from uncork.kernels.convolution.geometry import Geometry, images_together
+from uncork.kernels.extents import smallest
+from uncork.kernels.kernel_plan import In, KernelCall, Operand, Out, Scratch
 from uncork.kernels.quantized.epilogues import BoundEpilogue
 from uncork.kernels.quantized.spec import KINDS, Surround
 from uncork.kernels.runtime.addresses import address_of
@@ -20,8 +20,6 @@ from uncork.types import Array
 
 #: Pixels of tiles for what is left of a row whose length only the call knows.
 _REST = (4, 1)
-#: As many runs of images as there are where only the call knows how many images come.
-_RUNS = 16
 
 
 class CodesWork(Struct, frozen=True):
@@ -84,17 +82,7 @@ class Laid:
         self.pixel = self.channels * size
         self.row = self.width * self.pixel
         self.image = self.height * self.row
-        images = g.images
-        self.images = (
-            shares(images, _RUNS if not isinstance(images, int) else images)
-            if self.laid
-            else [(0, images)]
-        )
-        self.most = (
-            max(known(n) for _, n in self.images)
-            if is_known(images)
-            else -(-images // len(self.images))
-        )
+        self.images, self.most = images_together(g.images, self.laid)
         #: What lies at addresses among the operands.
         self.keep: list[object] = []
 

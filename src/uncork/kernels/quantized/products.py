@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from uncork.kernels.convolution.geometry import known
 from uncork.kernels.convolution.tiles import some_of_tiles
@@ -13,6 +14,7 @@ from uncork.kernels.extents import is_known, nanoseconds
 from uncork.kernels.gemm.address_table import address_table_call
 from uncork.kernels.gemm.dots import DOT_METHODS, FOUR_SIGNED, dot_method_of
 from uncork.kernels.kernel_plan import KernelCall, KernelPlan, Operand, Scratch, Stages, grid
+from uncork.kernels.layer import staged
 from uncork.kernels.quantized.layout import CodesWork, Laid, has_many_registers, tiles_of
 from uncork.kernels.quantized.spec import ENTRY, Dots
 from uncork.kernels.runtime.addresses import address_of
@@ -203,11 +205,7 @@ class _CodeProductCalls(Laid):
 def sums_of_codes(work: CodesWork, target: Target) -> KernelPlan:
     """The calls of a quantized product."""
     maker = _CodeProductCalls(work, target)
-    alone = maker.stages(1)
-    calls = [call for stage in alone.stages for call in stage]
     g = work.geometry
     cost = g.outputs * g.inner / (_RATE * maker.lanes)
-    name = next(spec.name for spec, _ in calls if isinstance(spec, Dots))
-    return KernelPlan(
-        name, calls, alone.scratch, maker.keep, nanoseconds(g.images * g.pixels, cost), maker.stages
-    )
+    plan = staged(maker.stages, nanoseconds(g.images * g.pixels, cost), maker.keep)
+    return replace(plan, kernel=next(spec.name for spec, _ in plan.calls if isinstance(spec, Dots)))

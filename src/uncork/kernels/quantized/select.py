@@ -15,14 +15,11 @@ from uncork.kernels.extents import KernelDeclined, extents, is_empty, nanosecond
 from uncork.kernels.kernel_plan import (
     In,
     KernelCall,
-    KernelPlan,
     Operand,
     Out,
     Selection,
-    Stages,
-    shares,
 )
-from uncork.kernels.layer import Layer, present
+from uncork.kernels.layer import Layer, present, shared_call
 from uncork.kernels.movement.select_blocks import channels_moved
 from uncork.kernels.quantized.depthwise import depthwise_sums
 from uncork.kernels.quantized.epilogues import epilogue_of
@@ -155,9 +152,6 @@ def select_reheld(layer: Layer) -> Selection:
         arguments: list[Operand] = [In(0), Out(0), address_of(numbers), *sizes, first, count]
         return spec, arguments
 
-    cost = nanoseconds(product(plain), 1 / 8)
-
-    def split(threads: int) -> Stages:
-        return Stages([[some(*part) for part in shares(shared, threads, target.lanes)]], 0)
-
-    return KernelPlan(spec.name, [some(0, shared)], keep=[numbers], cost=cost, split=split)
+    return shared_call(
+        some, shared, nanoseconds(product(plain), 1 / 8), target.lanes, keep=[numbers]
+    )

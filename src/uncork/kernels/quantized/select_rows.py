@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from uncork.kernels.extents import extents, is_empty, nanoseconds, product
-from uncork.kernels.kernel_plan import In, KernelCall, KernelPlan, Out, Selection, Stages, shares
-from uncork.kernels.layer import Layer
+from uncork.kernels.kernel_plan import In, KernelCall, KernelPlan, Out, Selection
+from uncork.kernels.layer import Layer, shared_call
 from uncork.kernels.quantized.spec_rows import CodedRows
 from uncork.symbolic import SizeLike
 
@@ -28,8 +28,4 @@ def _selected(layer: Layer, rank: int | None, back: bool) -> Selection:
     def some(first: SizeLike, count: SizeLike) -> KernelCall:
         return spec(source=In(0), target=Out(0), size=sizes[-1], first=first, count=count)
 
-    def split(threads: int) -> Stages:
-        return Stages([[some(*part) for part in shares(rows, threads)]], 0)
-
-    cost = nanoseconds(product(sizes), 1 / 8)
-    return KernelPlan(spec.name, [some(0, rows)], cost=cost, split=split)
+    return shared_call(some, rows, nanoseconds(product(sizes), 1 / 8))

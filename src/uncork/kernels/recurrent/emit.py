@@ -12,7 +12,7 @@ product.
 
 from __future__ import annotations
 
-from uncork.kernels.codegen.emit import I64, Kernel, Value, Variable
+from uncork.kernels.codegen.emit import I64, Kernel, Value, Variable, emitter
 from uncork.kernels.codegen.thread_team import ThreadTeam
 from uncork.kernels.gemm import microkernel_amx as tiles
 from uncork.kernels.recurrent.emit_frame import Frame
@@ -22,14 +22,12 @@ from uncork.kernels.recurrent.emit_output import Output
 from uncork.kernels.recurrent.emit_rows import RowsByLength
 from uncork.kernels.recurrent.emit_step import StepMicrokernels
 from uncork.kernels.recurrent.spec import Recurrent
-from uncork.kernels.runtime.target import Target
 
 
-def emit_recurrent(spec: Recurrent, machine: Target) -> str:
+@emitter
+def emit_recurrent(k: Kernel, spec: Recurrent) -> None:
     """The LLVM text of one direction of a sequence."""
-    kernel = Kernel(spec.name, spec.arguments, machine)
-    _Driver(Frame(kernel, spec)).emit()
-    return kernel.text()
+    _Driver(Frame(k, spec)).emit()
 
 
 class _Driver:
@@ -66,7 +64,6 @@ class _Driver:
             self._steps(first, last, running, team)
         if self.spec.tiles:
             tiles.release(k)
-        k.finish()
 
     def _begin(self) -> ThreadTeam | None:
         """Emit what comes before all steps; member -1 of a team does it for the others."""

@@ -4,14 +4,13 @@ product.
 
 from __future__ import annotations
 
-from uncork.kernels.codegen.emit import F32, F64, Kernel, Value
-from uncork.kernels.recurrent.spec_packed_weights import ARGUMENTS, PanelsOfWeights
-from uncork.kernels.runtime.target import Target
+from uncork.kernels.codegen.emit import F32, F64, Kernel, Value, emitter
+from uncork.kernels.recurrent.spec_packed_weights import PanelsOfWeights
 
 
-def emit_packed_weights(spec: PanelsOfWeights, machine: Target) -> str:
+@emitter
+def emit_packed_weights(k: Kernel, spec: PanelsOfWeights) -> None:
     """The LLVM text of the kernel that packs weights."""
-    k = Kernel(spec.name, ARGUMENTS, machine)
     weights, inner, hidden, panels, target = k.arguments
     size, type_ = spec.size, F64 if spec.size == F64.bytes else F32
     row, step = inner * size, spec.gates * spec.units * size
@@ -45,5 +44,3 @@ def emit_packed_weights(spec: PanelsOfWeights, machine: Target) -> str:
                     every()
                 with part:
                     some()
-    k.finish()
-    return k.text()

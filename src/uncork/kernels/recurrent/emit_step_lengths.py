@@ -4,16 +4,15 @@ are asked for.
 
 from __future__ import annotations
 
-from uncork.kernels.codegen.emit import I64, INDEX_TYPES, Kernel
+from uncork.kernels.codegen.emit import I64, INDEX_TYPES, Kernel, emitter
 from uncork.kernels.recurrent.spec_step_lengths import Lengths
-from uncork.kernels.runtime.target import Target
 
 
-def emit_lengths(spec: Lengths, machine: Target) -> str:
+@emitter
+def emit_lengths(k: Kernel, spec: Lengths) -> None:
     """The LLVM text of `StepLengths`; the row, counted from 1, when its index or its length is
     refused.
     """
-    k = Kernel(spec.name, ["indices", "stride", "lengths", "output", "batch", "steps"], machine)
     indices, stride, lengths, output, batch, steps = k.arguments
     index, type_ = INDEX_TYPES[spec.index], INDEX_TYPES[spec.lengths]
     with k.loop(0, batch) as b:
@@ -26,5 +25,3 @@ def emit_lengths(spec: Lengths, machine: Target) -> str:
         if not spec.zeros:
             k.stop_unless(inside, b + 1)
         k.store(k.select(inside & (place < length), place + 1, k.integer(0)), output + b * 8)
-    k.finish()
-    return k.text()

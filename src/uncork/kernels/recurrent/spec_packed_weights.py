@@ -16,6 +16,9 @@ class PanelsOfWeights(KernelSpec, frozen=True):
     """
 
     emitter: ClassVar[str] = "uncork.kernels.recurrent.emit_packed_weights:emit_packed_weights"
+    #: Addresses, strides in bytes, counts: `weights [gates, hidden, inner]` to `target [panels,
+    #: inner, gates, units]`, zeros past hidden.
+    arguments: ClassVar[tuple[str, ...]] = ("weights", "inner", "hidden", "panels", "target")
     gates: int
     units: int
     size: int = SINGLE  # bytes of a number
@@ -27,8 +30,3 @@ class PanelsOfWeights(KernelSpec, frozen=True):
     def bytes(self, count: int, inner: int) -> int:
         """Room for `count` panels of so many steps of the inner product."""
         return count * inner * self.gates * self.units * self.size
-
-
-#: Addresses, strides in bytes, counts: `weights [gates, hidden, inner]` to `target [panels,
-#: inner, gates, units]`, zeros past hidden.
-ARGUMENTS = ("weights", "inner", "hidden", "panels", "target")

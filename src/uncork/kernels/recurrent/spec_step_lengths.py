@@ -14,6 +14,14 @@ class Lengths(KernelSpec, frozen=True):
     """
 
     emitter: ClassVar[str] = "uncork.kernels.recurrent.emit_step_lengths:emit_lengths"
+    arguments: ClassVar[tuple[str, ...]] = (
+        "indices",
+        "stride",
+        "lengths",
+        "output",
+        "batch",
+        "steps",
+    )
     index: str
     lengths: str
     #: A negative index counts from the end.

@@ -14,13 +14,12 @@ from typing import Union
 from uncork.kernels.codegen import functions
 from uncork.kernels.codegen import llvm_ir as ir
 from uncork.kernels.codegen.activations import exp
-from uncork.kernels.codegen.emit import F32, I32, Kernel, Type, Value, Variable
+from uncork.kernels.codegen.emit import F32, I32, Kernel, Type, Value, Variable, emitter
 from uncork.kernels.codegen.joining import COMBINE, Combine, joined, plus
 from uncork.kernels.codegen.joining import identity as identity_of
 from uncork.kernels.codegen.scalar_ops import COMPUTED, absolute
 from uncork.kernels.elementwise.emit import STORED, narrowed, widened
 from uncork.kernels.reduction.spec import Reduction, Rows
-from uncork.kernels.runtime.target import Target
 
 
 def _term(k: Kernel, op: str, x: Value) -> Value:
@@ -175,11 +174,11 @@ class VectorRow:
         k.store(last, end)
 
 
-def emit_reduction(spec: Reduction, machine: Target) -> str:
+@emitter
+def emit_reduction(k: Kernel, spec: Reduction) -> None:
     """The LLVM text of a reduction of `[outer, count, inner]` to `[outer, inner]`, both parts of
     tensors whose last axis has `row` elements.
     """
-    k = Kernel(spec.name, ["data", "output", "outer", "count", "inner", "row"], machine)
     data, output, outer, count, inner, row = k.arguments
     stored, computed = STORED[spec.element_type], COMPUTED[spec.element_type]
     combine = COMBINE.get(spec.op, plus)
@@ -250,20 +249,18 @@ def emit_reduction(spec: Reduction, machine: Target) -> str:
                     columns(i, None, several)
                 several //= 2
             of_inner.along(columns, done)
-    k.finish()
-    return k.text()
 
 
-def emit_rows(spec: Rows, machine: Target) -> str:
+@emitter
+def emit_rows(k: Kernel, spec: Rows) -> None:
     """The LLVM text of a kernel of whole rows."""
-    return (_softmax if spec.kind.endswith("softmax") else _standardising)(spec, machine)
+    (_softmax if spec.kind.endswith("softmax") else _standardising)(k, spec)
 
 
-def _softmax(spec: Rows, machine: Target) -> str:
+def _softmax(k: Kernel, spec: Rows) -> None:
     """The LLVM text of a softmax of f32 rows: exp of the distance to the largest, divided by their
     sum; or the logarithm of that.
     """
-    k = Kernel(spec.name, ["data", "output", "rows", "count"], machine)
     data, output, rows, count = k.arguments
     lanes = spec.lanes
     values = VectorRow(k, count, spec)
@@ -303,15 +300,12 @@ def _softmax(spec: Rows, machine: Target) -> str:
                 store_row(k, value_at(i, mask) - tops - loss, target + i * 4, mask)
 
             values.along(less)
-    k.finish()
-    return k.text()
 
 
-def _standardising(spec: Rows, machine: Target) -> str:
+def _standardising(k: Kernel, spec: Rows) -> None:
     """The LLVM text of MVN of f32 rows: the mean taken away, and the rest divided by the standard
     deviation unless it is only centred.
     """
-    k = Kernel(spec.name, ["data", "output", "rows", "count"], machine)
     data, output, rows, count = k.arguments
     lanes = spec.lanes
     zero = k.constant(0.0, F32, lanes)
@@ -354,5 +348,3 @@ def _standardising(spec: Rows, machine: Target) -> str:
 
     with k.loop(0, rows) as row:
         standardise(data + row * count * 4, output + row * count * 4)
-    k.finish()
-    return k.text()

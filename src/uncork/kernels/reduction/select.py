@@ -4,24 +4,22 @@ rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
+from msgspec.structs import replace
 
 from uncork.kernels.extents import certainly, extents, is_empty, nanoseconds, product
 from uncork.kernels.kernel_plan import (
     In,
     KernelCall,
-    KernelPlan,
     Operand,
     Out,
     Selection,
     Stages,
     grid,
-    shares,
 )
-from uncork.kernels.layer import Layer
+from uncork.kernels.layer import Layer, shared_call, staged
 from uncork.kernels.loops import rows as nests
 from uncork.kernels.reduction.spec import Reduction, Rows
 from uncork.kernels.runtime.target import Target
@@ -133,19 +131,7 @@ def select_reduction(layer: Layer) -> Selection:
         axes = [(outer, 1), (inner, _SHARED * spec.lanes)]
         return Stages([[part(*some) for some in grid(axes, threads, whole=True)]], 0)
 
-    return KernelPlan(
-        spec.name,
-        [part((0, outer), (0, inner))],
-        cost=nanoseconds(outer * count * inner, 1 / spec.lanes),
-        split=split,
-    )
-
-
-def _sharing(
-    part: Callable[[SizeLike, SizeLike], KernelCall], count: SizeLike
-) -> Callable[[int], Stages]:
-    """The function that divides `count` turns among threads."""
-    return lambda threads: Stages([[part(*share) for share in shares(count, threads)]], 0)
+    return staged(split, nanoseconds(outer * count * inner, 1 / spec.lanes))
 
 
 def _folds(
@@ -177,12 +163,8 @@ def _rows(
         begin = first * count * 4
         return found, [In(0, begin), Out(0, begin), number, count]
 
-    return KernelPlan(
-        found.name,
-        [part(0, rows)],
-        cost=nanoseconds(rows * count, cost),
-        split=None if certainly(rows, 1) else _sharing(part, rows),
-    )
+    plan = shared_call(part, rows, nanoseconds(rows * count, cost))
+    return replace(plan, split=None) if certainly(rows, 1) else plan
 
 
 def select_softmax(layer: Layer) -> Selection:

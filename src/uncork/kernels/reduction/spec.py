@@ -15,6 +15,7 @@ class Reduction(KernelSpec, frozen=True):
     """
 
     emitter: ClassVar[str] = "uncork.kernels.reduction.emit:emit_reduction"
+    arguments: ClassVar[tuple[str, ...]] = ("data", "output", "outer", "count", "inner", "row")
     op: str
     element_type: str
     along_rows: bool
@@ -39,6 +40,7 @@ class Rows(KernelSpec, frozen=True):
     """
 
     emitter: ClassVar[str] = "uncork.kernels.reduction.emit:emit_rows"
+    arguments: ClassVar[tuple[str, ...]] = ("data", "output", "rows", "count")
     kind: str
     lanes: int
     accumulators: int

@@ -18,6 +18,7 @@ class Dispatch(KernelSpec, frozen=True):
     """The kernel that makes calls together: see the module."""
 
     emitter: ClassVar[str] = "uncork.kernels.runtime.emit_thread_pool:emit_dispatch"
+    arguments: ClassVar[tuple[str, ...]] = ("pool", "calls", "table")
 
     @property
     def name(self) -> str:

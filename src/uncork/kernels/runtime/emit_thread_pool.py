@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from uncork.kernels.codegen.emit import I64, Kernel, Value, Variable
+from uncork.kernels.codegen.emit import I64, Kernel, Value, Variable, emitter
 from uncork.kernels.runtime.dispatch import Dispatch, Serve
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.runtime.thread_pool import (
@@ -83,9 +83,9 @@ def _made_call(k: Kernel, table: Value, number: Value) -> Value:
     return k.call_address(k.load(entry, I64), [k.load(entry + 8, I64)])
 
 
-def emit_dispatch(spec: Dispatch, target: Target) -> str:
+@emitter
+def emit_dispatch(k: Kernel, spec: Dispatch) -> Value:
     """The LLVM text of the kernel that makes calls together."""
-    k = Kernel(spec.name, ("pool", "calls", "table"), target)
     address, calls, table = k.arguments
     pool = _Pool(k, address)
     shared, status = k.variable(k.integer(0)), k.variable(k.integer(0))
@@ -121,8 +121,7 @@ def emit_dispatch(spec: Dispatch, target: Target) -> str:
         for word in ("table", "calls", "next"):
             pool.set(word, 0)
         pool.unlock()
-    k.finish(status.get())
-    return k.text()
+    return status.get()
 
 
 def _note(k: Kernel, status: Variable, found: Value) -> None:

@@ -12,21 +12,20 @@ from collections.abc import Callable
 
 from uncork.kernels.codegen import functions
 from uncork.kernels.codegen.copies import copy_open
-from uncork.kernels.codegen.emit import F64, I64, INDEX_TYPES, Kernel, Value
+from uncork.kernels.codegen.emit import F64, I64, INDEX_TYPES, Kernel, Value, emitter
 from uncork.kernels.codegen.scalar_ops import COMPUTED
 from uncork.kernels.elementwise.emit import STORED, narrowed, widened
 from uncork.kernels.movement.emit_gather import copy
-from uncork.kernels.runtime.target import Target
 from uncork.kernels.scatter.spec import MOVES, OPEN, Action, Elements, Mean, Recast, Tuples
 
 #: How reductions join booleans, which lie in memory as 0 and 1.
 _OF_BOOLEANS = {"sum": "or", "prod": "and", "min": "and", "max": "or", "sub": "xor"}
 
 
-def emit_tuples(spec: Tuples, machine: Target) -> str:
+@emitter
+def emit_tuples(k: Kernel, spec: Tuples) -> None:
     """The LLVM text of a kernel for runs at places that tuples of indices name."""
-    k = Kernel(spec.name, spec.arguments, machine)
-    a = dict(zip(spec.arguments, k.arguments, strict=True))
+    a = k.named
     index = INDEX_TYPES[spec.index]
 
     def place(address: Value) -> Value:
@@ -54,14 +53,12 @@ def emit_tuples(spec: Tuples, machine: Target) -> str:
                     a["run"],
                     spec.lanes,
                 )
-    k.finish()
-    return k.text()
 
 
-def emit_elements(spec: Elements, machine: Target) -> str:
+@emitter
+def emit_elements(k: Kernel, spec: Elements) -> None:
     """The LLVM text of a kernel for single elements, each with an index along one axis."""
-    k = Kernel(spec.name, spec.arguments, machine)
-    a = dict(zip(spec.arguments, k.arguments, strict=True))
+    a = k.named
     index, last = INDEX_TYPES[spec.index], spec.before + spec.after
     bytes_of = spec.action.run if spec.action.op in MOVES else STORED[spec.action.stored].bytes
 
@@ -95,13 +92,11 @@ def emit_elements(spec: Elements, machine: Target) -> str:
             row_at.set(row_at.get() + a[f"index_{last}"] * bytes_of)
 
     loops(0, a["places"], k.integer(0))
-    k.finish()
-    return k.text()
 
 
-def emit_recast(spec: Recast, machine: Target) -> str:
+@emitter
+def emit_recast(k: Kernel, spec: Recast) -> None:
     """The LLVM text of a kernel that widens or rounds elements."""
-    k = Kernel(spec.name, ["source", "target", "count"], machine)
     source, target, count = k.arguments
     given, made = STORED[spec.source], STORED[spec.target]
 
@@ -112,15 +107,13 @@ def emit_recast(spec: Recast, machine: Target) -> str:
         k.store(narrowed(k, wide, spec.target), target + first * made.bytes)
 
     _vectors(k, count, spec.lanes, some)
-    k.finish()
-    return k.text()
 
 
-def emit_mean(spec: Mean, machine: Target) -> str:
+@emitter
+def emit_mean(k: Kernel, spec: Mean) -> None:
     """The LLVM text of a kernel that makes means of sums; a place that nothing was added to keeps
     its value.
     """
-    k = Kernel(spec.name, ["places", "counts", "output", "count", "more"], machine)
     places, counts, output, count, more = k.arguments
     held, made = COMPUTED[spec.element], STORED[spec.result]
     with k.loop(0, count) as i:
@@ -130,8 +123,6 @@ def emit_mean(spec: Mean, machine: Target) -> str:
         mean = _quotient(k, total, number)
         result = k.select(terms > 0, mean, total).to(COMPUTED[spec.result])
         k.store(narrowed(k, result, spec.result), output + i * made.bytes)
-    k.finish()
-    return k.text()
 
 
 def _quotient(k: Kernel, total: Value, number: Value) -> Value:

@@ -5,18 +5,17 @@ The result holds the counts while they grow, as integers of its width.
 
 from __future__ import annotations
 
-from uncork.kernels.codegen.emit import F32, I32, I64, INDEX_TYPES, Kernel
-from uncork.kernels.runtime.target import Target
+from uncork.kernels.codegen.emit import F32, I32, I64, INDEX_TYPES, Kernel, emitter
 from uncork.kernels.scatter.spec_counts import CountKeys
 
 _TYPES = {"i32": I32, "i64": I64, "f32": F32}
 
 
-def emit_counts(spec: CountKeys, target: Target) -> str:
+@emitter
+def emit_counts(k: Kernel, spec: CountKeys) -> None:
     """The LLVM text of the kernel, which returns 1 where a key is no place, or there are too many
     keys for i32.
     """
-    k = Kernel(spec.name, spec.arguments, target)
     data, keys, output, places, count = k.arguments
     item, key = _TYPES[spec.data], INDEX_TYPES[spec.keys]
     counter = I64 if item.bytes == 8 else I32
@@ -34,5 +33,3 @@ def emit_counts(spec: CountKeys, target: Target) -> str:
         counted = times if counter is item else times.to(item)
         kept = k.load(data + place * item.bytes, item)
         k.store(k.select(times.equals(0), kept, counted), address)
-    k.finish()
-    return k.text()

@@ -6,16 +6,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from uncork.kernels.codegen.emit import I64, INDEX_TYPES, Kernel, Value
+from uncork.kernels.codegen.emit import I64, INDEX_TYPES, Kernel, Value, emitter
 from uncork.kernels.codegen.functions import larger
 from uncork.kernels.elementwise.emit import STORED, narrowed, widened
-from uncork.kernels.runtime.target import Target
 from uncork.kernels.scatter.spec_segments import MaxOfSegments
 
 
-def emit_max_of_segments(spec: MaxOfSegments, machine: Target) -> str:
+@emitter
+def emit_max_of_segments(k: Kernel, spec: MaxOfSegments) -> None:
     """The LLVM text of the kernel."""
-    k = Kernel(spec.name, spec.arguments, machine)
     data, ids, output, rows, segments, row, width = k.arguments
     index, stored = INDEX_TYPES[spec.index], STORED[spec.element]
     bits = INDEX_TYPES[f"i{stored.bits}"]
@@ -63,5 +62,3 @@ def emit_max_of_segments(spec: MaxOfSegments, machine: Target) -> str:
             with later:
                 write(target, joined)
     leave_empty(segments)
-    k.finish()
-    return k.text()

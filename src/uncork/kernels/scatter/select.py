@@ -24,9 +24,8 @@ from uncork.kernels.kernel_plan import (
     Selection,
     Stages,
     grid,
-    shares,
 )
-from uncork.kernels.layer import Layer
+from uncork.kernels.layer import Layer, shared_call, staged
 from uncork.kernels.movement.nd_copy import Loop, merged, strides
 from uncork.kernels.runtime.addresses import address_of
 from uncork.kernels.scatter.reduction import bytes_of, copied, reduction_of
@@ -161,15 +160,8 @@ def _put(walk: _Walk, data: TensorSpec) -> KernelPlan:
         puts = walk.shared(action, item, Out(0), item, 1, threads)
         return Stages([copied(whole, threads, Out(0)), puts], 0)
 
-    calls = [call for stage in stages(1).stages for call in stage]
     moved = walk.batches[0] * walk.count * walk.repeats[0] * walk.run
-    return KernelPlan(
-        calls[-1][0].name,
-        calls,
-        keep=walk.keep,
-        cost=nanoseconds(whole + moved * (8 + item), 1 / 8),
-        split=stages,
-    )
+    return staged(stages, nanoseconds(whole + moved * (8 + item), 1 / 8), walk.keep)
 
 
 def select_store(layer: Layer) -> Selection:
@@ -184,12 +176,7 @@ def select_store(layer: Layer) -> Selection:
         new = In(2, first * (run * item))
         return walk.kernel_call(action, item, In(0), walk.indices(first), new, item, 1, some)
 
-    def split(threads: int) -> Stages:
-        return Stages([[part(*share) for share in shares(count, threads)]], 0)
-
-    call = part(0, count)
-    cost = nanoseconds(count * run * item, 1 / 8)
-    return KernelPlan(call[0].name, [call], cost=cost, split=split)
+    return shared_call(part, count, nanoseconds(count * run * item, 1 / 8))
 
 
 def _by_runs(walk: _Walk) -> _Walk:
@@ -318,18 +305,9 @@ def select_gather_nd(layer: Layer) -> Selection:
         row = Out(0, first * (walk.run * item))
         return walk.kernel_call(action, item, In(0), walk.indices(first), row, item, 1, some)
 
-    def split(threads: int) -> Stages:
-        return Stages([[part(*share) for share in shares(walk.count, threads)]], 0)
-
-    call = part(0, walk.count)
     cost = nanoseconds(whole * count, max(2.0, run * item / 16) if isinstance(run, int) else 16.0)
-    return KernelPlan(
-        call[0].name,
-        [call],
-        keep=walk.keep,
-        cost=cost,
-        split=split if certainly(whole, 1) else None,
-    )
+    plan = shared_call(part, walk.count, cost, keep=walk.keep)
+    return plan if certainly(whole, 1) else replace(plan, split=None)
 
 
 # ---- single elements
@@ -392,13 +370,7 @@ def select_elements(layer: Layer) -> Selection:
                 [copied(whole, threads, Out(0)), shared(Action("put", item), Out(0), threads)], 0
             )
 
-        calls = [call for stage in stages(1).stages for call in stage]
-        return KernelPlan(
-            calls[-1][0].name,
-            calls,
-            cost=nanoseconds(whole + total * 16, 1 / 16),
-            split=stages,
-        )
+        return staged(stages, nanoseconds(whole + total * 16, 1 / 16))
     reduction = reduction_of(op, getattr(operation, "use_init_val", True), data, target)
     if isinstance(reduction, str):
         return reduction
@@ -412,8 +384,7 @@ def select_elements(layer: Layer) -> Selection:
 
     cost = nanoseconds(reduction.elements + total * (2 * len(actions)), 1.0)
     name = f"elements_{op}_{reduction.held}_{data.element_type.name}"
-    calls = [call for stage in joined(1).stages for call in stage]
-    return KernelPlan(name, calls, scratch=reduction.scratch, cost=cost, split=joined)
+    return staged(joined, cost, name=name)
 
 
 def _loops(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from uncork.kernels.extents import nanoseconds, product
-from uncork.kernels.kernel_plan import In, KernelCall, KernelPlan, Out, Selection, Stages, shares
-from uncork.kernels.layer import Layer
+from uncork.kernels.kernel_plan import In, KernelCall, Out, Selection
+from uncork.kernels.layer import Layer, shared_call
 from uncork.kernels.loops.nest_call import vector_lanes
 from uncork.kernels.scatter.spec_segments import MaxOfSegments
 from uncork.ops.segment_max import SegmentMax16, lowest
@@ -37,8 +37,4 @@ def select_segment_max(layer: Layer) -> Selection:
             width=some,
         )
 
-    def split(threads: int) -> Stages:
-        return Stages([[part(*share) for share in shares(width, threads, _LINE)]], 0)
-
-    cost = nanoseconds(rows * width, item / 16)
-    return KernelPlan(spec.name, [part(0, width)], cost=cost, split=split)
+    return shared_call(part, width, nanoseconds(rows * width, item / 16), _LINE)

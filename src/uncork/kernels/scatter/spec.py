@@ -121,6 +121,7 @@ class Recast(KernelSpec, frozen=True):
 
     emitter: ClassVar[str] = "uncork.kernels.scatter.emit:emit_recast"
     prefix: ClassVar[str] = "recast"
+    arguments: ClassVar[tuple[str, ...]] = ("source", "target", "count")
     source: str
     target: str
     lanes: int
@@ -133,5 +134,6 @@ class Mean(KernelSpec, frozen=True):
 
     emitter: ClassVar[str] = "uncork.kernels.scatter.emit:emit_mean"
     prefix: ClassVar[str] = "mean_of"
+    arguments: ClassVar[tuple[str, ...]] = ("places", "counts", "output", "count", "more")
     element: str
     result: str

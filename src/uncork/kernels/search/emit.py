@@ -6,20 +6,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from uncork.kernels.codegen.emit import I32, INDEX_TYPES, Kernel, Value
+from uncork.kernels.codegen.emit import I32, INDEX_TYPES, Kernel, Value, emitter
 from uncork.kernels.codegen.functions import negated, precedes
 from uncork.kernels.codegen.scalar_ops import COMPUTED
 from uncork.kernels.elementwise.emit import STORED, widened
-from uncork.kernels.runtime.target import Target
-from uncork.kernels.search.spec import ARGUMENTS, Search
+from uncork.kernels.search.spec import Search
 
 #: Rows of up to so many numbers are compared as a whole, with vectors of values.
 _FEW = 48
 
 
-def emit_search(spec: Search, machine: Target) -> str:
+@emitter
+def emit_search(k: Kernel, spec: Search) -> None:
     """The LLVM text of the kernel."""
-    k = Kernel(spec.name, ARGUMENTS, machine)
     sequence, values, output, rows, length, count = k.arguments
     result, bytes_of = INDEX_TYPES[spec.result], STORED[spec.sequence].bytes
 
@@ -60,8 +59,6 @@ def emit_search(spec: Search, machine: Target) -> str:
             few(own, first)
         with k.loop(whole, end) as j:
             search(own, j)
-    k.finish()
-    return k.text()
 
 
 def _is_before(k: Kernel, spec: Search, border: Value, value: Value) -> Value:

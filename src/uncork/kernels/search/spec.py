@@ -6,8 +6,6 @@ from typing import ClassVar
 
 from uncork.kernels.kernel_spec import KernelSpec
 
-ARGUMENTS = ("sequence", "values", "output", "rows", "length", "count")
-
 
 class Search(KernelSpec, frozen=True):
     """The spec of a kernel that finds for each of `count` values of each row how many of the
@@ -16,6 +14,14 @@ class Search(KernelSpec, frozen=True):
 
     emitter: ClassVar[str] = "uncork.kernels.search.emit:emit_search"
     prefix: ClassVar[str] = "search"
+    arguments: ClassVar[tuple[str, ...]] = (
+        "sequence",
+        "values",
+        "output",
+        "rows",
+        "length",
+        "count",
+    )
     sequence: str
     values: str
     #: The type that numbers of both types are compared in.

@@ -6,19 +6,18 @@ from __future__ import annotations
 
 import math
 
-from uncork.kernels.codegen.emit import F32, INDEX_TYPES, Kernel, Type, Value
+from uncork.kernels.codegen.emit import F32, INDEX_TYPES, Kernel, Type, Value, emitter
 from uncork.kernels.codegen.functions import negated
-from uncork.kernels.runtime.target import Target
 from uncork.kernels.selection.spec import BestOfRows, GatheredElements
 
 _ITEMS = {1: INDEX_TYPES["u8"], 2: INDEX_TYPES["u16"], 4: INDEX_TYPES["u32"], 8: INDEX_TYPES["u64"]}
 
 
-def emit_elements(spec: GatheredElements, machine: Target) -> str:
+@emitter
+def emit_elements(k: Kernel, spec: GatheredElements) -> None:
     """The LLVM text of `output[o, j, i] = data[o, indices[o, j, i], i]`; the kernel returns 1 when
     an index is outside the axis.
     """
-    k = Kernel(spec.name, ["data", "indices", "output", "outer", "size", "count", "inner"], machine)
     data, indices, output, outer, size, count, inner = k.arguments
     item, index = _ITEMS[spec.item], INDEX_TYPES[spec.index]
     with k.loop(0, outer) as o, k.loop(0, count) as j, k.loop(0, inner) as i:
@@ -30,18 +29,16 @@ def emit_elements(spec: GatheredElements, machine: Target) -> str:
             k.load(data + ((o * size + position) * inner + i) * spec.item, item),
             output + at * spec.item,
         )
-    k.finish()
-    return k.text()
 
 
-def emit_best(spec: BestOfRows, machine: Target) -> str:
+@emitter
+def emit_best(k: Kernel, spec: BestOfRows) -> None:
     """The LLVM text of the kernel that finds the `best` best of rows of `count` elements, best
     first, equal ones in their order; it returns 1 when a NaN would be among them.
 
     The best so far are kept in order in the outputs. Most vectors have nothing that is better than
     the last of them, nor, before there are so many, as good as the worst that can be among them.
     """
-    k = Kernel(spec.name, ["data", "values", "numbers", "rows", "count", "best"], machine)
     data, values, numbers, rows, count, best = k.arguments
     index, lanes = INDEX_TYPES[spec.index], spec.lanes
     bests = k.stack_bytes(_accumulators(lanes) * lanes * 4)
@@ -103,8 +100,6 @@ def emit_best(spec: BestOfRows, machine: Target) -> str:
                 look_at_some(first, negated(k, worse))
         with k.loop(whole, count) as first:
             look(first)
-    k.finish()
-    return k.text()
 
 
 #: A bound is found where each of the accumulators goes over so many vectors at least.

@@ -7,16 +7,15 @@ vector of columns is left, the last vector lies over the one before it: both com
 
 from __future__ import annotations
 
-from uncork.kernels.codegen.emit import BOOL, INDEX_TYPES, Kernel, Value
+from uncork.kernels.codegen.emit import BOOL, INDEX_TYPES, Kernel, Value, emitter
 from uncork.kernels.codegen.functions import negated, precedes
 from uncork.kernels.elementwise.emit import STORED, widened
-from uncork.kernels.runtime.target import Target
 from uncork.kernels.selection.spec import BestOfColumns
 
 
-def emit_columns(spec: BestOfColumns, machine: Target) -> str:
+@emitter
+def emit_columns(k: Kernel, spec: BestOfColumns) -> None:
     """The LLVM text of the kernel, which returns 1 where there are fewer columns than lanes."""
-    k = Kernel(spec.name, ["data", "values", "numbers", "outer", "count", "inner", "best"], machine)
     data, values, numbers, outer, count, inner, best = k.arguments
     stored, index = STORED[spec.element], INDEX_TYPES[spec.index]
     k.stop_unless(inner >= spec.lanes, k.integer(1))
@@ -61,5 +60,3 @@ def emit_columns(spec: BestOfColumns, machine: Target) -> str:
             none = k.bits_of(better(some, last)).equals(0)
             with k.if_(negated(k, none)):
                 insert(j, best, source, found, places)
-    k.finish()
-    return k.text()

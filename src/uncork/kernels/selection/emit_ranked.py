@@ -9,13 +9,10 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from uncork.kernels.codegen.emit import INDEX_TYPES, Kernel, Value
+from uncork.kernels.codegen.emit import INDEX_TYPES, Kernel, Value, emitter
 from uncork.kernels.codegen.functions import negated, precedes
 from uncork.kernels.elementwise.emit import STORED, widened
-from uncork.kernels.runtime.target import Target
 from uncork.kernels.selection.spec import Ranked
-
-ARGUMENTS = ("data", "values", "numbers", "outer", "count", "inner", "best")
 
 
 class _Heap(Struct, frozen=True):
@@ -73,9 +70,9 @@ def better(k: Kernel, spec: Ranked, a: Value, b: Value) -> Value:
     return precedes(k, b, a) if spec.largest else precedes(k, a, b)
 
 
-def emit_ranked(spec: Ranked, machine: Target) -> str:
+@emitter
+def emit_ranked(k: Kernel, spec: Ranked) -> None:
     """The LLVM text of the kernel."""
-    k = Kernel(spec.name, ARGUMENTS, machine)
     data, values, indices, outer, count, inner, best = k.arguments
     stored, index = STORED[spec.element], INDEX_TYPES[spec.index]
     sinks = {by_index: _sink(k, spec, by_index) for by_index in {False, spec.by_index}}
@@ -131,8 +128,6 @@ def emit_ranked(spec: Ranked, machine: Target) -> str:
         if spec.by_index:
             build(heap, True)
         order(heap)
-    k.finish()
-    return k.text()
 
 
 def _sink(outer: Kernel, spec: Ranked, by_index: bool) -> Kernel:

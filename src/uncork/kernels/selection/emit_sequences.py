@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import math
 
-from uncork.kernels.codegen.emit import I64, INDEX_TYPES, Kernel, Value
+from uncork.kernels.codegen.emit import I64, INDEX_TYPES, Kernel, Value, emitter
 from uncork.kernels.codegen.functions import larger, negated
 from uncork.kernels.codegen.joining import joined
 from uncork.kernels.codegen.scalar_ops import COMPUTED
 from uncork.kernels.elementwise.emit import STORED, narrowed, widened
-from uncork.kernels.runtime.target import Target
 from uncork.kernels.selection.spec_sequences import FollowBeams, GreedyPath
 
 #: Vectors of classes that are looked at together.
 _TOGETHER = 4
 
 
-def emit_greedy_path(spec: GreedyPath, machine: Target) -> str:
+@emitter
+def emit_greedy_path(k: Kernel, spec: GreedyPath) -> None:
     """The LLVM text of the kernel, which gives up where a length or the blank is out of range."""
-    k = Kernel(spec.name, spec.arguments, machine)
-    a = dict(zip(spec.arguments, k.arguments, strict=True))
+    a = k.named
     blank = a["classes"] - 1
     if spec.blank:
         blank = k.load(a["blank"], INDEX_TYPES[spec.blank]).to(I64)
@@ -43,8 +42,6 @@ def emit_greedy_path(spec: GreedyPath, machine: Target) -> str:
         if spec.counts:
             count = INDEX_TYPES[spec.counts]
             k.store(kept.get().to(count), a["counts"] + row * count.bytes)
-    k.finish()
-    return k.text()
 
 
 def _store(k: Kernel, number: Value, element: str, address: Value) -> None:
@@ -121,12 +118,12 @@ def _largest(k: Kernel, spec: GreedyPath, address: Value, classes: Value) -> Val
     return joined(k, vector, larger)
 
 
-def emit_follow_beams(spec: FollowBeams, machine: Target) -> str:
+@emitter
+def emit_follow_beams(k: Kernel, spec: FollowBeams) -> None:
     """The LLVM text of the kernel, which gives up where a length or a parent is none. What lies
     behind the last step of a row is not written.
     """
-    k = Kernel(spec.name, spec.arguments, machine)
-    a = dict(zip(spec.arguments, k.arguments, strict=True))
+    a = k.named
     item, element = STORED[spec.element], spec.element
     end = widened(k, element, k.load(a["end"], item))
 
@@ -161,5 +158,3 @@ def emit_follow_beams(spec: FollowBeams, machine: Target) -> str:
                     ended.set(k.integer(1))
                 with k.if_(ended.get() > 0):
                     k.store(k.load(a["end"], item), address)
-    k.finish()
-    return k.text()

@@ -4,6 +4,8 @@ smallest of rows (TopK).
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from uncork.internal_ops.leading_best import LeadingBest
 from uncork.kernels.extents import certainly, extents, nanoseconds, product
 from uncork.kernels.kernel_plan import (
@@ -14,10 +16,8 @@ from uncork.kernels.kernel_plan import (
     Operand,
     Out,
     Selection,
-    Stages,
-    shares,
 )
-from uncork.kernels.layer import Layer
+from uncork.kernels.layer import Layer, shared_call
 from uncork.kernels.selection.spec import BestOfColumns, BestOfRows, GatheredElements, Ranked
 from uncork.symbolic import Size, SizeLike
 from uncork.types import ElementType
@@ -75,12 +75,7 @@ def select_best(layer: Layer) -> Selection:
             ]
             return best, [*places, some, shape[axis], count]
 
-        return KernelPlan(
-            best.name,
-            [some_rows(0, rows)],
-            cost=nanoseconds(product(shape), 1 / 4),
-            split=lambda threads: Stages([[some_rows(*some) for some in shares(rows, threads)]], 0),
-        )
+        return shared_call(some_rows, rows, nanoseconds(product(shape), 1 / 4))
     if data.element_type is ElementType.f16 and target.has("sse2") and not target.has("f16c"):
         return "no kernel for f16 on this machine"
     item = data.element_type.dtype.itemsize
@@ -107,14 +102,10 @@ def select_best(layer: Layer) -> Selection:
             count,
         ]
 
-    def split(threads: int) -> Stages:
-        return Stages([[part(*share) for share in shares(rows, threads)]], 0)
-
     cost = nanoseconds(product(shape), 1.0 if lanes > 1 else 4.0)
     if are_few and isinstance(inner, Size):
         whole = part(0, rows)
         when = [AtLeast(inner, width), AtLeast(inner, width, otherwise=True)]
         return KernelPlan(columns.name, [(columns, whole[1]), whole], cost=cost, when=when)
-    return KernelPlan(
-        ranked.name, [part(0, rows)], cost=cost, split=None if certainly(rows, 1) else split
-    )
+    plan = shared_call(part, rows, cost)
+    return replace(plan, split=None) if certainly(rows, 1) else plan

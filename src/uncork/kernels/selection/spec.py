@@ -14,6 +14,15 @@ class GatheredElements(KernelSpec, frozen=True):
 
     emitter: ClassVar[str] = "uncork.kernels.selection.emit:emit_elements"
     prefix: ClassVar[str] = "gather_elements"
+    arguments: ClassVar[tuple[str, ...]] = (
+        "data",
+        "indices",
+        "output",
+        "outer",
+        "size",
+        "count",
+        "inner",
+    )
     item: int
     index: str
 
@@ -22,6 +31,7 @@ class BestOfRows(KernelSpec, frozen=True):
     """What a kernel of the best of f32 rows is specialised for."""
 
     emitter: ClassVar[str] = "uncork.kernels.selection.emit:emit_best"
+    arguments: ClassVar[tuple[str, ...]] = ("data", "values", "numbers", "rows", "count", "best")
     largest: bool
     index: str
     lanes: int
@@ -37,6 +47,15 @@ class Ranked(KernelSpec, frozen=True):
     """
 
     emitter: ClassVar[str] = "uncork.kernels.selection.emit_ranked:emit_ranked"
+    arguments: ClassVar[tuple[str, ...]] = (
+        "data",
+        "values",
+        "numbers",
+        "outer",
+        "count",
+        "inner",
+        "best",
+    )
     element: str
     index: str
     largest: bool
@@ -55,6 +74,15 @@ class BestOfColumns(KernelSpec, frozen=True):
     """What a kernel of the few best of columns is specialised for."""
 
     emitter: ClassVar[str] = "uncork.kernels.selection.emit_columns:emit_columns"
+    arguments: ClassVar[tuple[str, ...]] = (
+        "data",
+        "values",
+        "numbers",
+        "outer",
+        "count",
+        "inner",
+        "best",
+    )
     element: str
     index: str
     largest: bool
