@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from benchmarks.options import Options
-from benchmarks.timing import Contender, Expected, disagreement, geometric_mean, measure
+from benchmarks.timing import REST, Contender, Expected, disagreement, geometric_mean, measure
 
 
 @dataclass
@@ -219,7 +219,8 @@ def run(case: Case, options: Options) -> Outcome:
 
     fit = [c for c in prepared.contenders if agree(c, checked)]
     least = 3 if options.quick else 5
-    samples = measure(fit, prepared.sets, options.seconds, least)
+    rest = REST if options.threads > 1 else 0.0
+    samples = measure(fit, prepared.sets, options.seconds, least, rest)
     fit = [c for c in fit if agree(c, checked[-1:])]
     times = tuple(
         Time(

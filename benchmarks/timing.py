@@ -22,6 +22,11 @@ _MOST_CALLS, _MOST_SAMPLES, _LEAST_SAMPLES = 200, 400, 5
 #: Calls shorter than this are preceded by one that is not counted: the contender before has filled
 #: the caches with its own.
 _WARMED = 5e-3
+#: Where contenders have threads, each turn begins after so many seconds in which those of the one
+#: before go to sleep: onnxruntime's look for work for tens of milliseconds after a call, on a
+#: processor that the next contender is to use. Then come calls for so many seconds, of which the
+#: first, which wakes threads and fetches what it reads, does not count.
+REST, _TURN = 0.15, 0.05
 
 
 @dataclass(frozen=True)
@@ -84,9 +89,14 @@ def disagreement(
 
 
 def measure(
-    contenders: Sequence[Contender], sets: int, seconds: float, least: int = _LEAST_SAMPLES
+    contenders: Sequence[Contender],
+    sets: int,
+    seconds: float,
+    least: int = _LEAST_SAMPLES,
+    rest: float = 0.0,
 ) -> dict[str, Sample]:
-    """Time all contenders by turns for about so many seconds in all.
+    """Time all contenders by turns for about so many seconds in all, with so many seconds of `rest`
+    before each turn.
 
     The order rotates from round to round and every call works on another set than the one before.
     In a round all contenders are at sets far from each other's, so that nobody finds in the caches
@@ -95,7 +105,7 @@ def measure(
     """
     share = seconds / max(1, len(contenders))
     plans = [
-        _Plan(c, sets, number * sets // len(contenders), share, least)
+        _Plan(c, sets, number * sets // len(contenders), share, least, rest)
         for number, c in enumerate(contenders)
     ]
     rounds = max((plan.samples for plan in plans), default=0)
@@ -118,25 +128,35 @@ def summary(times: Sequence[float]) -> Sample:
 
 class _Plan:
     def __init__(
-        self, contender: Contender, sets: int, first: int, share: float, least: int
+        self,
+        contender: Contender,
+        sets: int,
+        first: int,
+        share: float,
+        least: int,
+        rest: float,
     ) -> None:
         self.contender = contender
         self.sets = sets
         self.first = first
+        self.rest = rest
         self.times: list[float] = []
         contender.call(0)
         cost = max(1e-9, min(self._time([n % sets]) for n in range(1, 4)))
         self.calls = max(1, min(_MOST_CALLS, math.ceil(_SAMPLE / cost)))
         self.warmed = cost < _WARMED
-        affordable = int(share / (cost * (self.calls + self.warmed)))
+        if rest:
+            self.calls, self.warmed = max(self.calls, math.ceil(_TURN / cost)), True
+        affordable = int(share / (rest + cost * (self.calls + self.warmed)))
         self.samples = max(least if cost < 1 else min(least, 2), min(_MOST_SAMPLES, affordable))
 
     def sample(self, turn: int) -> None:
         start = self.first + turn * self.calls
         numbers = [(start + n) % self.sets for n in range(self.calls)]
+        time.sleep(self.rest)
         if self.warmed:
             self.contender.call((start - 1) % self.sets)
-        self.times.append(self._time(numbers) / self.calls)
+        self.times += self._each(numbers) if self.rest else [self._time(numbers) / self.calls]
 
     def _time(self, numbers: Sequence[int]) -> float:
         call = self.contender.call
@@ -144,6 +164,12 @@ class _Plan:
         for number in numbers:
             call(number)
         return time.perf_counter() - start
+
+    def _each(self, numbers: Sequence[int]) -> list[float]:
+        """The times of runs of calls, each long enough for the clock."""
+        each = max(1, math.ceil(_SAMPLE * len(numbers) / _TURN))
+        parts = [numbers[n : n + each] for n in range(0, len(numbers), each)]
+        return [self._time(part) / len(part) for part in parts]
 
 
 def geometric_mean(values: Iterable[float]) -> float:
