@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from itertools import product
 
 import numpy as np
+from msgspec import Struct
 from msgspec.structs import replace
 
 from uncork.kernels.convolution.blocked_work import BlockedWork
@@ -89,6 +90,18 @@ def _by_rows(g: Geometry) -> Geometry:
         if certainly(g.rows.size, 1)
         else g
     )
+
+
+class _Portion(Struct, frozen=True):
+    """What one call computes of a region: rows, sets of outputs and tiles of rows, each as (first,
+    number).
+    """
+
+    rows: tuple[SizeLike, SizeLike]
+    sets: tuple[SizeLike, SizeLike]
+    tiles: tuple[SizeLike, SizeLike]
+    #: The tiles, all of the widest kind and in a single row, are computed in so many equal runs.
+    runs: int = 1
 
 
 class _BlockCalls:
@@ -270,14 +283,10 @@ class _BlockCalls:
         strip: SizeLike,
         number: int,
         group: int,
-        rows: tuple[SizeLike, SizeLike],
-        sets: tuple[SizeLike, SizeLike],
-        some_tiles: tuple[SizeLike, SizeLike],
-        parts: int = 1,
+        part: _Portion,
     ) -> KernelCall:
-        """The call that computes some rows of a region for some sets of a run, in one group, within
-        the strip that begins at row `strip`; where the length of rows is known, some of their
-        tiles. So many tiles of the widest kind in a single row are computed in equal `parts`.
+        """The call that computes a part of a region, of the sets of one run, in one group, within
+        the strip that begins at row `strip`. Its tiles count where the length of rows is known.
         """
         g, work = self.g, self.work
         run = self.runs[number]
@@ -287,7 +296,7 @@ class _BlockCalls:
         tiles, left = [0] * KINDS, 0
         if isinstance(columns, int):
             widths, all_tiles = widths_of(columns, self.target)
-            left, tiles = some_of_tiles(widths, all_tiles, some_tiles)
+            left, tiles = some_of_tiles(widths, all_tiles, part.tiles)
         filters = self.packed_weights.arrays[number][alike.groups.index(group)]
         vector_members = min(self.vector_members, blocks)
         spec = Dense(
@@ -301,7 +310,7 @@ class _BlockCalls:
             alike.blocks * work.lanes > g.outputs,
             work.half,
         )
-        first = region.rows[0] + rows[0]
+        sets, first = part.sets, region.rows[0] + part.rows[0]
         begin = (strip * g.rows.stride, 0) if self.padded else (g.rows.begin, g.columns.begin)
         y = first * g.rows.stride + region.row_taps[0] * g.rows.dilation - begin[0]
         x = (
@@ -315,14 +324,14 @@ class _BlockCalls:
             + x * work.inner * work.size
             + group * g.channels // work.inner * self.block
         )
-        height = self._strip_rows(rows[1])
+        rows = part.rows[1]
+        height = self._strip_rows(rows)
         source_row, target_row = g.rows.stride * self.row, g.columns.count * work.lanes * work.size
-        if parts > 1:
-            tiles[0] //= parts
-            part = tiles[0] * widths[0]
-            rows, height = (rows[0], parts), 1
-            source_row = part * g.columns.stride * work.inner * work.size
-            target_row = part * work.lanes * work.size
+        if part.runs > 1:  # each is a row
+            tiles[0] //= part.runs
+            rows, height, pixels = part.runs, 1, tiles[0] * widths[0]
+            source_row = pixels * g.columns.stride * work.inner * work.size
+            target_row = pixels * work.lanes * work.size
         image = work.channels * self.block
         before = run.first + sets[0] * blocks
         block = group * g.outputs // work.lanes + before
@@ -345,7 +354,7 @@ class _BlockCalls:
             "images": images[1],
             "source_image": image,
             "target_image": work.result_image,
-            "rows": rows[1],
+            "rows": rows,
             "strip": height,
             "source_row": source_row,
             "target_row": target_row,
@@ -384,25 +393,22 @@ class _BlockCalls:
         widest = most_pixels(self.target) * self.g.columns.stride * self.work.inner
         return max(1, _STRIP_BYTES // (widest * self.work.size * self._blocks_seen))
 
-    def _in_strips(
-        self, region: Region, tiles: tuple[SizeLike, SizeLike]
-    ) -> Iterator[tuple[tuple[SizeLike, SizeLike], int]]:
-        """Tiles of rows in runs, with how many parts each has: a single long row is computed in
-        parts whose data stay in the second-level cache, and what is left behind them.
+    def _in_strips(self, region: Region, part: _Portion) -> Iterator[_Portion]:
+        """A part as one, or in two: a single long row is computed in runs of tiles whose data stay
+        in the second-level cache, and then what is left.
         """
         columns = region.columns[1]
-        if not isinstance(columns, int) or not certainly(region.rows[1], 1) or self.skips:
-            yield tiles, 1
-            return
-        _, counts = widths_of(columns, self.target)
-        first, count = known(tiles[0]), known(tiles[1])
-        each = self._strip_tiles()
-        parts = min(count, known(counts[0]) - first) // each
-        if parts > 1:
-            yield (first, parts * each), parts
-            first, count = first + parts * each, count - parts * each
-        if count:
-            yield (first, count), 1
+        if isinstance(columns, int) and certainly(region.rows[1], 1) and not self.skips:
+            _, counts = widths_of(columns, self.target)
+            first, count = map(known, part.tiles)
+            each = self._strip_tiles()
+            runs = min(count, known(counts[0]) - first) // each
+            if runs > 1:
+                yield replace(part, tiles=(first, runs * each), runs=runs)
+                part = replace(part, tiles=(first + runs * each, count - runs * each))
+                if count == runs * each:
+                    return
+        yield part
 
     def _rows_of_taps(self, first: SizeLike) -> dict[str, SizeLike]:
         """The arguments that tell which rows of taps are on the data, from row `first` of the
@@ -473,10 +479,8 @@ class _BlockCalls:
             shared = grid([axes[axis] for axis in order], threads)
             for group, some in product(run.alike.groups, shared):
                 rows, tiles, sets = (some[order.index(axis)] for axis in range(3))
-                for run_of_tiles, parts in self._in_strips(region, tiles):
-                    yield self.compute(
-                        images, region, strip, index, group, rows, sets, run_of_tiles, parts
-                    )
+                for part in self._in_strips(region, _Portion(rows, sets, tiles)):
+                    yield self.compute(images, region, strip, index, group, part)
 
 
 def direct_over_blocks(work: BlockedWork, target: Target) -> KernelPlan:
