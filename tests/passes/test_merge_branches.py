@@ -135,6 +135,16 @@ def test_what_else_is_added_stays() -> None:
     agree(given)
 
 
+def test_a_sum_may_have_thousands_of_terms() -> None:
+    def make(b: uncork.Builder, x: Source, rng: np.random.Generator) -> Source:
+        total = add(b, *(convolution(b, x, rng, (8, 8, 1, 1), biased=False) for _ in range(2)))
+        one = b.constant(np.full((1, 8, 1, 1), 0.001, np.float32))
+        return add(b, total, *[one] * 3000)
+
+    given = model(make)
+    assert kinds(merge_branches(given)) == ["Convolution", "Add"]
+
+
 def _unlike(
     first: tuple[tuple[int, ...], dict[str, Any]], second: tuple[tuple[int, ...], dict[str, Any]]
 ) -> Make:

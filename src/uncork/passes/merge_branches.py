@@ -100,29 +100,28 @@ def merge_branches(model: Model) -> Model:
     for node in reversed(model.nodes):
         if not isinstance(node.operation, Add) or node.id in inside:
             continue
-        terms: list[Source] = []
-        _collect(model, read_by, node, terms, inside)
+        terms = _collected(model, read_by, node, inside)
         made = _merged(model, read_by, node, terms, free)
         if made:
             new[node.id] = made
     return replaced(model, new)
 
 
-def _collect(
-    model: Model,
-    read_by: Mapping[Source, list[Node]],
-    node: Node,
-    terms: list[Source],
-    inside: set[int],
-) -> None:
+def _collected(
+    model: Model, read_by: Mapping[Source, list[Node]], root: Node, inside: set[int]
+) -> list[Source]:
     """The terms of a sum and of the sums that only it reads, which are `inside`."""
-    for source in node.inputs:
+    terms: list[Source] = []
+    waiting = [*root.inputs]
+    while waiting:
+        source = waiting.pop()
         before = model.by_id[source.node]
         if isinstance(before.operation, Add) and only_reader(read_by, before) is not None:
             inside.add(before.id)
-            _collect(model, read_by, before, terms, inside)
+            waiting += before.inputs
         else:
             terms.append(source)
+    return terms[::-1]
 
 
 def _merged(
