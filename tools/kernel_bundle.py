@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import ast
-import contextlib
 import functools
 import importlib
 import os
@@ -58,8 +57,6 @@ BUNDLED = (
 #: What calls and loops are made of, whatever the model is.
 FUNCTIONS = (*entry_functions(), TURNS, RELEASED, JOINING, BRANCH_FUNCTION, LOOP_FUNCTION)
 FIXED = (*POOL_KERNELS, WholeFile())
-#: Seconds that a thread waits for another's turn at the interpreter; Python's own are 5e-3.
-_TURN = 2e-4
 
 
 class Unreadable(Exception):
@@ -133,7 +130,7 @@ def compiled(level: str, threads: int) -> tuple[dict[bytes, tuple[bytes, int]], 
     specs = dict.fromkeys((*FIXED, *listed(level)))
     wanted = [Wanted(s.name, repr(s), partial(llvm_text, s, target)) for s in specs]
     llvm.load(target.arch)
-    with llvm.compiling(), _short_turns():
+    with llvm.compiling():
         work: SideBySide[Wanted, tuple[bytes, int]] = SideBySide(
             lambda one: one.make(), partial(_linked, target), threads, None
         )
@@ -142,19 +139,6 @@ def compiled(level: str, threads: int) -> tuple[dict[bytes, tuple[bytes, int]], 
         work.finish()
     made = {bundle.key_of(one.name, one.description): code for one, code in work.made.items()}
     return made, [f"{one.name}: {error}" for one, error in work.failed.items()]
-
-
-@contextlib.contextmanager
-def _short_turns() -> Iterator[None]:
-    """A context in which threads take turns at the interpreter quickly: one that comes back from
-    LLVM waits less for another that writes text.
-    """
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(_TURN)
-    try:
-        yield
-    finally:
-        sys.setswitchinterval(before)
 
 
 def _linked(target: Target, one: Wanted, text: str) -> tuple[bytes, int]:
