@@ -6,6 +6,9 @@ from typing import ClassVar
 
 from uncork.kernels.kernel_spec import KernelSpec
 
+#: The arguments of kernels that take the best along any axis.
+_OF_ANY_AXIS = ("data", "values", "numbers", "outer", "count", "inner", "best")
+
 
 class GatheredElements(KernelSpec, frozen=True):
     """What a GatherElements kernel is specialised for: bytes of an element, and the type of an
@@ -47,15 +50,7 @@ class Ranked(KernelSpec, frozen=True):
     """
 
     emitter: ClassVar[str] = "uncork.kernels.selection.emit_ranked:emit_ranked"
-    arguments: ClassVar[tuple[str, ...]] = (
-        "data",
-        "values",
-        "numbers",
-        "outer",
-        "count",
-        "inner",
-        "best",
-    )
+    arguments: ClassVar[tuple[str, ...]] = _OF_ANY_AXIS
     element: str
     index: str
     largest: bool
@@ -74,15 +69,7 @@ class BestOfColumns(KernelSpec, frozen=True):
     """What a kernel of the few best of columns is specialised for."""
 
     emitter: ClassVar[str] = "uncork.kernels.selection.emit_columns:emit_columns"
-    arguments: ClassVar[tuple[str, ...]] = (
-        "data",
-        "values",
-        "numbers",
-        "outer",
-        "count",
-        "inner",
-        "best",
-    )
+    arguments: ClassVar[tuple[str, ...]] = _OF_ANY_AXIS
     element: str
     index: str
     largest: bool
