@@ -370,10 +370,10 @@ def main() -> int:
 
 def listed(texts: Mapping[str, str]) -> str:
     """The list, from the specs that are wanted for each planned level, a line for each."""
-    wanted: dict[str, list[str]] = {}
+    wanted: dict[str, dict[str, None]] = {}
     for level, text in texts.items():
         for spec in text.splitlines():
-            wanted.setdefault(spec, []).extend(PLANNED[level])
+            wanted.setdefault(spec, {}).update(dict.fromkeys(PLANNED[level]))
     return "".join(f"{','.join(levels)}\t{spec}\n" for spec, levels in sorted(wanted.items()))
 
 
