@@ -366,4 +366,4 @@ def rows_without_digits(k: Kernel, stored: Stored, epilogue: Epilogue, a: dict[s
             in_order_of_words(k, few, a, data, a["scratch"])
             data = a["scratch"]
         with k.loop(a["first"], a["first"] + a["count"]) as column:
-            multiply_rows(k, few, a, decoder, [data], [row], column)
+            multiply_rows(k, few, a, decoder, [data], [row], [column])

@@ -15,6 +15,8 @@ from uncork.kernels.movement.emit_transpose import columns_of
 
 #: Sums in turn: each waits for the addition before it.
 _ACCUMULATORS = 8
+#: Bytes ahead of what is read, of codes that are read in order.
+_AHEAD = 8192
 
 
 @emitter
@@ -31,31 +33,28 @@ def emit_few_rows(k: Kernel, spec: FewRows) -> None:
                 k, spec, a, data + row * a["inner"] * 4, a["scratch"] + row * row_bytes
             )
         data = a["scratch"]
-    last = a["rows"] - 1
-    with k.loop(a["first"], a["first"] + a["count"], spec.columns) as some:
-        # The last columns again, where there are not so many: what is written twice is the same.
-        column = k.minimum(some, a["columns"] - spec.columns)
+    last, end = a["rows"] - 1, a["first"] + a["count"]
 
-        def rows(first: Value, count: int, column: Value = column) -> None:
-            numbers = [k.minimum(first + r, last) for r in range(count)]
-            multiply_rows(
-                k,
-                spec,
-                a,
-                decoder,
-                [data + number * row_bytes for number in numbers],
-                numbers,
-                column,
-            )
+    def rows(first: Value, count: int, columns: Sequence[Value]) -> None:
+        numbers = [k.minimum(first + r, last) for r in range(count)]
+        lines = [data + number * row_bytes for number in numbers]
+        multiply_rows(k, spec, a, decoder, lines, numbers, columns)
 
-        if spec.rows == 1:
-            rows(k.integer(0), 1)
-        else:
-            with k.if_else(a["rows"].equals(1)) as (one, several):
-                with one:
-                    rows(k.integer(0), 1)
-                with several, k.loop(0, a["rows"], spec.rows) as row:
-                    rows(row, spec.rows)
+    def one() -> None:
+        with k.loop(a["first"], end, 1) as column:
+            rows(k.integer(0), 1, [column])
+
+    if spec.rows == 1:
+        one()
+        return
+    with k.if_else(a["rows"].equals(1)) as (alone, several):
+        with alone:
+            one()
+        with several, k.loop(a["first"], end, spec.columns) as some:
+            # The last ones again, where there are not so many: the same is written twice.
+            column = k.minimum(some, a["columns"] - spec.columns)
+            with k.loop(0, a["rows"], spec.rows) as row:
+                rows(row, spec.rows, [column + c for c in range(spec.columns)])
 
 
 def in_order_of_words(
@@ -98,17 +97,17 @@ def multiply_rows(
     decoder: Decoder,
     data: Sequence[Value],
     numbers: Sequence[Value],
-    column: Value,
+    places: Sequence[Value],
 ) -> None:
-    """Multiply some rows by some columns."""
+    """Multiply some rows by some columns, which follow each other."""
     stored, lanes = spec.stored, spec.stored.lanes
-    columns = [decoder.loaded(column_at(a, column + c, stored)) for c in range(spec.columns)]
-    accumulators = max(1, min(4, _ACCUMULATORS // (len(data) * spec.columns)))
+    columns = [decoder.loaded(column_at(a, place, stored)) for place in places]
+    accumulators = max(1, min(4, _ACCUMULATORS // (len(data) * len(columns))))
     sums = [
         [[k.variable(k.constant(0.0, F32, lanes)) for _ in range(accumulators)] for _ in columns]
         for _ in data
     ]
-    ahead = a["code_row"] * spec.columns
+    ahead = a["code_row"] * len(columns) if len(columns) > 1 else k.integer(_AHEAD)
     turn = [0]
 
     def pairs(position: Value, partly: bool) -> None:
@@ -148,7 +147,7 @@ def multiply_rows(
     step = size if decoder.four_bits else size * 4
     whole, turns = a["inner"] // size * size, a["inner"] // step * step
     with k.loop(0, turns, step) as position:
-        for c in columns:  # the same place of the columns that come next
+        for c in columns:  # the same place of the columns that come next, or what does
             k.prefetch(c.codes + ahead + (position * stored.bits >> 3))
         for first in range(0, step, size):
             block(position + first, False)
@@ -159,7 +158,7 @@ def multiply_rows(
         block(whole, True)
     for row, number in zip(sums, numbers, strict=True):
         totals = [_joined([variable.get() for variable in accumulators]) for accumulators in row]
-        store_columns(k, spec.end, a, across(k, totals), number, column)
+        store_columns(k, spec.end, a, across(k, totals), number, places[0])
 
 
 def store_columns(

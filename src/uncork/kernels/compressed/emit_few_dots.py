@@ -1,6 +1,9 @@
 """Products of few rows of digits with stored weights: a vector of codes is read as it is stored,
 and its products with digits are summed in whole numbers, lane by lane.
 
+Column after column is multiplied with all rows, so codes are read in the order in which they lie:
+memory gives those of two columns at once, where a column is shorter than a page, a third slower.
+
 A row with numbers that have no digits (NaN, infinity, very large or small ones) is multiplied as
 f32 by a loop for such rows.
 """
@@ -25,8 +28,8 @@ from uncork.kernels.gemm.microkernel_dots import (
     summed_pairs,
 )
 
-#: Sums by row, column and place.
-_Sums = list[list[list[Variable]]]
+#: Sums by row and place.
+_Sums = list[list[Variable]]
 #: Bytes ahead of what is read, of codes; columns, of zero points and scales.
 _AHEAD, _COLUMNS_AHEAD = 8192, 64
 
@@ -37,23 +40,31 @@ def emit_few_dots(k: Kernel, spec: DotFew) -> None:
     a = arguments_of(k, spec)
     last = a["rows"] - 1
     book = Book(k, a["numbers"], spec.blocks.lanes, spec.blocks.large) if spec.stored.book else None
-    with k.loop(a["first"], a["first"] + a["count"], spec.columns) as some:
-        # The last columns again, where there are not so many: what is written twice is the same.
-        column = k.minimum(some, a["columns"] - spec.columns)
-        if spec.alone:
-            _Tile(k, spec, a, book, [k.integer(0)], column).multiply()
+    with k.loop(a["first"], a["first"] + a["count"]) as column:
+
+        def some(row: Value, most: int) -> None:
+            """Multiply what is left of the rows from `row` on, of up to so many."""
+            if most == 1:
+                _Tile(k, spec, a, book, [row], column).multiply()
+                return
+            with k.if_else(a["rows"] - row > most // 2) as (full, fewer):
+                with full:
+                    # The last one again, where there are not so many: the same is written twice.
+                    rows = [k.minimum(row + r, last) for r in range(most)]
+                    _Tile(k, spec, a, book, rows, column).multiply()
+                with fewer:
+                    some(row, most // 2)
+
+        if spec.rows == 1:
+            some(k.integer(0), 1)
         else:
-            with k.if_else(last.equals(0)) as (one, several):
-                with one:
-                    _Tile(k, spec, a, book, [k.integer(0)], column).multiply()
-                with several, k.loop(0, a["rows"], 2) as row:
-                    second = k.minimum(row + 1, last)
-                    _Tile(k, spec, a, book, [row, second], column).multiply()
+            with k.loop(0, a["rows"], spec.rows) as row:
+                some(row, spec.rows)
     rows_without_digits(k, spec.stored, spec.end, a)
 
 
 class _Tile:
-    """The product of one row or two with some columns."""
+    """The product of some rows with a column."""
 
     def __init__(
         self,
@@ -65,10 +76,8 @@ class _Tile:
         column: Value,
     ) -> None:
         self.k, self.spec, self.a, self.blocks = k, spec, a, spec.blocks
-        self.numbers, self.column, self.book = rows, column, book
-        self.columns: list[Column] = [
-            column_at(a, column + c, spec.stored) for c in range(spec.columns)
-        ]
+        self.numbers, self.number_of_column, self.book = rows, column, book
+        self.column: Column = column_at(a, column, spec.stored)
         blocks, inner = spec.blocks, a["inner"]
         self.count = (inner + (blocks.numbers - 1)) // blocks.numbers
         #: Blocks all of whose numbers exist.
@@ -76,7 +85,7 @@ class _Tile:
         self.steps = (inner + (blocks.length - 1)) // blocks.length
         self.of_step = blocks.length // blocks.numbers
         zero = k.constant(0.0, F32, blocks.lanes)
-        self.totals = [[k.variable(zero) for _ in self.columns] for _ in rows]
+        self.totals = [k.variable(zero) for _ in rows]
         #: Blocks whose products are added up in 16 bits.
         self.together = 1
         if blocks.how == FOUR_SMALL:
@@ -86,12 +95,11 @@ class _Tile:
     def multiply(self) -> None:
         """Multiply, and store the results."""
         k, blocks, a = self.k, self.blocks, self.a
-        for column in self.columns:
-            for operand in (column.zeros, column.scales):
-                if operand and self.spec.stored.group:
-                    row = a["groups"] * operand.type_.bytes
-                    with k.loop(0, row, 64) as at:
-                        k.prefetch(operand.begin + row * _COLUMNS_AHEAD + at)
+        for operand in (self.column.zeros, self.column.scales):
+            if operand and self.spec.stored.group:
+                row = a["groups"] * operand.type_.bytes
+                with k.loop(0, row, 64) as at:
+                    k.prefetch(operand.begin + row * _COLUMNS_AHEAD + at)
         if blocks.mixes:
             with k.loop(0, self.whole) as block:
 
@@ -134,19 +142,18 @@ class _Tile:
                 else k.constant(0, I32, lanes)
                 for place in range(len(blocks.places))
             ]
-            sums.append([[k.variable(value) for value in first] for _ in self.columns])
+            sums.append([k.variable(value) for value in first])
         add(sums)
-        scales = [self._scale(column, step, partly) for column in self.columns]
+        scale = self._scale(step, partly)
         for row, number in enumerate(self.numbers):
             place = number * self.steps + step
             if blocks.mixes:
                 unit = k.load(a["units"] + place * (4 * lanes), F32, lanes)
             else:
                 unit = k.splat(k.load(a["units"] + place * 4, F32), lanes)
-            for c, scale in enumerate(scales):
-                total = self.totals[row][c]
-                value = self._joined([variable.get() for variable in sums[row][c]])
-                total.set(k.fma(value, unit if scale is None else unit * scale, total.get()))
+            total = self.totals[row]
+            value = self._joined([variable.get() for variable in sums[row]])
+            total.set(k.fma(value, unit if scale is None else unit * scale, total.get()))
 
     def _joined(self, places: list[Value]) -> Value:
         """The numbers whose digits are summed. Two places of one byte together are still whole
@@ -167,58 +174,58 @@ class _Tile:
         """
         if self.blocks.how != FOUR_SMALL:
             for block in some:
-                self._block(block, partly, lambda r, c, p, x, y: self._add(sums[r][c][p], x, y))
+                self._block(block, partly, lambda r, p, x, y: self._add(sums[r][p], x, y))
             return
         k = self.k
-        small: dict[tuple[int, int, int], Value] = {}
+        small: dict[tuple[int, int], Value] = {}
 
-        def add(row: int, column: int, place: int, codes: Value, digits: Value) -> None:
-            key, product = (row, column, place), small_products(k, codes, digits)
+        def add(row: int, place: int, codes: Value, digits: Value) -> None:
+            key, product = (row, place), small_products(k, codes, digits)
             small[key] = small_sum(k, small[key], product) if key in small else product
 
         for block in some:
             self._block(block, partly, add)
-        for (row, column, place), halves in small.items():
-            total = sums[row][column][place]
+        for (row, place), halves in small.items():
+            total = sums[row][place]
             total.set(summed_pairs(k, total.get(), halves))
 
     def _add(self, total: Variable, codes: Value, digits: Value) -> None:
         total.set(added(self.k, self.blocks.how, total.get(), codes, digits))
 
     def _block(
-        self, block: Value, partly: bool, add: Callable[[int, int, int, Value, Value], None]
+        self, block: Value, partly: bool, add: Callable[[int, int, Value, Value], None]
     ) -> None:
-        """Read a block, and add its products by `add(row, column, place, codes, digits)`."""
+        """Read a block, and add its products by `add(row, place, codes, digits)`."""
         k, blocks, a, lanes = self.k, self.blocks, self.a, self.blocks.lanes
-        flip, _ = flipped(blocks.how, self.spec.stored.element_type)
-        at = block * (lanes * 4)
-        codes = []
-        for column in self.columns:
-            address = column.codes + at
-            if not partly:
-                k.prefetch(address + _AHEAD)
-            if blocks.wide and self.book is None:
-                codes.append(self._widened(address, block, partly))
-                continue
-            if partly:
-                left = ((a["inner"] - block * blocks.numbers) * blocks.bits) >> 5
-                word = k.load_masked(address, I32, k.lanes_below(left, lanes))
-            else:
-                word = k.load(address, I32, lanes)
-            word = word ^ flip if flip else word
-            halves = [word]
-            if blocks.bits == 4:
-                halves = [word & 0x0F0F0F0F, (word >> 4) & 0x0F0F0F0F]
-            if self.book is not None:
-                halves = [part for half in halves for part in self.book.numbers(half)]
-            codes.append(halves)
+        codes = self._codes(block, partly)
         for row, number in enumerate(self.numbers):
             line = a["digits"] + (number * self.count + block) * blocks.size
             for place in range(len(blocks.places)):
-                for half in range(blocks.halves):
-                    digits = k.load(line + (place * blocks.place + half * lanes * 4), I32, lanes)
-                    for c, halves in enumerate(codes):
-                        add(row, c, place, halves[half], digits)
+                for half, some in enumerate(codes):
+                    at = place * blocks.place + half * lanes * 4
+                    add(row, place, some, k.load(line + at, I32, lanes))
+
+    def _codes(self, block: Value, partly: bool) -> list[Value]:
+        """The codes of a block, as they are multiplied."""
+        k, blocks, a, lanes = self.k, self.blocks, self.a, self.blocks.lanes
+        address = self.column.codes + block * (lanes * 4)
+        if not partly:
+            k.prefetch(address + _AHEAD)
+        if blocks.wide and self.book is None:
+            return self._widened(address, block, partly)
+        if partly:
+            left = ((a["inner"] - block * blocks.numbers) * blocks.bits) >> 5
+            word = k.load_masked(address, I32, k.lanes_below(left, lanes))
+        else:
+            word = k.load(address, I32, lanes)
+        flip, _ = flipped(blocks.how, self.spec.stored.element_type)
+        word = word ^ flip if flip else word
+        halves = [word]
+        if blocks.bits == 4:
+            halves = [word & 0x0F0F0F0F, (word >> 4) & 0x0F0F0F0F]
+        if self.book is not None:
+            halves = [part for half in halves for part in self.book.numbers(half)]
+        return halves
 
     def _widened(self, address: Value, block: Value, partly: bool) -> list[Value]:
         """The codes of a block in 16 bits."""
@@ -234,9 +241,9 @@ class _Tile:
                 found.append(k.load(place, type_, lanes).to(I16))
         return found
 
-    def _scale(self, column: Column, step: Value, partly: bool) -> Value | None:
-        """The scales of a step, lane by lane; None where a column has one, or none."""
-        stored, blocks, k = self.spec.stored, self.blocks, self.k
+    def _scale(self, step: Value, partly: bool) -> Value | None:
+        """The scales of a step, lane by lane; None where the column has one, or none."""
+        stored, blocks, k, column = self.spec.stored, self.blocks, self.k, self.column
         if not stored.scales or not stored.group:
             return None
         lanes, numbers = blocks.lanes, blocks.length
@@ -263,19 +270,16 @@ class _Tile:
             sums = a["sums"] + number * groups * 4
             if stored.zeros and stored.group:
                 self._zeros(row, sums, groups, float(more - self.blocks.middle))
-            result = across(k, [total.get() for total in self.totals[row]])
+            result = across(k, [self.totals[row].get()])
             if self.book is not None:
                 result = result * self.book.unit
             if not stored.group:
                 if stored.zeros:
-                    off = float(more - self.blocks.middle)
-                    zeros = [column.zeros.at(k) + off for column in self.columns]
-                    line = k.gathered(zeros) if len(zeros) > 1 else zeros[0]
-                    result = k.fma(line, k.splat(k.load(sums, F32), result.lanes), result)
+                    zero = self.column.zeros.at(k) + float(more - self.blocks.middle)
+                    result = k.fma(zero, k.load(sums, F32), result)
                 if stored.scales:
-                    scales = [column.scales.at(k) for column in self.columns]
-                    result = result * (k.gathered(scales) if len(scales) > 1 else scales[0])
-            store_columns(k, self.spec.end, a, result, number, self.column)
+                    result = result * self.column.scales.at(k)
+            store_columns(k, self.spec.end, a, result, number, self.number_of_column)
 
     def _zeros(self, row: int, sums: Value, groups: Value, off: float) -> None:
         """Take the zero points of groups off the totals of a row, a vector of groups at a time."""
@@ -288,11 +292,11 @@ class _Tile:
             line = load(Operand(sums, "f32"))
             if seen is not None:
                 line = k.select(seen, k.constant(0.0, F32, lanes), line)
-            for total, column in zip(self.totals[row], self.columns, strict=True):
-                value = load(column.zeros) + off if off else load(column.zeros)
-                if stored.scales:
-                    value = value * load(column.scales)
-                total.set(k.fma(value, line, total.get()))
+            value = load(self.column.zeros) + off if off else load(self.column.zeros)
+            if stored.scales:
+                value = value * load(self.column.scales)
+            total = self.totals[row]
+            total.set(k.fma(value, line, total.get()))
 
         whole = groups // lanes * lanes
         with k.loop(0, whole, lanes) as at:

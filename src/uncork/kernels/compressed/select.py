@@ -155,7 +155,7 @@ def select_compressed(layer: Layer) -> Selection:
     given = _Products(rows, product(shape[:-1]), weights, stored, products, before)
     parts: list[tuple[_Way, AtLeast | None]] = []
     if isinstance(rows, Size) or rows <= limit:
-        spec = None if dots is None else dot_few(dots, weights.columns, rows)
+        spec = None if dots is None else dot_few(dots, rows)
         few = given.few(target, end, pairs) if spec is None else given.few_dots(spec, limit)
         parts.append((few, _where(rows, limit + 1, below=True)))
     most = None if dots is None else most_rows(dots)
@@ -288,7 +288,7 @@ class _Products(Struct, frozen=True):
         """The way by a kernel that decodes weights in registers."""
         rows = 1 if certainly(self.rows, 1) else 4
         # Sums of 4 rows by 4 columns and what is decoded for them fit into 32 registers only.
-        most = 4 if rows == 1 or target.vector_registers > 16 else 2
+        most = 1 if rows == 1 else 4 if target.vector_registers > 16 else 2
         columns = 1 if self.weights.columns < most else most
         spec = FewRows(self.stored, columns, rows, end, pairs)
         four_bits = self.stored.element_type in FOUR_BITS
@@ -363,7 +363,7 @@ class _Products(Struct, frozen=True):
         several = len(self.products) > 1
         rows = self.all_rows if several else smallest(self.rows, most)
         calls = FewCalls(spec, rows, self.weights.inner, self.begin)
-        return self._of_digits(calls, spec, spec.columns)
+        return self._of_digits(calls, spec, 1)
 
     def dots(self, spec: DotRows, groups: int) -> _Way:
         """The way by a kernel that sums in integers."""

@@ -229,16 +229,14 @@ class BlockDigits(KernelSpec, frozen=True):
 
 
 class DotFew(KernelSpec, frozen=True):
-    """Products of few rows of digits: `columns` columns at a time, whose codes are read as they are
-    stored, by one row or two.
+    """Products of few rows of digits: column by column, whose codes are read as they are stored, by
+    up to `rows` rows at a time, a power of two. No call has more rows than one where that is 1.
     """
 
     emitter: ClassVar[str] = "uncork.kernels.compressed.emit_few_dots:emit_few_dots"
     stored: Stored
     blocks: Blocks
-    columns: int
-    #: No call has more rows than one.
-    alone: bool
+    rows: int
     end: Epilogue = PLAIN
 
     @property
@@ -247,10 +245,7 @@ class DotFew(KernelSpec, frozen=True):
 
     @property
     def name(self) -> str:
-        alone = "_alone" if self.alone else ""
-        return (
-            f"few_dots_{self.columns}{alone}_{self.blocks.name}_{self.stored.name}{self.end.name}"
-        )
+        return f"few_dots_{self.rows}_{self.blocks.name}_{self.stored.name}{self.end.name}"
 
     @property
     def arguments(self) -> tuple[str, ...]:
