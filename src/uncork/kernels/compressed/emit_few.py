@@ -76,8 +76,11 @@ def in_order_of_words(
                     begin = position + ((d + i) * PER_WORD + j)
                     if partly:
                         lines.append(
-                            k.load_masked(
-                                source + begin * 4, F32, k.lanes_below(a["inner"] - begin, side)
+                            k.load(
+                                source + begin * 4,
+                                F32,
+                                side,
+                                k.lanes_below(a["inner"] - begin, side),
                             )
                         )
                     else:
@@ -116,7 +119,7 @@ def multiply_rows(
 
         def loaded(place: Value) -> Value:
             place = place + position * 2
-            return k.load(place, I32, lanes) if there is None else k.load_masked(place, I32, there)
+            return k.load(place, I32, lanes, there)
 
         chain, turn[0] = turn[0] % accumulators, turn[0] + 1
         words = [loaded(column.codes) for column in columns]
@@ -136,10 +139,10 @@ def multiply_rows(
             for row, line in enumerate(data):
                 address = line + (position + j * lanes) * 4
                 # Of codes of four bits the data is padded.
+                mask = None
                 if partly and not decoder.four_bits:
-                    x = k.load_masked(address, F32, k.lanes_below(a["inner"] - position, lanes))
-                else:
-                    x = k.load(address, F32, lanes)
+                    mask = k.lanes_below(a["inner"] - position, lanes)
+                x = k.load(address, F32, lanes, mask)
                 for c, vectors in enumerate(decoded):
                     total = sums[row][c][chain]
                     total.set(k.fma(x, vectors[j], total.get()))

@@ -202,7 +202,7 @@ class _Tile:
                 continue
             if partly:
                 left = ((a["inner"] - block * blocks.numbers) * blocks.bits) >> 5
-                word = k.load_masked(address, I32, k.lanes_below(left, lanes))
+                word = k.load(address, I32, lanes, k.lanes_below(left, lanes))
             else:
                 word = k.load(address, I32, lanes)
             word = word ^ flip if flip else word
@@ -227,11 +227,8 @@ class _Tile:
         left, found = self.a["inner"] - block * blocks.numbers, []
         for half in range(blocks.halves):
             place = address + half * lanes
-            if partly:
-                mask = k.lanes_below(left - half * lanes, lanes)
-                found.append(k.load_masked(place, type_, mask).to(I16))
-            else:
-                found.append(k.load(place, type_, lanes).to(I16))
+            mask = k.lanes_below(left - half * lanes, lanes) if partly else None
+            found.append(k.load(place, type_, lanes, mask).to(I16))
         return found
 
     def _scale(self, column: Column, step: Value, partly: bool) -> Value | None:

@@ -140,7 +140,7 @@ def _candidates(
     full = k.integer((1 << lanes) - 1)
     with k.loop(0, a["count"], lanes) as first:
         there = k.lanes_below(a["count"] - first, lanes)
-        values = k.load_masked(scores + first * F32.bytes, F32, there)
+        values = k.load(scores + first * F32.bytes, F32, lanes, there)
         bits = k.variable(k.bits_of((values >= k.splat(least, lanes)) & there))
         with k.if_(bits.get().equals(full)):
             at = many.get() * U32.bytes

@@ -95,10 +95,7 @@ def emit_expression(k: Kernel, spec: Expression) -> None:
                 last.to(U8) if last.type == BOOL else last,
                 output + position * result.bytes,
             )
-            if mask is None:
-                k.store(stored, target)
-            else:
-                k.store_masked(stored, target, mask)
+            k.store(stored, target, mask)
 
         def whole() -> None:
             with k.loop(0, size, spec.lanes) as start:
@@ -128,9 +125,7 @@ def _loaded(
     k: Kernel, element_type: str, address: Value, lanes: int, mask: Value | None = None
 ) -> _Held:
     stored = STORED[element_type]
-    value = (
-        k.load(address, stored, lanes) if mask is None else k.load_masked(address, stored, mask, 1)
-    )
+    value = k.load(address, stored, lanes, mask, 1)
     return _Held(element_type, value > 0 if element_type == "boolean" else value)
 
 

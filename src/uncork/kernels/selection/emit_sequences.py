@@ -75,7 +75,7 @@ def _best(k: Kernel, spec: GreedyPath, address: Value, classes: Value) -> Value:
 
     def values(first: Value) -> tuple[Value, Value]:
         mask = k.lanes_below(classes - first, lanes)
-        read = k.load_masked(address + first * item.bytes, item, mask)
+        read = k.load(address + first * item.bytes, item, mask.lanes, mask)
         return widened(k, spec.data, read), mask
 
     largest = _largest(k, spec, address, classes)
@@ -109,7 +109,7 @@ def _largest(k: Kernel, spec: GreedyPath, address: Value, classes: Value) -> Val
             variable.set(larger(k, variable.get(), found))
     with k.loop(whole, classes, lanes) as first:
         mask = k.lanes_below(classes - first, lanes)
-        read = k.load_masked(address + first * item.bytes, item, mask)
+        read = k.load(address + first * item.bytes, item, mask.lanes, mask)
         found = k.select(mask, widened(k, spec.data, read), lowest)
         most[0].set(larger(k, most[0].get(), found))
     vector = most[0].get()
