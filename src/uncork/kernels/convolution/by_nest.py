@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from uncork.kernels.extents import extents, is_empty, product
 from uncork.kernels.kernel_plan import In, Out, Selection
 from uncork.kernels.layer import present
-from uncork.kernels.loops.nest_call import Call, View, require_types
+from uncork.kernels.loops.nest_call import Call, View
 from uncork.kernels.loops.windows import PADS, taps_written_out, windows_of
 from uncork.kernels.runtime.target import Target
 from uncork.ops.convolution import Convolution1
@@ -32,7 +32,6 @@ def by_nest(
     name = data.element_type.name
     if name not in _FLOATS:
         return f"no kernel for {name}"
-    require_types([name], target)
     sizes, given, result = extents(data), extents(filters), extents(output)
     if is_empty((*sizes, *given, *result)):
         return "no kernel for empty tensors"

@@ -138,6 +138,7 @@ class Call(Struct, frozen=True):
     def kernel_call(self) -> KernelCall:
         program = parse(self.text)
         types = tuple((name, self.views[name].element_type) for name in program.views)
+        require_types([view.element_type for view in self.views.values()], self.target)
         spec = Nest(
             self.label,
             self.text,

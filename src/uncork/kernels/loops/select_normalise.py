@@ -6,11 +6,11 @@ import math
 from collections.abc import Callable, Sequence
 from typing import cast
 
-from uncork.kernels.extents import KernelDeclined, certainly, extents, is_empty, product
-from uncork.kernels.kernel_plan import In, KernelPlan, Out, Selection
+from uncork.kernels.extents import KernelDeclined, certainly, compute_nothing_of, extents, product
+from uncork.kernels.kernel_plan import In, Out, Selection
 from uncork.kernels.layer import Layer
 from uncork.kernels.loops.axes import Groups, literal
-from uncork.kernels.loops.nest_call import Call, View, require_types
+from uncork.kernels.loops.nest_call import Call, View
 from uncork.kernels.runtime.target import Target
 from uncork.ops import Operation
 from uncork.ops._common.indices import normalised_axes
@@ -29,12 +29,10 @@ def select_normalising(layer: Layer) -> Selection:
     operation, inputs, target = layer.operation, layer.inputs, layer.target
     given = [spec for spec in inputs if spec is not None]
     name = given[0].element_type.name
-    require_types([name], target)
     shape = extents(given[0])
     if isinstance(operation, NormalizeL2):
         layer.constant(1, "axes")  # wrong ones are refused, however little there is to compute
-    if is_empty(shape):
-        return KernelPlan("normalise_nothing", [])
+    compute_nothing_of(shape, "normalise")
     return _RULES[operation.type_name](operation, given, shape, name, target)
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from uncork.kernels.extents import extents, is_empty, nanoseconds, product
-from uncork.kernels.kernel_plan import In, KernelCall, KernelPlan, Out, Selection
+from uncork.kernels.extents import compute_nothing_of, extents, is_empty, nanoseconds, product
+from uncork.kernels.kernel_plan import In, KernelCall, Out, Selection
 from uncork.kernels.layer import Layer, shared_call
 from uncork.kernels.quantized.spec_rows import CodedRows
 from uncork.symbolic import SizeLike
@@ -21,8 +21,7 @@ def _selected(layer: Layer, rank: int | None, back: bool) -> Selection:
     sizes = extents(layer.outputs[0] if back else layer.input(0))
     if not rank or is_empty(sizes[-1:]):
         return "no kernel for empty rows"
-    if is_empty(sizes):
-        return KernelPlan("coded_nothing", [])
+    compute_nothing_of(sizes, "coded")
     spec, rows = CodedRows(layer.target.lanes, back), product(sizes[:-1])
 
     def some(first: SizeLike, count: SizeLike) -> KernelCall:
