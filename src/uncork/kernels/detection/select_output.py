@@ -9,7 +9,13 @@ from collections.abc import Sequence
 from uncork.kernels.detection.select import bits, sorts, zeros
 from uncork.kernels.detection.spec import NUMBERS
 from uncork.kernels.detection.spec_output import Detect
-from uncork.kernels.extents import certainly, is_empty, nanoseconds, product, same
+from uncork.kernels.extents import (
+    certainly,
+    compute_nothing_of,
+    nanoseconds,
+    product,
+    same,
+)
 from uncork.kernels.kernel_plan import In, KernelPlan, Operand, Out, Scratch, Selection, Workspace
 from uncork.kernels.layer import Layer
 from uncork.kernels.loops.nest_call import Call, View
@@ -30,8 +36,7 @@ def select_detections(layer: Layer) -> Selection:
     if not operation.share_location or operation.decrease_label_id:
         return "no kernel for boxes of each class or classes of each box"
     rows = layer.result()[2]
-    if is_empty((rows,)):
-        return KernelPlan("detect_nothing", [])
+    compute_nothing_of((rows,), "detect")
     (images, numbers), (_, confidences) = layer.shape(0), layer.shape(1)
     if not isinstance(numbers, int) or not isinstance(confidences, int) or numbers < 4:
         return "no kernel for numbers of boxes that only the call knows"

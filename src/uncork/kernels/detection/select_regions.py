@@ -13,7 +13,12 @@ from uncork.internal_ops.found_rows import TakenRegions
 from uncork.kernels.detection.select import bits, zeros
 from uncork.kernels.detection.spec import NUMBERS
 from uncork.kernels.detection.spec_regions import Propose
-from uncork.kernels.extents import extents, is_empty, nanoseconds, product, smallest
+from uncork.kernels.extents import (
+    compute_nothing_of,
+    nanoseconds,
+    product,
+    smallest,
+)
 from uncork.kernels.kernel_plan import (
     In,
     KernelCall,
@@ -180,11 +185,9 @@ def select_of_image(layer: Layer) -> Selection:
         layer.outputs,
         layer.target,
     )
-    scores = layer.input(3)
     layer.require(3, ElementType.f32)
-    if is_empty(extents(outputs[0])):
-        return KernelPlan("propose_nothing", [])
-    count, rows, columns = extents(scores)
+    compute_nothing_of(layer.result(), "propose")
+    count, rows, columns = layer.shape(3)
     boxes = _Regions(1, (count, rows, columns), target)
     lines, views = _anchored(boxes, 1, 2, 1)
     least = repr(float(np.float32(operation.min_size)))
@@ -205,12 +208,12 @@ def select_of_image(layer: Layer) -> Selection:
 
 def select_regions(layer: Layer) -> Selection:
     operation, outputs, target = layer.of(TakenRegions), layer.outputs, layer.target
-    means, info, scores = operation.layer, layer.input(0), layer.input(3)
+    means = operation.layer
     layer.require(3, ElementType.f32)
     if means.nms_eta < 1 and means.nms_threshold > 0.5:
         return "no kernel for thresholds that fall"
-    images, count, rows, columns = extents(scores)
-    numbers = extents(info)[1]
+    images, count, rows, columns = layer.shape(3)
+    numbers = layer.shape(0)[1]
     if not isinstance(numbers, int):
         return "no kernel for a number of scales that only the call knows"
     pixel = int(not means.normalized)
@@ -239,12 +242,10 @@ def select_regions(layer: Layer) -> Selection:
 
 def select_proposal(layer: Layer) -> Selection:
     operation, outputs, target = layer.of(Proposal1), layer.outputs, layer.target
-    scores, image = layer.input(0), layer.input(2)
     layer.require(0, ElementType.f32)
-    if is_empty(extents(outputs[0])):
-        return KernelPlan("propose_nothing", [])
-    images, _, rows, columns = extents(scores)
-    (numbers,) = extents(image)
+    compute_nothing_of(layer.result(), "propose")
+    images, _, rows, columns = layer.shape(0)
+    (numbers,) = layer.shape(2)
     if not isinstance(numbers, int):
         return "no kernel for a number of scales that only the call knows"
     anchors = operation.cell_anchors()
