@@ -17,6 +17,12 @@ class KernelDeclined(Exception):
     """No kernel serves an operation on these specs; the message says why."""
 
 
+def decline_if(condition: object, why: str) -> None:
+    """Decline a kernel where the condition holds, and say why."""
+    if condition:
+        raise KernelDeclined(why)
+
+
 class NothingToCompute(Exception):
     """There is no element in any call: the plan is empty, and has the message as its name."""
 

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from uncork.kernels.convolution.geometry import Geometry, WindowAxis, Windows, Work
 from uncork.kernels.epilogue import ELEMENT
-from uncork.kernels.extents import is_empty, is_known, largest, same
+from uncork.kernels.extents import decline_if, is_empty, is_known, largest, same
 from uncork.kernels.kernel_plan import (
     In,
     KernelCall,
@@ -79,8 +79,10 @@ def over_volumes(
     groups, outputs, channels, taps = found.filters.shape[:4]
     slices = found.images * depth.count
     own = work(Geometry(slices, groups, channels * taps, outputs, rows, columns))
-    if ELEMENT in own.end.operands:
-        return "no kernel ends a convolution of three spatial axes with another tensor"
+    decline_if(
+        ELEMENT in own.end.operands,
+        "no kernel ends a convolution of three spatial axes with another tensor",
+    )
     native = planar(
         replace(
             own,

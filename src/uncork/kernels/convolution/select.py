@@ -31,7 +31,7 @@ from uncork.kernels.convolution.geometry import (
 from uncork.kernels.convolution.tiles import block_of
 from uncork.kernels.convolution.volumes import fits_blocks, over_volumes_in_blocks
 from uncork.kernels.epilogue import ELEMENT
-from uncork.kernels.extents import extents, is_empty
+from uncork.kernels.extents import decline_if, extents, is_empty
 from uncork.kernels.kernel_plan import Selection
 from uncork.kernels.layer import Layer
 from uncork.kernels.runtime.target import Target
@@ -52,13 +52,11 @@ def select_convolution(layer: Layer) -> Selection:
         filters.value is None or data.element_type is not ElementType.f32
     ):
         return by_nest(operation, inputs, outputs[0], target)
-    if data.element_type is not ElementType.f32:
-        return f"no kernel for {data.element_type}"
+    decline_if(data.element_type is not ElementType.f32, f"no kernel for {data.element_type}")
     if filters.value is None:
         return "no kernel for filters that are known at the call only"
     sizes, output = extents(data), extents(outputs[0])
-    if is_empty((*sizes, *output, *filters.value.shape)):
-        return "no kernel for empty tensors"
+    decline_if(is_empty((*sizes, *output, *filters.value.shape)), "no kernel for empty tensors")
     result = windows(product, sizes, filters.value, output, sized)
     if isinstance(result, str):
         return result
@@ -92,8 +90,10 @@ def select_convolution(layer: Layer) -> Selection:
 def planar(work: Work, target: Target) -> Selection:
     """The plan of a convolution over planes of pixels, or by im2col where that is cheaper."""
     g = work.geometry
-    if not g.is_open and g.groups * g.channels * _seen(g) * 4 >= _LARGEST:
-        return "no kernel for images of 2 GB and more"
+    decline_if(
+        not g.is_open and g.groups * g.channels * _seen(g) * 4 >= _LARGEST,
+        "no kernel for images of 2 GB and more",
+    )
     if _few_pixels(g, target.lanes):
         return im2col.by_rows(work, target.lanes)
     return direct.over_planes(work, target)
@@ -127,18 +127,22 @@ def select_blocked(layer: Layer) -> Selection:
     g, ordered = results
     layer.require_room(plan_bytes(g.images, g.groups * g.channels, (g.rows, g.columns)))
     ends = epilogue_of(own, plain, result, 1)
-    if operation.half and any(
-        (kind == ELEMENT) != operation.lies[position]
-        for kind, position in zip(ends[0].operands, ends[1], strict=True)
-    ):
-        return "no kernel for channels in bf16 at the end of a convolution"
+    decline_if(
+        operation.half
+        and any(
+            (kind == ELEMENT) != operation.lies[position]
+            for kind, position in zip(ends[0].operands, ends[1], strict=True)
+        ),
+        "no kernel for channels in bf16 at the end of a convolution",
+    )
     if g.groups > 1 and groups_fit(g.channels, g.outputs, inner, lanes):
         return depthwise_over_blocks(
             BlockedWork(g, ordered, filters, inner, lanes, *ends, half=operation.half), target
         )
     work = BlockedWork(g, ordered, filters, inner, lanes, *bounded(*ends), half=operation.half)
-    if work.half and work.step % 2:
-        return "no kernel in bf16 for steps of an odd number of channels"
+    decline_if(
+        work.half and work.step % 2, "no kernel in bf16 for steps of an odd number of channels"
+    )
     return (
         winograd_over_blocks(work, operation.side, target)
         if operation.side

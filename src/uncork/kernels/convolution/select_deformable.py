@@ -14,7 +14,7 @@ import numpy as np
 from msgspec import Struct
 
 from uncork.kernels.convolution.deformed_columns import Columns
-from uncork.kernels.extents import extents, is_empty, largest, nanoseconds, product
+from uncork.kernels.extents import decline_if, extents, is_empty, largest, nanoseconds, product
 from uncork.kernels.gemm.address_table import in_order
 from uncork.kernels.gemm.indirect import multiplied, panels
 from uncork.kernels.gemm.spec_indirect import IndirectGemm, indirect_gemm
@@ -62,20 +62,19 @@ def select_deformable(layer: Layer) -> Selection:
         layer.target,
     )
     data, filters = layer.input(0), layer.input(2)
-    if data.element_type is not ElementType.f32:
-        return f"no kernel for {data.element_type}"
+    decline_if(data.element_type is not ElementType.f32, f"no kernel for {data.element_type}")
     if filters.value is None:
         return "no kernel for filters that are known at the call only"
     shape, result = extents(data), extents(outputs[0])
-    if is_empty((*shape, *result, *filters.value.shape)):
-        return "no kernel for empty tensors"
+    decline_if(is_empty((*shape, *result, *filters.value.shape)), "no kernel for empty tensors")
     known = [size for size in (*shape[1:], *result[1:]) if isinstance(size, int)]
-    if len(known) < 6:
-        return "no kernel for images whose size is known at the call only"
+    decline_if(len(known) < 6, "no kernel for images whose size is known at the call only")
     channels, *sizes = known[:3]
     windows = windows_of(operation, sizes, known[4:], filters.value.shape[2:])
-    if sizes[0] * sizes[1] >= _LARGEST or any(_reach(window) > _MOST_CELLS for window in windows):
-        return "no kernel for so large an image"
+    decline_if(
+        sizes[0] * sizes[1] >= _LARGEST or any(_reach(window) > _MOST_CELLS for window in windows),
+        "no kernel for so large an image",
+    )
     columns = Columns(
         windows,
         shape[0],

@@ -12,6 +12,7 @@ from uncork.kernels.detection.spec_output import Detect
 from uncork.kernels.extents import (
     certainly,
     compute_nothing_of,
+    decline_if,
     nanoseconds,
     product,
     same,
@@ -31,10 +32,11 @@ def select_detections(layer: Layer) -> Selection:
     operation, target = layer.operation, layer.target
     assert isinstance(operation, (DetectionOutput1, DetectionOutput8))
     layer.require(0, ElementType.f32)
-    if layer.has(3) or layer.has(4):
-        return "no kernel for two stages"
-    if not operation.share_location or operation.decrease_label_id:
-        return "no kernel for boxes of each class or classes of each box"
+    decline_if(layer.has(3) or layer.has(4), "no kernel for two stages")
+    decline_if(
+        not operation.share_location or operation.decrease_label_id,
+        "no kernel for boxes of each class or classes of each box",
+    )
     rows = layer.result()[2]
     compute_nothing_of((rows,), "detect")
     (images, numbers), (_, confidences) = layer.shape(0), layer.shape(1)

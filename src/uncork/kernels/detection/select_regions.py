@@ -13,12 +13,7 @@ from uncork.internal_ops.found_rows import TakenRegions
 from uncork.kernels.detection.select import bits, zeros
 from uncork.kernels.detection.spec import NUMBERS
 from uncork.kernels.detection.spec_regions import Propose
-from uncork.kernels.extents import (
-    compute_nothing_of,
-    nanoseconds,
-    product,
-    smallest,
-)
+from uncork.kernels.extents import compute_nothing_of, decline_if, nanoseconds, product, smallest
 from uncork.kernels.kernel_plan import (
     In,
     KernelCall,
@@ -210,8 +205,9 @@ def select_regions(layer: Layer) -> Selection:
     operation, outputs, target = layer.of(TakenRegions), layer.outputs, layer.target
     means = operation.layer
     layer.require(3, ElementType.f32)
-    if means.nms_eta < 1 and means.nms_threshold > 0.5:
-        return "no kernel for thresholds that fall"
+    decline_if(
+        means.nms_eta < 1 and means.nms_threshold > 0.5, "no kernel for thresholds that fall"
+    )
     images, count, rows, columns = layer.shape(3)
     numbers = layer.shape(0)[1]
     if not isinstance(numbers, int):

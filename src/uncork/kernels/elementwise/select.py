@@ -11,7 +11,14 @@ from msgspec import Struct
 from uncork.internal_ops.fused import Fused
 from uncork.kernels.elementwise.lowering import Lowered, lowered
 from uncork.kernels.elementwise.spec import Expression, Member
-from uncork.kernels.extents import KernelDeclined, certainly, extents, nanoseconds, product, same
+from uncork.kernels.extents import (
+    certainly,
+    decline_if,
+    extents,
+    nanoseconds,
+    product,
+    same,
+)
 from uncork.kernels.kernel_plan import (
     In,
     KernelCall,
@@ -87,8 +94,10 @@ def loops_of(
     for axis, size in enumerate(shape):
         if not certainly(size, 1):
             changing = tuple(not certainly(s[axis], 1) for s in aligned)
-            if any(c and not same(s[axis], size) for c, s in zip(changing, aligned, strict=True)):
-                raise KernelDeclined("whether an operand stretches is known at the call only")
+            decline_if(
+                any(c and not same(s[axis], size) for c, s in zip(changing, aligned, strict=True)),
+                "whether an operand stretches is known at the call only",
+            )
             if groups and groups[-1][0] == changing:
                 groups[-1][1].append(axis)
             else:
@@ -265,8 +274,7 @@ def _split(spec: Expression, loops: Loops, sources: Sequence[int], threads: int)
 def select_elementwise(layer: Layer) -> Selection:
     operation, inputs, outputs, target = layer.operation, layer.inputs, layer.outputs, layer.target
     specs = tuple(spec for spec in inputs if spec is not None)
-    if len(specs) < len(inputs):
-        return "no kernel for inputs that are left out"
+    decline_if(len(specs) < len(inputs), "no kernel for inputs that are left out")
     return _native(
         [PendingMember(operation, tuple((True, i) for i in range(len(specs))), specs, outputs[0])],
         target,

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from uncork.internal_ops.fused import NarrowedBag
 from uncork.kernels.embedding.spec_bags import Bag, DenseRows, QuantizedRows, Segments
-from uncork.kernels.extents import KernelDeclined, nanoseconds, product
+from uncork.kernels.extents import KernelDeclined, decline_if, nanoseconds, product
 from uncork.kernels.kernel_plan import (
     In,
     KernelCall,
@@ -66,10 +66,11 @@ def select_segments(layer: Layer) -> Selection:
 def _dense(layer: Layer) -> LookupTable:
     """The first input as a table whose rows are summed as they are stored."""
     table = layer.input(0)
-    if table.element_type.bits < 8 or (
-        table.element_type.bits == 8 and table.element_type.is_float
-    ):
-        raise KernelDeclined(f"no kernel for tables of {table.element_type}")
+    decline_if(
+        table.element_type.bits < 8
+        or (table.element_type.bits == 8 and table.element_type.is_float),
+        f"no kernel for tables of {table.element_type}",
+    )
     count, *rest = layer.shape(0)
     columns = product(rest)
     if not isinstance(columns, int):
@@ -113,8 +114,7 @@ def segments_of(
     reference.
     """
     segments = layer.number(table.ids + 2, "the number of segments is")
-    if not table.rows.columns:
-        return "rows without elements"
+    decline_if(not table.rows.columns, "rows without elements")
     spec = _spec(layer, table, segment, "offsets", table.ids + 4, narrowed)
     (count,), (owners,) = layer.shape(table.ids), layer.shape(table.ids + 1)
     finder = Segments(layer.input(table.ids + 1).element_type.name)

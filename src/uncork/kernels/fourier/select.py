@@ -11,6 +11,7 @@ from uncork.kernels.extents import (
     KernelDeclined,
     always_same,
     certainly,
+    decline_if,
     extents,
     is_empty,
     product,
@@ -42,15 +43,13 @@ def select_transform(layer: Layer) -> Selection:
     axes = layer.constant(1, "axes are")
     size = _size_of(data)
     sizes, made = list(extents(data)), list(extents(outputs[0]))
-    if is_empty(made):
-        return "no kernel for empty tensors"
+    decline_if(is_empty(made), "no kernel for empty tensors")
     sizes, made = (
         sizes[: len(sizes) - transform.from_complex],
         made[: len(made) - transform.to_complex],
     )
     places = [int(axis) % len(sizes) for axis in axes.flat]
-    if not places:
-        return "no kernel without axes"
+    decline_if(not places, "no kernel without axes")
     walk = list(zip(places, _wanted(layer.optional(2), len(places)), strict=True))
     if not transform.from_complex:  # the axis of real numbers comes first
         walk.reverse()
@@ -110,8 +109,7 @@ def select_frames(layer: Layer) -> Selection:
     count, pair = product(lead) * frames, 2 * size
     if not isinstance(own, int):
         return "the length of the window is known at the call only"
-    if is_empty(made):
-        return "no kernel for empty tensors"
+    decline_if(is_empty(made), "no kernel for empty tensors")
     begin = (length - own) // 2
     inner: tuple[SizeLike, SizeLike] = (
         (pair, frames * pair) if operation.transpose_frames else (kept * pair, pair)
@@ -145,8 +143,7 @@ def select_signal(layer: Layer) -> Selection:
     (own,), made = layer.shape(1), layer.result()
     if not isinstance(own, int):
         return "the length of the window is known at the call only"
-    if is_empty(made):
-        return "no kernel for empty tensors"
+    decline_if(is_empty(made), "no kernel for empty tensors")
     _length(length, -1, COMPLEX)
     batch, pair = product(lead), 2 * size
     count, reached = batch * frames, (frames - 1) * step + length
@@ -208,8 +205,7 @@ def _wanted(signal_size: TensorSpec | None, count: int) -> list[SizeLike]:
     if signal_size.value is not None:
         return [int(n) for n in signal_size.value.flat]
     result = [n for n in signal_size.elements or () if isinstance(n, (int, Size))]
-    if len(result) < count:
-        raise KernelDeclined("sizes are known at the call only")
+    decline_if(len(result) < count, "sizes are known at the call only")
     return result
 
 

@@ -11,6 +11,7 @@ from msgspec import Struct
 from uncork.kernels.extents import (
     always_same,
     certainly,
+    decline_if,
     extents,
     is_empty,
     is_known,
@@ -49,8 +50,10 @@ Label = Union[str, int]
 def select_einsum(layer: Layer) -> Selection:
     operation, inputs, outputs, target = layer.of(Einsum), layer.inputs, layer.outputs, layer.target
     constants = [i for i, spec in enumerate(inputs) if spec is not None and spec.value is not None]
-    if len(inputs) != 2 or not constants:
-        return "no kernel for other than two operands, one of them a constant"
+    decline_if(
+        len(inputs) != 2 or not constants,
+        "no kernel for other than two operands, one of them a constant",
+    )
     choices = [_chosen(operation, inputs, outputs[0], constant, target) for constant in constants]
     return next((choice for choice in choices if isinstance(choice, KernelPlan)), choices[0])
 

@@ -13,7 +13,14 @@ from msgspec.structs import astuple, replace
 from uncork.internal_ops.fused import FusedLinear
 from uncork.internal_ops.held import HALF, HeldProduct, widened
 from uncork.kernels.epilogue import ELEMENT, PLAIN, Epilogue
-from uncork.kernels.extents import KernelDeclined, certainly, extents, is_empty, nanoseconds
+from uncork.kernels.extents import (
+    KernelDeclined,
+    certainly,
+    decline_if,
+    extents,
+    is_empty,
+    nanoseconds,
+)
 from uncork.kernels.gemm.matmul_shape import MatMulShape, Run, matmul_shape
 from uncork.kernels.gemm.spec_matmul import DOUBLE, MASKED, SINGLE, Matmul
 from uncork.kernels.kernel_plan import (
@@ -117,8 +124,7 @@ def select_linear(layer: Layer) -> Selection:
     if size is None:
         return f"no kernel for {a.element_type}"
     left, right = extents(a), extents(b)
-    if is_empty((*left, *right)):
-        return "no kernel for empty matrices"
+    decline_if(is_empty((*left, *right)), "no kernel for empty matrices")
     shape = matmul_shape(matmul, left, right)
     if isinstance(shape, str):
         return shape
@@ -136,8 +142,10 @@ def select_held(layer: Layer) -> Selection:
     shape, end, others = _held_product(layer)
     for kind, position in zip(end.operands, others, strict=True):
         wanted = held.result if kind == ELEMENT else ElementType.f32
-        if layer.input(position).element_type is not wanted:
-            return f"an operand of {layer.input(position).element_type} where {wanted} is read"
+        decline_if(
+            layer.input(position).element_type is not wanted,
+            f"an operand of {layer.input(position).element_type} where {wanted} is read",
+        )
     assert isinstance(shape.inner, int)
     words = replace(shape, inner=shape.inner // 2)
     weights = layer.constant(1, "weights")

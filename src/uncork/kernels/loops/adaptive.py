@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from uncork.kernels.extents import compute_nothing_of, is_empty, product
+from uncork.kernels.extents import compute_nothing_of, decline_if, is_empty, product
 from uncork.kernels.kernel_plan import In, Out, Scratch, Selection
 from uncork.kernels.layer import Layer
 from uncork.kernels.loops.nest_call import Call, View, computed_type, row_bytes
@@ -23,8 +23,7 @@ def adaptive_pool(word: str, layer: Layer) -> Selection:
     """
     name, shape, result = layer.input(0).element_type.name, layer.shape(0), layer.result()
     compute_nothing_of(result, "pool")
-    if is_empty(shape):
-        return "no cells to look at"
+    decline_if(is_empty(shape), "no cells to look at")
     axes = _axes(shape)
     *rows, last = axes
     fold, end = ("max", "m") if word == "max" else ("sum", "m / {}")
@@ -72,8 +71,7 @@ def largest_with_places(layer: Layer) -> Selection:
     """
     name, shape, result = layer.input(0).element_type.name, layer.shape(0), layer.result()
     compute_nothing_of(result, "pool")
-    if is_empty(shape):
-        return "no cells to look at"
+    decline_if(is_empty(shape), "no cells to look at")
     plane = product(shape[2:])
     if not isinstance(plane, int) or plane >= _NOWHERE:
         return "no kernel for indices that may be beyond 32 bits"

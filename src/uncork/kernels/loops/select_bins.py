@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from uncork.kernels.extents import compute_nothing_of, is_empty, may_be_empty, product
+from uncork.kernels.extents import compute_nothing_of, decline_if, is_empty, may_be_empty, product
 from uncork.kernels.kernel_plan import In, Out, Selection
 from uncork.kernels.layer import Layer
 from uncork.kernels.loops.axes import literal
@@ -37,8 +37,7 @@ def select_pooling(layer: Layer) -> Selection:
 
 def select_position_sensitive(layer: Layer) -> Selection:
     operation = layer.of(PSROIPooling1)
-    if operation.mode != "average":
-        return f"no kernel for {operation.mode}"
+    decline_if(operation.mode != "average", f"no kernel for {operation.mode}")
     size = operation.group_size
     lines = [line for axis in "xy" for line in _edges(axis, size, literal(operation.spatial_scale))]
     lines += [
@@ -63,10 +62,8 @@ def _selected(
     """
     name, shape, result = layer.input(0).element_type.name, layer.shape(0), layer.result()
     compute_nothing_of(result, "bins")
-    if is_empty(shape[:2]) or may_be_empty(shape[2:]):
-        return "no cells to look at"
-    if max(counts) > _MOST_BINS:
-        return "no kernel for so many bins"
+    decline_if(is_empty(shape[:2]) or may_be_empty(shape[2:]), "no cells to look at")
+    decline_if(max(counts) > _MOST_BINS, "no kernel for so many bins")
     boxes, (images, _, height, width) = result[0], shape
     # The boxes end where one has the image -1: what follows is 0.
     text = "\n".join(

@@ -4,7 +4,7 @@ ExtractImagePatches.
 
 from __future__ import annotations
 
-from uncork.kernels.extents import compute_nothing_of, largest, product
+from uncork.kernels.extents import compute_nothing_of, decline_if, largest, product
 from uncork.kernels.kernel_plan import In, Out, Selection
 from uncork.kernels.layer import Layer
 from uncork.kernels.loops.nest_call import Call, View, element_bytes
@@ -22,8 +22,7 @@ _BY_BYTES = {1: "u8", 2: "u16", 4: "u32", 8: "u64"}
 def select_patches(layer: Layer) -> Selection:
     operation, target = layer.of(ExtractImagePatches3), layer.target
     name, shape, result = layer.input(0).element_type.name, layer.shape(0), layer.result()
-    if name not in _TYPES:
-        return f"no kernel for {name}"
+    decline_if(name not in _TYPES, f"no kernel for {name}")
     name = _BY_BYTES[element_bytes(name)]
     compute_nothing_of(result, "patches")
     sizes: dict[str, SizeLike] = {"n": shape[0], "c": shape[1]}

@@ -15,6 +15,7 @@ from uncork.internal_ops.pooled_values import PooledValues
 from uncork.kernels.extents import (
     certainly,
     compute_nothing_of,
+    decline_if,
     is_empty,
     largest,
     may_be_empty,
@@ -55,25 +56,21 @@ def select_values(layer: Layer) -> Selection:
 
 
 def select_adaptive_mean(layer: Layer) -> Selection:
-    if may_be_empty(layer.shape(0)[2:]):
-        return "no cells to look at"
+    decline_if(may_be_empty(layer.shape(0)[2:]), "no cells to look at")
     return adaptive_pool("avg", layer)
 
 
 def select_adaptive_largest(layer: Layer) -> Selection:
-    if may_be_empty(layer.shape(0)[2:]):
-        return "no cells to look at"
+    decline_if(may_be_empty(layer.shape(0)[2:]), "no cells to look at")
     return largest_with_places(layer)
 
 
 def _select(word: str, operation: Pooling, layer: Layer) -> Selection:
     name, outputs, target = layer.input(0).element_type.name, layer.outputs, layer.target
-    if name not in (_NUMBERS if word == "max" else _FLOATS):
-        return f"no kernel for {name}"
+    decline_if(name not in (_NUMBERS if word == "max" else _FLOATS), f"no kernel for {name}")
     shape, result = layer.shape(0), layer.result()
     compute_nothing_of(result, "pool")
-    if is_empty(shape):
-        return "no cells to look at"
+    decline_if(is_empty(shape), "no cells to look at")
     windows = windows_of(operation, shape[2:], result[2:], operation.kernel)
     planes = product(shape[:2])
     if len(outputs) > 1:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import cast
 
-from uncork.kernels.extents import compute_nothing_of, may_be_empty, product
+from uncork.kernels.extents import compute_nothing_of, decline_if, may_be_empty, product
 from uncork.kernels.kernel_plan import In, Out, Selection
 from uncork.kernels.layer import Layer
 from uncork.kernels.loops.axes import literal
@@ -28,8 +28,7 @@ def select_align(layer: Layer) -> Selection:
     data, images = layer.input(0), layer.input(2)
     name, shape, result = data.element_type.name, layer.shape(0), layer.result()
     compute_nothing_of(result, "align")
-    if may_be_empty(shape[2:]):
-        return "no cells to look at"
+    decline_if(may_be_empty(shape[2:]), "no cells to look at")
     mean = align.mode == "avg"
     lines = ["n:", *_begin(align), *(mean_lines(align) if mean else _largest(align))]
     computed = computed_type(name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from uncork.kernels.extents import KernelDeclined, compute_nothing_of, same
+from uncork.kernels.extents import KernelDeclined, compute_nothing_of, decline_if, same
 from uncork.kernels.kernel_plan import Selection
 from uncork.kernels.layer import Layer
 from uncork.kernels.loops.nest_call import computed_type, element_bytes, require_types
@@ -32,8 +32,7 @@ def select_resizing(layer: Layer) -> Selection:
     shape: Sequence[SizeLike] = layer.shape(0)
     result: Sequence[SizeLike] = layer.result()
     compute_nothing_of(result, "resize")
-    if any(begin or end for begin, end in operation.pads(len(shape))):
-        return "no kernel for pads"
+    decline_if(any(begin or end for begin, end in operation.pads(len(shape))), "no kernel for pads")
     how = operation.settings(is_padded=False, rank=len(shape))
     if how.mode == "nearest":
         name = _BY_BYTES[element_bytes(name)]
@@ -68,8 +67,10 @@ def select_resizing(layer: Layer) -> Selection:
             along.append(OpenTaps(axis, how, computed, scratch, target))
             scratch = scratch + along[-1].scratch
     along, shape, result = _with_channels(along, shape, result)
-    if computed != computed_type(name) and not _as_the_reference(along, len(shape)):
-        return f"no kernel for {name} along these axes"
+    decline_if(
+        computed != computed_type(name) and not _as_the_reference(along, len(shape)),
+        f"no kernel for {name} along these axes",
+    )
     return Resizing(along, shape, result, name, computed).nest(target).native()
 
 

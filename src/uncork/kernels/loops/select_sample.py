@@ -7,6 +7,7 @@ from typing import cast
 from uncork.kernels.extents import (
     KernelDeclined,
     compute_nothing_of,
+    decline_if,
     is_empty,
     may_be_empty,
     product,
@@ -30,21 +31,22 @@ _CUBIC = -0.75
 def select_sampling(layer: Layer) -> Selection:
     sample = cast("GridSample9", layer.operation)
     name, places = (layer.input(position).element_type.name for position in (0, 1))
-    if computed_type(name) != "f32" or computed_type(places) != "f32":
-        return f"no kernel for {name} at places of {places}"
+    decline_if(
+        computed_type(name) != "f32" or computed_type(places) != "f32",
+        f"no kernel for {name} at places of {places}",
+    )
     shape, result = layer.shape(0), layer.result()
     compute_nothing_of(result, "sample")
-    if is_empty(shape[:2]) or may_be_empty(shape[2:]):
-        return "no cells to look at"
+    decline_if(is_empty(shape[:2]) or may_be_empty(shape[2:]), "no cells to look at")
     cells = product(shape[2:])
     if not isinstance(cells, int):
         raise KernelDeclined("the size of the image is known at the call only")
-    if cells > _MOST_CELLS:
-        return "no kernel for so large an image"
-    if sample.padding_mode == "reflection" and max(cast("tuple[int, int]", shape[2:])) > (
-        _MOST_MIRRORED
-    ):
-        return "no kernel for mirrored images of that size"
+    decline_if(cells > _MOST_CELLS, "no kernel for so large an image")
+    decline_if(
+        sample.padding_mode == "reflection"
+        and max(cast("tuple[int, int]", shape[2:])) > (_MOST_MIRRORED),
+        "no kernel for mirrored images of that size",
+    )
     text = "\n".join(["n y x*:", *(f"  {line}" for line in _lines(sample))])
     sizes = dict(zip("ncyx", result, strict=True)) | {"h": shape[2], "w": shape[3]}
     views = {

@@ -4,7 +4,7 @@ RegionYolo.
 
 from __future__ import annotations
 
-from uncork.kernels.extents import compute_nothing_of, product
+from uncork.kernels.extents import compute_nothing_of, decline_if, product
 from uncork.kernels.kernel_plan import In, Out, Selection
 from uncork.kernels.layer import Layer
 from uncork.kernels.loops.nest_call import Call, View
@@ -15,8 +15,7 @@ from uncork.symbolic import SizeLike
 def select_probabilities(layer: Layer) -> Selection:
     operation, target = layer.of(RegionYolo1), layer.target
     name, shape = layer.input(0).element_type.name, layer.shape(0)
-    if name == "f64":
-        return "no kernel for f64"
+    decline_if(name == "f64", "no kernel for f64")
     compute_nothing_of(shape, "yolo")
     coords, classes, regions = operation.coords, operation.classes, operation.regions
     tensor = shape[0], regions, coords + 1 + classes, product(shape[2:])
