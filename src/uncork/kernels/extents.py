@@ -23,6 +23,13 @@ def decline_if(condition: object, why: str) -> None:
         raise KernelDeclined(why)
 
 
+def as_number(size: SizeLike, why: str) -> int:
+    """The size as a number. Declines, and says why, where only the call knows it."""
+    if not isinstance(size, int):
+        raise KernelDeclined(why)
+    return size
+
+
 class NothingToCompute(Exception):
     """There is no element in any call: the plan is empty, and has the message as its name."""
 

@@ -13,7 +13,7 @@ batch-to-space-2. The first block must be 1 and the first pads and crops 0, as t
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -43,16 +43,19 @@ class _Blocks(Operation):
         ]
         dims = [self.batch(data.shape[0], blocks)]
         for axis in range(1, data.rank):
-            around = begins[axis], ends[axis]
-            known = None not in (blocks[axis], *around)
-            dims.append(self.side(data.shape[axis], axis, blocks, *around) if known else DYNAMIC)
+            numbers = all_known([blocks[axis], begins[axis], ends[axis]])
+            dims.append(
+                DYNAMIC if numbers is None else self.side(data.shape[axis], axis, blocks, numbers)
+            )
         return PartialShape(dims)
 
     def batch(self, batch: Dimension, blocks: Numbers) -> Dimension:
         """The batch dimension of the result."""
         raise NotImplementedError
 
-    def side(self, size: Dimension, axis: int, blocks: Numbers, begin: Any, end: Any) -> Dimension:
+    def side(
+        self, size: Dimension, axis: int, blocks: Numbers, numbers: Sequence[int]
+    ) -> Dimension:
         """A spatial dimension of the result, where all of its numbers are known."""
         raise NotImplementedError
 
@@ -99,10 +102,13 @@ class SpaceToBatch2(_Blocks):
         known = all_known(blocks)
         return DYNAMIC if known is None else batch * math.prod(known)
 
-    def side(self, size: Dimension, axis: int, blocks: Numbers, begin: Any, end: Any) -> Dimension:
+    def side(
+        self, size: Dimension, axis: int, blocks: Numbers, numbers: Sequence[int]
+    ) -> Dimension:
+        block, begin, end = numbers
         padded = size + (begin + end)
         rule = "expected blocks that divide the padded size {} of axis {}, got block_shape {}"
-        return divided(self, padded, blocks[axis], rule, padded, axis, blocks)
+        return divided(self, padded, block, rule, padded, axis, blocks)
 
     def reference(
         self, data: Array, block_shape: Array, pads_begin: Array, pads_end: Array, blank: object
@@ -138,8 +144,11 @@ class BatchToSpace2(_Blocks):
             else divided(self, batch, math.prod(known), rule, batch, blocks)
         )
 
-    def side(self, size: Dimension, axis: int, blocks: Numbers, begin: Any, end: Any) -> Dimension:
-        whole = size * blocks[axis]
+    def side(
+        self, size: Dimension, axis: int, blocks: Numbers, numbers: Sequence[int]
+    ) -> Dimension:
+        block, begin, end = numbers
+        whole = size * block
         rule = "expected crops of at most {} along axis {}, got {} and {}"
         self.require(whole.covers(begin + end), rule, whole, axis, begin, end)
         return whole - (begin + end)

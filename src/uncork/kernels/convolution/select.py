@@ -33,7 +33,7 @@ from uncork.kernels.convolution.volumes import fits_blocks, over_volumes_in_bloc
 from uncork.kernels.epilogue import ELEMENT
 from uncork.kernels.extents import decline_if, extents, is_empty
 from uncork.kernels.kernel_plan import Selection
-from uncork.kernels.layer import Layer
+from uncork.kernels.layer import Layer, present
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select_epilogue import bounded, epilogue_of
 from uncork.ops.convolution import Convolution1
@@ -53,17 +53,14 @@ def select_convolution(layer: Layer) -> Selection:
     ):
         return by_nest(operation, inputs, outputs[0], target)
     decline_if(data.element_type is not ElementType.f32, f"no kernel for {data.element_type}")
-    if filters.value is None:
-        return "no kernel for filters that are known at the call only"
+    source = layer.constant(1, "no kernel for filters that are")
     sizes, output = extents(data), extents(outputs[0])
-    decline_if(is_empty((*sizes, *output, *filters.value.shape)), "no kernel for empty tensors")
-    result = windows(product, sizes, filters.value, output, sized)
-    if isinstance(result, str):
-        return result
+    decline_if(is_empty((*sizes, *output, *source.shape)), "no kernel for empty tensors")
+    result = windows(product, sizes, source, output, sized)
     channels = result.filters.shape[0] * result.filters.shape[2]
     layer.require_room(plan_bytes(result.images, channels, result.axes))
     end, others = epilogue_of(operation, inputs, outputs[0], 1)
-    ordered, source = result.filters, filters.value
+    ordered = result.filters
 
     def work(g: Geometry) -> Work:
         """The work of a geometry, with the filters as they are."""
@@ -119,12 +116,7 @@ def select_blocked(layer: Layer) -> Selection:
     data = layer.shape(0)
     inner, lanes = data[-1], operation.block
     assert isinstance(inner, int)
-    if plain[0] is None:
-        return "no kernel without data"
-    results = geometry(product, extents(plain[0]), filters, extents(result))
-    if isinstance(results, str):
-        return results
-    g, ordered = results
+    g, ordered = geometry(product, extents(present(plain[0])), filters, extents(result))
     layer.require_room(plan_bytes(g.images, g.groups * g.channels, (g.rows, g.columns)))
     ends = epilogue_of(own, plain, result, 1)
     decline_if(

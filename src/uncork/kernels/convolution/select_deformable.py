@@ -14,7 +14,7 @@ import numpy as np
 from msgspec import Struct
 
 from uncork.kernels.convolution.deformed_columns import Columns
-from uncork.kernels.extents import decline_if, extents, is_empty, largest, nanoseconds, product
+from uncork.kernels.extents import decline_if, is_empty, largest, nanoseconds, product
 from uncork.kernels.gemm.address_table import in_order
 from uncork.kernels.gemm.indirect import multiplied, panels
 from uncork.kernels.gemm.spec_indirect import IndirectGemm, indirect_gemm
@@ -55,22 +55,15 @@ _LARGEST = 1 << 28
 
 
 def select_deformable(layer: Layer) -> Selection:
-    operation, inputs, outputs, target = (
-        layer.of(DeformableConvolution1),
-        layer.inputs,
-        layer.outputs,
-        layer.target,
-    )
-    data, filters = layer.input(0), layer.input(2)
-    decline_if(data.element_type is not ElementType.f32, f"no kernel for {data.element_type}")
-    if filters.value is None:
-        return "no kernel for filters that are known at the call only"
-    shape, result = extents(data), extents(outputs[0])
-    decline_if(is_empty((*shape, *result, *filters.value.shape)), "no kernel for empty tensors")
+    operation, inputs, target = layer.of(DeformableConvolution1), layer.inputs, layer.target
+    layer.require(0, ElementType.f32)
+    filters = layer.constant(2, "no kernel for filters that are")
+    shape, result = layer.shape(0), layer.result()
+    decline_if(is_empty((*shape, *result, *filters.shape)), "no kernel for empty tensors")
     known = [size for size in (*shape[1:], *result[1:]) if isinstance(size, int)]
     decline_if(len(known) < 6, "no kernel for images whose size is known at the call only")
     channels, *sizes = known[:3]
-    windows = windows_of(operation, sizes, known[4:], filters.value.shape[2:])
+    windows = windows_of(operation, sizes, known[4:], filters.shape[2:])
     decline_if(
         sizes[0] * sizes[1] >= _LARGEST or any(_reach(window) > _MOST_CELLS for window in windows),
         "no kernel for so large an image",
@@ -85,7 +78,7 @@ def select_deformable(layer: Layer) -> Selection:
         bool(operation.bilinear_interpolation_pad),
         target,
     )
-    return _Deformable(columns, filters.value).plan()
+    return _Deformable(columns, filters).plan()
 
 
 def _reach(window: Window) -> int:

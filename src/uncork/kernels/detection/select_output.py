@@ -45,8 +45,6 @@ def select_detections(layer: Layer) -> Selection:
     priors = numbers // 4
     classes = confidences // priors
     decoding = _decoded(operation, images, priors, layer.shape(2), target)
-    if isinstance(decoding, str):
-        return decoding
     room = Workspace()
     call = Detect(operation.clip_after_nms, target.lanes)(
         corners=room.take(images * (priors * NUMBERS * _F32)),
@@ -90,11 +88,13 @@ def _decoded(
     priors: int,
     proposals: Sequence[SizeLike],
     target: Target,
-) -> Call | str:
-    """The loop nest that decodes all boxes into corners and areas, or why there is none."""
+) -> Call:
+    """The loop nest that decodes all boxes into corners and areas."""
     size, rows = operation.prior_size, 1 if operation.variance_encoded_in_target else 2
-    if not (certainly(proposals[0], 1) or same(proposals[0], images)):
-        return "no kernel for a batch of proposals that only the call knows"
+    decline_if(
+        not (certainly(proposals[0], 1) or same(proposals[0], images)),
+        "no kernel for a batch of proposals that only the call knows",
+    )
     step = 0 if certainly(proposals[0], 1) else rows * priors * size * _F32
     line = (images, priors * size)
     views = {

@@ -13,7 +13,14 @@ from uncork.internal_ops.found_rows import TakenRegions
 from uncork.kernels.detection.select import bits, zeros
 from uncork.kernels.detection.spec import NUMBERS
 from uncork.kernels.detection.spec_regions import Propose
-from uncork.kernels.extents import compute_nothing_of, decline_if, nanoseconds, product, smallest
+from uncork.kernels.extents import (
+    as_number,
+    compute_nothing_of,
+    decline_if,
+    nanoseconds,
+    product,
+    smallest,
+)
 from uncork.kernels.kernel_plan import (
     In,
     KernelCall,
@@ -35,6 +42,8 @@ from uncork.symbolic import SizeLike
 from uncork.types import ElementType
 
 _F32 = 4
+#: Why there is no kernel for an image of which it is open how much is told.
+_SCALES = "no kernel for a number of scales that only the call knows"
 #: The largest finite f32.
 _HIGHEST = float(np.finfo(np.float32).max)
 
@@ -209,9 +218,7 @@ def select_regions(layer: Layer) -> Selection:
         means.nms_eta < 1 and means.nms_threshold > 0.5, "no kernel for thresholds that fall"
     )
     images, count, rows, columns = layer.shape(3)
-    numbers = layer.shape(0)[1]
-    if not isinstance(numbers, int):
-        return "no kernel for a number of scales that only the call knows"
+    numbers = as_number(layer.shape(0)[1], _SCALES)
     pixel = int(not means.normalized)
     boxes = _Regions(images, (count, rows, columns), target, NUMBERS + 1)
     lines, views = _anchored(boxes, 1, 2, pixel)
@@ -241,9 +248,7 @@ def select_proposal(layer: Layer) -> Selection:
     layer.require(0, ElementType.f32)
     compute_nothing_of(layer.result(), "propose")
     images, _, rows, columns = layer.shape(0)
-    (numbers,) = layer.shape(2)
-    if not isinstance(numbers, int):
-        return "no kernel for a number of scales that only the call knows"
+    numbers = as_number(layer.shape(2)[0], _SCALES)
     anchors = operation.cell_anchors()
     count, pixel, turned = len(anchors), operation.pixel, bool(operation.framework)
     boxes = _Regions(images, (count, rows, columns), target)

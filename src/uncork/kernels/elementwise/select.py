@@ -154,9 +154,9 @@ class PendingMember(Struct, frozen=True):
 
 def expression(
     parts: Sequence[PendingMember], target: Target
-) -> tuple[Expression, Loops, list[int]] | str:
+) -> tuple[Expression, Loops, list[int]]:
     """The spec of the kernel for parts of which the last is the result, its loops, and the number
-    of the outside input that each operand is; or why there is no kernel.
+    of the outside input that each operand is. Raises KernelDeclined where there is no kernel.
     """
     shape = extents(parts[-1].output)
     operands: list[
@@ -164,9 +164,11 @@ def expression(
     ] = []  # outside input, shape by which it stretches, type
     lowerings: list[tuple[Lowered, list[tuple[bool, int]]]] = []
     for part in parts:
-        result = _lowered(part)
-        if isinstance(result, str):
-            return result
+        decline_if(
+            any(spec.element_type is ElementType.string for spec in (*part.specs, part.output)),
+            "no kernel for strings",
+        )
+        result = lowered(part.operation, part.specs, part.output)
         arguments: list[tuple[bool, int]] = []
         for position, dims in zip(result.inputs, result.shapes, strict=True):
             outside, number = part.inputs[position]
@@ -189,16 +191,15 @@ def expression(
     )
     types = tuple(operand[2] for operand in operands)
     ops = [member.op for member in members]
-    if (
+    decline_if(
         not target.has("f16c")
         and target.has("sse2")
-        and any("f16" in name for name in (*types, *(m.result for m in members), *ops))
-    ):
-        return "no kernel for f16 on this machine"
+        and any("f16" in name for name in (*types, *(m.result for m in members), *ops)),
+        "no kernel for f16 on this machine",
+    )
     sizes = [_element_bytes(name) for name in (members[-1].result, *types)]
     loops, varying = loops_of(shape, [operand[1] for operand in operands], sizes)
-    if len(loops.sizes) > _MOST_LOOPS:
-        return "no kernel for this broadcasting"
+    decline_if(len(loops.sizes) > _MOST_LOOPS, "no kernel for this broadcasting")
     widest = max(
         4 if name in ("f16", "bf16") else _element_bytes(name)
         for name in (*types, *(m.result for m in members))
@@ -217,17 +218,8 @@ def expression(
     return spec, loops, [operand[0] for operand in operands]
 
 
-def _lowered(part: PendingMember) -> Lowered | str:
-    if any(spec.element_type is ElementType.string for spec in (*part.specs, part.output)):
-        return "no kernel for strings"
-    return lowered(part.operation, part.specs, part.output)
-
-
 def _native(parts: Sequence[PendingMember], target: Target) -> Selection:
-    result = expression(parts, target)
-    if isinstance(result, str):
-        return result
-    spec, loops, sources = result
+    spec, loops, sources = expression(parts, target)
     steps = sum(_COSTS.get(member.op, 1.0) for member in spec.members)
     return KernelPlan(
         spec.name,

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from uncork.internal_ops.fused import NarrowedBag
 from uncork.kernels.embedding.spec_bags import Bag, DenseRows, QuantizedRows, Segments
-from uncork.kernels.extents import KernelDeclined, decline_if, nanoseconds, product
+from uncork.kernels.extents import as_number, decline_if, nanoseconds, product
 from uncork.kernels.kernel_plan import (
     In,
     KernelCall,
@@ -72,9 +72,7 @@ def _dense(layer: Layer) -> LookupTable:
         f"no kernel for tables of {table.element_type}",
     )
     count, *rest = layer.shape(0)
-    columns = product(rest)
-    if not isinstance(columns, int):
-        raise KernelDeclined("the length of a table's rows is known at the call only")
+    columns = as_number(product(rest), "the length of a table's rows is known at the call only")
     rows = DenseRows(table.element_type.name, columns, layer.target.lanes)
     operands: dict[str, Operand] = {"table": In(0), "parameters": 0, "rows": count}
     return LookupTable(rows, columns * table.element_type.dtype.itemsize, operands, ids=1)

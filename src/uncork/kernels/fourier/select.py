@@ -10,6 +10,7 @@ import numpy as np
 from uncork.kernels.extents import (
     KernelDeclined,
     always_same,
+    as_number,
     certainly,
     decline_if,
     extents,
@@ -101,14 +102,12 @@ def select_transform(layer: Layer) -> Selection:
 def select_frames(layer: Layer) -> Selection:
     operation, outputs = layer.of(STFT15), layer.outputs
     size, length, step = _size_of(layer.input(0)), *_frame(layer)
-    (own,) = layer.shape(1)
+    own = as_number(layer.shape(1)[0], "the length of the window is known at the call only")
     *lead, whole = layer.shape(0)
     made = extents(outputs[0])
     kept = length // 2 + 1
     frames = made[-2] if operation.transpose_frames else made[-3]
     count, pair = product(lead) * frames, 2 * size
-    if not isinstance(own, int):
-        return "the length of the window is known at the call only"
     decline_if(is_empty(made), "no kernel for empty tensors")
     begin = (length - own) // 2
     inner: tuple[SizeLike, SizeLike] = (
@@ -140,9 +139,8 @@ def select_signal(layer: Layer) -> Selection:
     operation, target = layer.of(ISTFT16), layer.target
     size, length, step = _size_of(layer.input(0)), *_frame(layer)
     *lead, kept, frames, _ = layer.shape(0)
-    (own,), made = layer.shape(1), layer.result()
-    if not isinstance(own, int):
-        return "the length of the window is known at the call only"
+    own = as_number(layer.shape(1)[0], "the length of the window is known at the call only")
+    made = layer.result()
     decline_if(is_empty(made), "no kernel for empty tensors")
     _length(length, -1, COMPLEX)
     batch, pair = product(lead), 2 * size

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import cast
 
 from uncork.kernels.extents import (
-    KernelDeclined,
+    as_number,
     compute_nothing_of,
     decline_if,
     is_empty,
@@ -38,9 +38,7 @@ def select_sampling(layer: Layer) -> Selection:
     shape, result = layer.shape(0), layer.result()
     compute_nothing_of(result, "sample")
     decline_if(is_empty(shape[:2]) or may_be_empty(shape[2:]), "no cells to look at")
-    cells = product(shape[2:])
-    if not isinstance(cells, int):
-        raise KernelDeclined("the size of the image is known at the call only")
+    cells = as_number(product(shape[2:]), "the size of the image is known at the call only")
     decline_if(cells > _MOST_CELLS, "no kernel for so large an image")
     decline_if(
         sample.padding_mode == "reflection"

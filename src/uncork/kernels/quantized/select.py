@@ -104,10 +104,7 @@ def _windows(
 ) -> tuple[Geometry, Array]:
     codes = operation.weights.codes.reshape(operation.weights.shape)
     assert isinstance(operation.product, Convolution1)
-    found = geometry(operation.product, extents(data), codes, extents(result))
-    if isinstance(found, str):
-        raise KernelDeclined(found)
-    g, ordered = found
+    g, ordered = geometry(operation.product, extents(data), codes, extents(result))
     if g.groups > 1:
         decline_if(not g.channels == g.outputs == 1, "no kernel for groups of several channels")
         if operation.result == PLAIN or (operation.result.grid is None and g.groups % WORD):

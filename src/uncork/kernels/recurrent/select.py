@@ -9,7 +9,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from uncork.kernels.extents import certainly, decline_if, extents, nanoseconds
+from uncork.kernels.extents import as_number, certainly, decline_if, extents, nanoseconds
 from uncork.kernels.kernel_plan import KernelPlan, Selection
 from uncork.kernels.layer import Layer
 from uncork.kernels.recurrent.sequence_calls import Lookup, SequenceCalls
@@ -117,8 +117,7 @@ def planned(
     else:
         cell = "lstm" if isinstance(operation, LSTM) else "rnn"
     batch, steps, inner = walked.sizes
-    if not isinstance(inner, int):
-        return "how long a step of X is is known at the call only"
+    inner = as_number(inner, "how long a step of X is is known at the call only")
     clipped = 0 < operation.clip < math.inf
     decline_if(clipped and size == DOUBLE, "no kernel for f64 that is clipped")
     singles = len(values) == 3 and size == SINGLE

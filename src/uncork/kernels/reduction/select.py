@@ -86,9 +86,7 @@ _OPS = {
 
 def select_reduction(layer: Layer) -> Selection:
     operation, target = layer.operation, layer.target
-    data, axes = layer.input(0), layer.input(1)
-    if axes.value is None:
-        return "axes are known at the call only"
+    data, axes = layer.input(0), layer.constant(1, "axes are")
     op, name = _OPS[operation.type_name], data.element_type.name
     if op in ("all", "any"):
         name = "u8"  # by which booleans are stored
@@ -101,11 +99,11 @@ def select_reduction(layer: Layer) -> Selection:
         "no kernel for f16 on this machine",
     )
     shape = extents(data)
-    folds = _folds(shape, normalised_axes(operation, axes.value, len(shape)))
-    decline_if(not axes.value.size and op in ("l1", "l2"), "no kernel for no axes")
+    folds = _folds(shape, normalised_axes(operation, axes, len(shape)))
+    decline_if(not axes.size and op in ("l1", "l2"), "no kernel for no axes")
     if folds is None:
         return nests.reduction(
-            op, shape, normalised_axes(operation, axes.value, len(shape)), name, target
+            op, shape, normalised_axes(operation, axes, len(shape)), name, target
         )
     outer, count, inner = folds
     along_rows = certainly(inner, 1)

@@ -259,8 +259,6 @@ def select_tuples(layer: Layer) -> Selection:
     if op == "none":
         return _put(walk, data)
     reduction = reduction_of(op, True, data, target)
-    if isinstance(reduction, str):
-        return reduction
     stored = data.element_type.dtype.itemsize
     lanes = 1 if isinstance(run, int) and run < reduction.lanes else reduction.lanes
 
@@ -380,8 +378,6 @@ def select_elements(layer: Layer) -> Selection:
 
         return staged(stages, nanoseconds(whole + total * 16, 1 / 16))
     reduction = reduction_of(op, getattr(operation, "use_init_val", True), data, target)
-    if isinstance(reduction, str):
-        return reduction
     actions = reduction.actions()
 
     def joined(threads: int) -> Stages:
