@@ -140,6 +140,12 @@ class ValidationError(UncorkError, ValueError):
     """
 
 
+def invalid_if(condition: object, message: str) -> None:
+    """Raise ValidationError where the condition holds."""
+    if condition:
+        raise ValidationError(message)
+
+
 class UnsupportedError(UncorkError, NotImplementedError):
     """The model is legal but needs something that uncork does not have (an operation, a version, an
     activation).

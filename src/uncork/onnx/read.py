@@ -18,6 +18,7 @@ from uncork.errors import (
     UncorkError,
     UnsupportedError,
     ValidationError,
+    invalid_if,
     shortened,
 )
 from uncork.ir.model import Model, Source
@@ -110,8 +111,7 @@ def _model(proto: Any, external: ExternalFiles, source: str) -> Model:
         )
     _inputs(proto.graph, scope)
     names = [o.name for o in proto.graph.output]
-    if not names:
-        raise ValidationError("its graph has no outputs: there is nothing to compute")
+    invalid_if(not names, "its graph has no outputs: there is nothing to compute")
     if not lowerer.problems:
         lowerer.nodes(scope, proto.graph.node, names)
     ends: list[tuple[Source, str]] = []
@@ -174,8 +174,7 @@ def described(proto: Any) -> tuple[ElementType, PartialShape]:
         d.dim_value if d.HasField("dim_value") and d.dim_value >= 0 else None
         for d in tensor.shape.dim
     ]
-    if len(sizes) > MAX_RANK:
-        raise ValidationError(f"has {len(sizes)} dimensions, expected at most {MAX_RANK}")
+    invalid_if(len(sizes) > MAX_RANK, f"has {len(sizes)} dimensions, expected at most {MAX_RANK}")
     return kind, PartialShape(sizes)
 
 

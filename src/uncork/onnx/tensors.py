@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from uncork import files
-from uncork.errors import ReadError, ValidationError, shortened
+from uncork.errors import ReadError, ValidationError, invalid_if, shortened
 from uncork.onnx.types import element_type_of
 from uncork.ops._operation import FOLD_LIMIT
 from uncork.storage import unpack
@@ -41,10 +41,10 @@ class ExternalFiles:
         location = entries.get("location", "")
         offset = _number(entries.get("offset", "0"), "offset")
         length = _number(entries.get("length", str(size)), "length")
-        if length != size:
-            raise ValidationError(
-                f"its external data have {length:,} bytes, expected {size:,} by its type and shape"
-            )
+        invalid_if(
+            length != size,
+            f"its external data have {length:,} bytes, expected {size:,} by its type and shape",
+        )
         data = self._data(location)
         if offset + size > len(data):
             raise ReadError(
@@ -80,10 +80,10 @@ class ExternalFiles:
 
 
 def _number(text: str, name: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) < 20):
-        raise ValidationError(
-            f"external data: {name}: expected a number of bytes, got '{shortened(text)}'"
-        )
+    invalid_if(
+        not (text.isascii() and text.isdigit() and len(text) < 20),
+        f"external data: {name}: expected a number of bytes, got '{shortened(text)}'",
+    )
     return int(text)
 
 
@@ -129,8 +129,7 @@ def _bytes_of(tensor: Any, kind: ElementType, count: int, external: ExternalFile
 
 
 def _expect(got: int, expected: int, what: str) -> None:
-    if got != expected:
-        raise ValidationError(f"has {got:,} {what} of values, expected {expected:,} by its shape")
+    invalid_if(got != expected, f"has {got:,} {what} of values, expected {expected:,} by its shape")
 
 
 def _from_numbers(tensor: Any, kind: ElementType, count: int) -> Array:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from uncork.errors import ValidationError
+from uncork.errors import invalid_if
 from uncork.ir.model import Source
 from uncork.onnx.call import Call
 from uncork.onnx.registry import lowering
@@ -83,8 +83,7 @@ def _tensor_scatter(call: Call) -> Source:
     graph, cache, update = call.graph, call[0], call[1]
     rank = graph.rank(cache)
     axis = call.axis(rank, default=-2)
-    if axis == 0:
-        raise ValidationError("attribute 'axis': expected another axis than that of the batch")
+    invalid_if(axis == 0, "attribute 'axis': expected another axis than that of the batch")
     length = graph.size_of(update, axis)
     places = graph.range(length)
     shape = [1] * rank
@@ -254,8 +253,7 @@ def _max_unpool(call: Call) -> Source:
     strides = call.integers("strides", [1] * len(kernel))
     pads = call.integers("pads", [0] * 2 * len(kernel))
     sizes = graph.sizes(data)
-    if None in sizes:
-        raise call.refuse("data of open size", "export the model with its sizes")
+    call.refuse_if(None in sizes, "data of open size", "export the model with its sizes")
     known = [int(n or 0) for n in sizes]
     shape = known[:2] + [
         (known[i + 2] - 1) * strides[i] - pads[i] - pads[i + rank - 2] + kernel[i]

@@ -173,10 +173,16 @@ def _matmul_n_bits(call: Call) -> Source:
     graph, data = call.graph, call[0]
     columns, rows, bits = call.integer("N"), call.integer("K"), call.integer("bits", 4)
     block = call.integer("block_size")
-    if bits not in (4, 8) or block < 16:
-        raise call.refuse(f"{bits} bits in blocks of {block}", "4 and 8 bits are supported")
-    if call.has(4) and not _in_order(call):
-        raise call.refuse("g_idx that reorders rows", "export the model without act_order")
+    call.refuse_if(
+        bits not in (4, 8) or block < 16,
+        f"{bits} bits in blocks of {block}",
+        "4 and 8 bits are supported",
+    )
+    call.refuse_if(
+        call.has(4) and not _in_order(call),
+        "g_idx that reorders rows",
+        "export the model without act_order",
+    )
     codes = graph.known(call[1])
     if codes is None:
         raise call.refuse("weights that are computed", "export them as initializers")
