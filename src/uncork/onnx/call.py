@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from uncork.errors import UnsupportedError, ValidationError, invalid_if
+from uncork.errors import UnsupportedError, ValidationError
 from uncork.ir.model import Source
 from uncork.onnx.graph import Graph
 from uncork.onnx.registry import Value
@@ -91,7 +91,7 @@ class Call:
 
     def need(self, name: str) -> Any:
         """An attribute without which there is no meaning."""
-        invalid_if(name not in self.attributes, f"attribute '{name}' is missing")
+        ValidationError.when(name not in self.attributes, f"attribute '{name}' is missing")
         return self.attributes[name]
 
     def integer(self, name: str, default: int = 0) -> int:
@@ -133,7 +133,7 @@ class Call:
     def one_of(self, name: str, default: str, *choices: str) -> str:
         """An attribute that is one of some words. Raises ValidationError."""
         value = self.text(name, default)
-        invalid_if(
+        ValidationError.when(
             value not in choices,
             f"attribute '{name}': expected one of {', '.join(choices)}, got '{value:.60}'",
         )
@@ -154,7 +154,7 @@ class Call:
 
     def place(self, axis: int, rank: int) -> int:
         """An axis counted from the first. Raises ValidationError where there is none."""
-        invalid_if(
+        ValidationError.when(
             not -rank <= axis < rank, f"axis {axis} is outside {-rank}..{rank - 1} for rank {rank}"
         )
         return axis + rank if axis < 0 else axis

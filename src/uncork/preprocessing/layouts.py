@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from uncork.errors import ValidationError, invalid_if
+from uncork.errors import ValidationError
 
 
 class Layout:
@@ -36,7 +36,7 @@ class Layout:
 
     def get_index_by_name(self, name: str) -> int:
         """The axis of a name; negative behind `...`. Raises ValidationError where there is none."""
-        invalid_if(not self.has_name(name), f"layout {self}: there is no axis '{name}'")
+        ValidationError.when(not self.has_name(name), f"layout {self}: there is no axis '{name}'")
         at = self._names.index(name.upper())
         open_at = self._names.index("...") if "..." in self._names else len(self._names)
         return at if at < open_at else at - len(self._names)
@@ -63,14 +63,16 @@ class Layout:
 def _names(text: str) -> tuple[str, ...]:
     text = text.strip()
     if text.startswith("["):
-        invalid_if(not text.endswith("]"), f"layout {text!r}: expected a bracket at the end")
+        ValidationError.when(
+            not text.endswith("]"), f"layout {text!r}: expected a bracket at the end"
+        )
         parts = [part.strip().upper() for part in text[1:-1].split(",")] if text[1:-1] else []
     else:
         parts = [part.upper() for part in re.findall(r"\.\.\.|.", text)]
     for part in parts:
-        invalid_if(
+        ValidationError.when(
             part not in ("?", "...") and not re.fullmatch(r"[A-Z0-9_]+", part),
             f"layout {text!r}: expected names such as NCHW, got '{part}'",
         )
-    invalid_if(parts.count("...") > 1, f"layout {text!r}: '...' may stand once")
+    ValidationError.when(parts.count("...") > 1, f"layout {text!r}: '...' may stand once")
     return tuple(parts)

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 from msgspec import Struct
 
-from uncork.errors import UnsupportedError, ValidationError, invalid_if
+from uncork.errors import UnsupportedError, ValidationError
 from uncork.preprocessing.formats import ColorFormat, PaddingMode, ResizeAlgorithm
 from uncork.preprocessing.layouts import Layout
 from uncork.types import Array, ElementType, TensorSpec
@@ -44,7 +44,7 @@ class Stage(Struct):
 
     def add(self, type_name: str, opset: int, *others: Any, **attributes: Any) -> None:
         """Put a layer behind it; other inputs that are arrays become constants."""
-        invalid_if(
+        ValidationError.when(
             self.planes,
             f"the picture has {len(self.planes) + 1} planes ({self.color.name}): "
             "convert_color goes before other steps",
@@ -67,7 +67,7 @@ class Stage(Struct):
 
     def axis(self, name: str, what: str) -> int:
         """An axis by what it is."""
-        invalid_if(
+        ValidationError.when(
             not self.layout.has_name(name),
             f"{what} needs a layout with {name}, got {self.layout}: "
             "tensor().set_layout(Layout('NHWC'))",
@@ -91,7 +91,7 @@ def converted(element: ElementType) -> Step:
 def _by_channel(type_name: str, value: Any, what: str) -> Step:
     def step(stage: Stage) -> None:
         element = stage.spec.element_type
-        invalid_if(
+        ValidationError.when(
             not element.is_float,
             f"{what} needs floats, got {element}: convert_element_type(Type.f32) goes before it",
         )
@@ -125,7 +125,7 @@ def permuted(order: Sequence[int]) -> Step:
 
     def step(stage: Stage) -> None:
         axes = [int(axis) for axis in order]
-        invalid_if(
+        ValidationError.when(
             sorted(axes) != list(range(stage.rank)),
             f"convert_layout: expected an order of {stage.rank} axes, got {list(order)}",
         )
@@ -142,7 +142,7 @@ def order_between(source: Layout, target: Layout, rank: int) -> list[int] | None
     if source.empty or target.empty or source == target:
         return None
     from_names, to_names = (_full(layout, rank) for layout in (source, target))
-    invalid_if(
+    ValidationError.when(
         set(from_names) != set(to_names),
         f"layout {source} cannot become {target}: they name other axes",
     )
@@ -156,7 +156,9 @@ def _full(layout: Layout, rank: int) -> list[str]:
     if "..." in names:
         at = names.index("...")
         names[at : at + 1] = ["?"] * (rank - len(names) + 1)
-    invalid_if(len(names) != rank, f"layout {layout} has {len(names)} axes, the tensor {rank}")
+    ValidationError.when(
+        len(names) != rank, f"layout {layout} has {len(names)} axes, the tensor {rank}"
+    )
     count = iter(range(rank))
     return [f"?{next(count)}" if name == "?" else name for name in names]
 
@@ -207,7 +209,7 @@ def cropped(begin: Sequence[int], end: Sequence[int]) -> Step:
     """A part, from `begin` to before `end` along each axis; negative is from the end."""
 
     def step(stage: Stage) -> None:
-        invalid_if(
+        ValidationError.when(
             len(begin) != stage.rank or len(end) != stage.rank,
             f"crop: expected {stage.rank} begins and ends, got {begin} and {end}",
         )
@@ -224,14 +226,15 @@ def padded(begin: Sequence[int], end: Sequence[int], value: Any, mode: Any) -> S
         raise TypeError(f"pad: expected a PaddingMode, got {mode!r}")
 
     def step(stage: Stage) -> None:
-        invalid_if(
+        ValidationError.when(
             len(begin) != stage.rank or len(end) != stage.rank,
             f"pad: expected {stage.rank} begins and ends, got {begin} and {end}",
         )
         pads = [np.array(begin, np.int64), np.array(end, np.int64)]
         numbers = np.asarray(value)
-        if numbers.ndim:
-            raise UnsupportedError("pad: one value for all channels; several are not supported")
+        UnsupportedError.when(
+            numbers.ndim, "pad: one value for all channels; several are not supported"
+        )
         fill = stage.writer.constant(numbers, stage.spec.element_type)
         stage.add("Pad", 12, *pads, fill, pad_mode=mode.name.lower())
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from uncork.errors import ValidationError, invalid_if
+from uncork.errors import ValidationError
 from uncork.ir.model import Source
 from uncork.onnx.call import Call
 from uncork.onnx.registry import MICROSOFT, Value, lowering
@@ -163,7 +163,7 @@ def _multi_head_attention(call: Call) -> tuple[Value, ...]:
 def _group_query_attention(call: Call) -> tuple[Value, ...]:
     graph = call.graph
     heads, groups = call.integer("num_heads"), call.integer("kv_num_heads")
-    invalid_if(
+    ValidationError.when(
         heads < 1 or groups < 1 or heads % groups,
         f"{heads} heads cannot share {groups} heads of keys",
     )

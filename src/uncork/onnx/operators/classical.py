@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from uncork.errors import invalid_if
+from uncork.errors import ValidationError
 from uncork.ir.model import Source
 from uncork.onnx.call import Call
 from uncork.onnx.registry import ML, lowering
@@ -109,7 +109,7 @@ def _label_encoder(call: Call) -> Source:
         default = 0
     if "default_tensor" in call.attributes:
         array, kind = call.tensor("default_tensor")
-        invalid_if(
+        ValidationError.when(
             kind is not values_kind or array.size != 1,
             f"attribute 'default_tensor': expected one element of {values_kind}, got "
             f"{array.size} of {kind}",
@@ -130,7 +130,7 @@ def _mapped(
 ) -> Source:
     """Each element by a table; what is not in it becomes the default."""
     graph, data = call.graph, call[0]
-    invalid_if(
+    ValidationError.when(
         len(keys) != len(values) or len(keys) == 0,
         f"expected as many values as keys, got {len(values)}, {len(keys)}",
     )
@@ -195,7 +195,7 @@ def _linear(call: Call, rows: int) -> Source:
     """The products with the coefficients, and the intercepts."""
     graph, data = call.graph, _as_f32(call)
     numbers = np.array(call.numbers("coefficients"), np.float32)
-    invalid_if(
+    ValidationError.when(
         rows < 1 or len(numbers) % rows, f"{len(numbers)} coefficients do not make {rows} rows"
     )
     scores = graph.matmul(data, graph.constant(numbers.reshape(rows, -1)), tb=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from uncork.errors import invalid_if
+from uncork.errors import ValidationError
 from uncork.ir.bodies import GraphBody
 from uncork.ir.model import Source
 from uncork.onnx.call import Call
@@ -108,7 +108,7 @@ def _in_place(call: Call, proto: Any) -> tuple[Value, ...]:
 def _loop(call: Call) -> tuple[Value, ...]:
     graph, proto = call.graph, call.need("body")
     initial = [call[i] for i in range(2, call.count)]
-    invalid_if(
+    ValidationError.when(
         len(proto.input) != len(initial) + 2 or len(proto.output) < len(initial) + 1,
         f"its body has {len(proto.input)} inputs and {len(proto.output)} outputs, "
         f"expected {len(initial) + 2} and {len(initial) + 1} or more",
@@ -184,7 +184,7 @@ def _scan_of_axes(call: Call) -> tuple[Value, ...]:
     proto, scanned = call.need("body"), call.integer("num_scan_inputs")
     values = call.tensors
     states = len(values) - scanned
-    invalid_if(
+    ValidationError.when(
         not 0 < scanned <= len(values),
         f"attribute 'num_scan_inputs': got {scanned} of {len(values)}",
     )
@@ -213,7 +213,7 @@ def _scan(
     output_directions: Sequence[int] = (),
 ) -> list[Source]:
     graph = call.graph
-    invalid_if(
+    ValidationError.when(
         len(proto.input) != len(states) + len(scanned) or len(proto.output) < len(states),
         f"its body has {len(proto.input)} inputs, expected {len(states) + len(scanned)}",
     )

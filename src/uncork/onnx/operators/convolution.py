@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from uncork.errors import ValidationError, invalid_if
+from uncork.errors import ValidationError
 from uncork.ir.model import Source
 from uncork.onnx.call import Call
 from uncork.onnx.operators.sliding import window
@@ -21,7 +21,7 @@ def convolution(call: Call, data: Source, weights: Source) -> Source:
     """The products of a convolution node, without its bias."""
     graph = call.graph
     rank = graph.rank(weights, "the weights")
-    invalid_if(rank < 3, f"expected weights of 3 dimensions or more, got {rank}")
+    ValidationError.when(rank < 3, f"expected weights of 3 dimensions or more, got {rank}")
     settings = window(call, rank - 2)
     group = call.integer("group", 1)
     if group == 1:
@@ -60,7 +60,7 @@ def _conv_transpose(call: Call) -> Source:
     axes = rank - 2
     settings = window(call, axes)
     more = call.integers("output_padding") or [0] * axes
-    invalid_if(len(more) != axes, f"attribute 'output_padding': expected {axes} numbers")
+    ValidationError.when(len(more) != axes, f"attribute 'output_padding': expected {axes} numbers")
     wanted = call.integers("output_shape")
     auto = settings["auto_pad"]
     if wanted or auto in ("same_upper", "same_lower"):

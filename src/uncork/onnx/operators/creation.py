@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from uncork.errors import invalid_if
+from uncork.errors import ValidationError
 from uncork.ir.model import Source
 from uncork.onnx.call import Call
 from uncork.onnx.registry import lowering
@@ -44,7 +44,7 @@ def _dense(call: Call) -> tuple[Array, ElementType]:
     places, _ = call.scope.tensor(sparse.indices)
     shape = tuple(sparse.dims)
     count = math.prod(shape)
-    invalid_if(
+    ValidationError.when(
         any(d < 0 for d in shape) or count > 1 << 28,
         f"expected the shape of a tensor, got {list(shape)}",
     )

@@ -7,7 +7,7 @@ from functools import reduce
 
 import numpy as np
 
-from uncork.errors import invalid_if
+from uncork.errors import ValidationError
 from uncork.ir.model import Source
 from uncork.onnx.call import Call
 from uncork.onnx.registry import Value, lowering
@@ -133,7 +133,7 @@ def _bit_shift(call: Call) -> Source:
 @lowering("Max", "Min", "Sum", "Mean")
 def _of_several(call: Call) -> Source:
     graph, tensors = call.graph, call.tensors
-    invalid_if(not tensors, "has no inputs, expected at least one")
+    ValidationError.when(not tensors, "has no inputs, expected at least one")
     name = {"Max": "Maximum", "Min": "Minimum"}.get(call.op_type, "Add")
     total = reduce(lambda a, b: graph.make(name, a, b), tensors)
     return graph.over(total, len(tensors)) if call.op_type == "Mean" else total

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from uncork.errors import invalid_if
+from uncork.errors import ValidationError
 from uncork.ir.model import Source
 from uncork.onnx.call import Call
 from uncork.onnx.registry import lowering
@@ -83,7 +83,9 @@ def _tensor_scatter(call: Call) -> Source:
     graph, cache, update = call.graph, call[0], call[1]
     rank = graph.rank(cache)
     axis = call.axis(rank, default=-2)
-    invalid_if(axis == 0, "attribute 'axis': expected another axis than that of the batch")
+    ValidationError.when(
+        axis == 0, "attribute 'axis': expected another axis than that of the batch"
+    )
     length = graph.size_of(update, axis)
     places = graph.range(length)
     shape = [1] * rank

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from uncork.errors import ValidationError, invalid_if
+from uncork.errors import ValidationError
 from uncork.ir.model import Source
 from uncork.onnx.call import Call
 from uncork.onnx.registry import MICROSOFT, lowering
@@ -117,7 +117,7 @@ def _split(call: Call) -> tuple[Source, ...]:
         return graph.several("VariadicSplit", data, graph.i64(axis), lengths)
     if call.version >= 18:
         count = call.integer("num_outputs", count)
-        invalid_if(
+        ValidationError.when(
             not 0 < count <= 1 << 16, f"attribute 'num_outputs': expected 1 or more, got {count}"
         )
         size = graph.sizes(data)[call.place(axis, graph.rank(data))]
@@ -253,7 +253,7 @@ def _mode(call: Call) -> str:
 
 def _padded(call: Call, data: Source, pads: list[int], value: Source) -> Source:
     graph, mode = call.graph, _mode(call)
-    invalid_if(len(pads) % 2, f"expected two pads for each axis, got {len(pads)}")
+    ValidationError.when(len(pads) % 2, f"expected two pads for each axis, got {len(pads)}")
     half = len(pads) // 2
     begins, ends = graph.i64(pads[:half]), graph.i64(pads[half:])
     return graph.make("Pad", data, begins, ends, value, pad_mode=mode)
@@ -278,7 +278,7 @@ def _wrapped(call: Call, data: Source, begins: Source, ends: Source) -> Source:
 def _trilu(call: Call) -> Source:
     graph, data = call.graph, call[0]
     rank = graph.rank(data)
-    invalid_if(rank < 2, f"expected a matrix, got rank {rank}")
+    ValidationError.when(rank < 2, f"expected a matrix, got rank {rank}")
     rows = graph.unsqueeze(graph.range(graph.size_of(data, rank - 2)), 1)
     columns = graph.unsqueeze(graph.range(graph.size_of(data, rank - 1)), 0)
     k = call.optional(1)

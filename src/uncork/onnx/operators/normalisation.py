@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from uncork.errors import invalid_if
+from uncork.errors import ValidationError
 from uncork.ir.model import Source
 from uncork.onnx.call import Call
 from uncork.onnx.operators.pooling import spatial
@@ -134,7 +134,7 @@ def _group_normalization(call: Call) -> Source:
     graph, data = call.graph, call[0]
     groups = call.integer("num_groups", 1)
     epsilon = call.number("epsilon", 1e-5)
-    invalid_if(groups < 1, f"attribute 'num_groups': expected 1 or more, got {groups}")
+    ValidationError.when(groups < 1, f"attribute 'num_groups': expected 1 or more, got {groups}")
     scale, shift = call[1], call[2]
     channels = graph.sizes(data)[1]
     if call.version < 21:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from uncork.errors import invalid_if
+from uncork.errors import ValidationError
 from uncork.ir.model import Source
 from uncork.onnx.call import Call
 from uncork.onnx.operators.sliding import window
@@ -16,7 +16,7 @@ T = ElementType
 
 def _kernel(call: Call) -> list[int]:
     kernel = call.integers("kernel_shape")
-    invalid_if(not kernel, "attribute 'kernel_shape': expected a size for each axis")
+    ValidationError.when(not kernel, "attribute 'kernel_shape': expected a size for each axis")
     return kernel
 
 
@@ -98,7 +98,7 @@ def _lp_pool(call: Call) -> Source:
 def spatial(call: Call, data: Source) -> list[int]:
     """The axes behind batch and channels."""
     rank = call.graph.rank(data)
-    invalid_if(rank < 3, f"expected data of 3 dimensions or more, got {rank}")
+    ValidationError.when(rank < 3, f"expected data of 3 dimensions or more, got {rank}")
     return list(range(2, rank))
 
 

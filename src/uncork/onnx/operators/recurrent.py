@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from uncork.errors import ValidationError, invalid_if
+from uncork.errors import ValidationError
 from uncork.ir.model import Source
 from uncork.onnx.call import Call
 from uncork.onnx.registry import lowering
@@ -150,7 +150,7 @@ def _activations(call: Call, walks: int) -> tuple[str, ...]:
     defaults = _ACTIVATIONS[call.op_type]
     given = call.texts("activations") or list(defaults) * walks
     count = len(defaults)
-    invalid_if(
+    ValidationError.when(
         len(given) < count * walks, f"attribute 'activations': expected {count * walks} names"
     )
     one = [name.lower() for name in given[:count]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from uncork.errors import ValidationError, invalid_if
+from uncork.errors import ValidationError
 from uncork.ir.model import Source
 from uncork.onnx.call import Call
 from uncork.onnx.registry import lowering
@@ -46,7 +46,7 @@ def _dft(call: Call) -> Source:
 
 def _signal_axis(call: Call, axis: int, rank: int) -> int:
     axis = call.place(axis, rank)
-    invalid_if(axis == rank - 1, "the last axis is that of real and imaginary parts")
+    ValidationError.when(axis == rank - 1, "the last axis is that of real and imaginary parts")
     return axis
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from uncork.errors import invalid_if
+from uncork.errors import ValidationError
 from uncork.onnx.call import Call
 
 _AUTO = {
@@ -35,7 +35,7 @@ def window(call: Call, axes: int, *, dilations: bool = True) -> dict[str, Any]:
 
 def _numbers(call: Call, name: str, count: int, default: int) -> list[int]:
     numbers = call.integers(name) or [default] * count
-    invalid_if(
+    ValidationError.when(
         len(numbers) != count, f"attribute '{name}': expected {count} numbers, got {numbers!r:.60}"
     )
     return numbers
