@@ -457,6 +457,20 @@ class Kernel:
         with self.builder.if_else(condition.llvm, likely=likely) as branches:
             yield branches
 
+    def either(
+        self,
+        condition: Value,
+        then: Callable[[], object],
+        otherwise: Callable[[], object],
+        likely: bool | None = None,
+    ) -> None:
+        """Do one thing where the condition holds, and another where it does not."""
+        with self.if_else(condition, likely) as (holds, fails):
+            with holds:
+                then()
+            with fails:
+                otherwise()
+
     def stop_unless(self, condition: Value, status: Value) -> None:
         """Return `status` when the condition does not hold; the code after this is the expected
         way.

@@ -250,11 +250,12 @@ def _each_channel(
                 vector(last * 4)  # some of it a second time, where the number of columns wants that
 
             if spec.open:
-                with k.if_else(a["columns"] >= lanes, likely=True) as (whole, few):
-                    with whole:
-                        line()
-                    with few:
-                        vector(k.integer(0), k.lanes_below(a["columns"], lanes))
+                k.either(
+                    a["columns"] >= lanes,
+                    line,
+                    lambda: vector(k.integer(0), k.lanes_below(a["columns"], lanes)),
+                    likely=True,
+                )
             else:
                 line()
 

@@ -117,11 +117,11 @@ def _prefetch(k: Kernel, filters: Value, number: Value, ahead: Value | None, who
         _prefetch_each(k, soon, whole, near=True)
         return
     part = whole // AHEAD_TILES
-    with k.if_else(ahead.equals(0)) as (own, others):
-        with own:
-            _prefetch_each(k, soon, whole, near=True)
-        with others:
-            _prefetch_each(k, ahead + number * part, part, near=False)
+    k.either(
+        ahead.equals(0),
+        lambda: _prefetch_each(k, soon, whole, near=True),
+        lambda: _prefetch_each(k, ahead + number * part, part, near=False),
+    )
 
 
 def _ask_on(k: Kernel, source: Value, width: int, step: Value, size: int) -> None:

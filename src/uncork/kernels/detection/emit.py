@@ -81,11 +81,7 @@ def emit_suppress(k: Kernel, spec: Suppress) -> None:
             if not spec.sigma:
                 take()
             else:
-                with k.if_else(sigma.equals(0.0)) as (hard, soft):
-                    with hard:
-                        take()
-                    with soft:
-                        take_soft()
+                k.either(sigma.equals(0.0), take, take_soft)
     if spec.sorted:
         k.call(sort, [*sort_rooms(a, "row_"), found.get()])
     _write(k, spec, a, found.get())

@@ -104,11 +104,12 @@ def emit_expression(k: Kernel, spec: Expression) -> None:
         if not spec.open_row:
             whole()
             return
-        with k.if_else(size >= spec.lanes, likely=True) as (long, short):
-            with long:
-                whole()
-            with short:
-                vector(k.integer(0), k.lanes_below(size, spec.lanes))
+        k.either(
+            size >= spec.lanes,
+            whole,
+            lambda: vector(k.integer(0), k.lanes_below(size, spec.lanes)),
+            likely=True,
+        )
 
     def loops(depth: int, output: Value, addresses: Sequence[Value]) -> None:
         if depth == spec.loops - 1:

@@ -69,11 +69,12 @@ class VectorRow:
         if not self.may_be_short:
             whole()
             return
-        with k.if_else(self.count >= self.lanes, likely=True) as (at_least, less):
-            with at_least:
-                whole()
-            with less:
-                short(k.lanes_below(self.count, self.lanes))
+        k.either(
+            self.count >= self.lanes,
+            whole,
+            lambda: short(k.lanes_below(self.count, self.lanes)),
+            likely=True,
+        )
 
     def folded(self, identity: Value, combine: Combine, term: Term, blocks: bool) -> Value:
         """`term(position)` joined over the row, in several accumulators in turn. With `blocks`

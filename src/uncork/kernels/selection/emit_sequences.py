@@ -61,11 +61,9 @@ def _length(k: Kernel, spec: GreedyPath, a: dict[str, Value], row: Value) -> Val
     with k.while_(lambda: (step.get() < a["steps"]) & ended.get().equals(0)):
         address = a["lengths"] + (step.get() * a["rows"] + row) * item.bytes
         present = widened(k, spec.lengths, k.load(address, item))
-        with k.if_else(present.equals(0.0)) as (then, otherwise):
-            with then:
-                ended.set(k.integer(1))
-            with otherwise:
-                step.set(step.get() + 1)
+        k.either(
+            present.equals(0.0), lambda: ended.set(k.integer(1)), lambda: step.set(step.get() + 1)
+        )
     return step.get()
 
 
