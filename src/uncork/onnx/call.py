@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from uncork.errors import UnsupportedError, ValidationError
 from uncork.ir.model import Source
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from uncork.onnx.lower import Scope
 
 _MISSING = object()
+T = TypeVar("T")
 
 
 class Call:
@@ -168,6 +169,12 @@ class Call:
     def refuse(self, what: str, instead: str) -> UnsupportedError:
         """The error that says what is not supported, and what to do."""
         return UnsupportedError(f"{what} is not supported: {instead}")
+
+    def wanted(self, value: T | None, what: str, instead: str) -> T:
+        """A value that must be known; else that error is raised."""
+        if value is None:
+            raise self.refuse(what, instead)
+        return value
 
     def refuse_if(self, condition: object, what: str, instead: str) -> None:
         """Raise that error where the condition holds."""

@@ -166,9 +166,11 @@ def _scan_of_batches(call: Call) -> tuple[Value, ...]:
     graph, proto = call.graph, call.need("body")
     scanned = call.integer("num_scan_inputs")
     values = [call[i] for i in range(1, call.count)]
-    batch = graph.sizes(values[0])[0] if values else None
-    if batch is None:
-        raise call.refuse("Scan-8 with an open batch", "convert the model to opset 9 or newer")
+    batch = call.wanted(
+        graph.sizes(values[0])[0] if values else None,
+        "Scan-8 with an open batch",
+        "convert the model to opset 9 or newer",
+    )
     directions = call.integers("directions", [0] * scanned)
     states = len(values) - scanned
     results: list[list[Source]] = []

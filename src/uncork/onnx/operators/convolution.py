@@ -89,16 +89,13 @@ def _set_pads(
     upper = str(settings["auto_pad"]) == "same_upper"
     begins, ends = [], []
     for i, cells in enumerate(kernel):
-        if cells is None:
-            raise call.refuse("a kernel of open size", "export the model with its weights")
-        extent = (cells - 1) * settings["dilations"][i] + 1
+        known = call.wanted(cells, "a kernel of open size", "export the model with its weights")
+        extent = (known - 1) * settings["dilations"][i] + 1
         total = extent + more[i] - settings["strides"][i]
         if wanted:
-            size = sizes[i]
-            if size is None:
-                raise call.refuse(
-                    "output_shape with data of open size", "export the model with its sizes"
-                )
+            size = call.wanted(
+                sizes[i], "output_shape with data of open size", "export the model with its sizes"
+            )
             total = settings["strides"][i] * (size - 1) + more[i] + extent - wanted[i]
         if total < 0:
             more[i] -= total

@@ -43,9 +43,11 @@ def _gather_nd(call: Call) -> Source:
     batch = call.integer("batch_dims")
     value = graph.known(indices)
     if value is None or (value < 0).any():
-        width = graph.sizes(indices)[-1]
-        if width is None:
-            raise call.refuse("a number of index columns that is open", "export it with its size")
+        width = call.wanted(
+            graph.sizes(indices)[-1],
+            "a number of index columns that is open",
+            "export it with its size",
+        )
         sizes = graph.slice(graph.shape_of(data), batch, batch + width, 0)
         sizes = graph.convert(sizes, graph.type(indices))
         negative = graph.make("Less", indices, graph.like(0, indices))

@@ -139,9 +139,10 @@ def _group_normalization(call: Call) -> Source:
     channels = graph.sizes(data)[1]
     if call.version < 21:
         # A number for each group, where later versions have one for each channel.
-        if channels is None:
-            raise call.refuse("an open number of channels", "export the model with its size")
-        each = channels // groups
+        known = call.wanted(
+            channels, "an open number of channels", "export the model with its size"
+        )
+        each = known // groups
         scale, shift = (
             graph.reshape(graph.broadcast(graph.unsqueeze(s, 1), graph.i64([groups, each])), [-1])
             for s in (scale, shift)
