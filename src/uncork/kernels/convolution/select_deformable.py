@@ -16,7 +16,7 @@ from msgspec import Struct
 from uncork.kernels.convolution.deformed_columns import Columns
 from uncork.kernels.extents import decline_if, is_empty, largest, nanoseconds, product
 from uncork.kernels.gemm.address_table import in_order
-from uncork.kernels.gemm.indirect import multiplied, panels
+from uncork.kernels.gemm.indirect import panels
 from uncork.kernels.gemm.spec_indirect import IndirectGemm, indirect_gemm
 from uncork.kernels.kernel_plan import (
     In,
@@ -229,23 +229,22 @@ class _Deformable:
         first = images[0] * (len(self.filters) * self.pixels * 4) + strip[0] * c.width * 4
         panels_apart = -(-self.outputs // self.spec.width)
         scratch = places.addresses + panels_apart * addresses + share * self.spec.scratch_bytes
-        operands: dict[str, Operand] = {
-            "source": Scratch(places.columns),
-            "target": Out(0, first + outputs[0] * (self.pixels * 4)),
-            "matrix": outputs[0] * (self.inner * 4) + address_of(self.packed_weights.arrays[0]),
-            "sources": _further(tables[0], rows[0] * 8),
-            "targets": _further(tables[1], rows[0] * 8),
-            "rows": rows[1],
-            "inner": self.inner,
-            "columns": outputs[1],
-            "column": self.pixels * 4,
-            "batches": c.groups,
-            "source_batch": self.inner * 4,
-            "target_batch": self.outputs * self.pixels * 4,
-            "row_addresses": Scratch(places.addresses + panel * addresses + rows[0] * 8),
-            "scratch": Scratch(scratch),
-        }
-        return multiplied(self.spec, operands)
+        return self.spec(
+            source=Scratch(places.columns),
+            target=Out(0, first + outputs[0] * (self.pixels * 4)),
+            matrix=outputs[0] * (self.inner * 4) + address_of(self.packed_weights.arrays[0]),
+            sources=_further(tables[0], rows[0] * 8),
+            targets=_further(tables[1], rows[0] * 8),
+            rows=rows[1],
+            inner=self.inner,
+            columns=outputs[1],
+            column=self.pixels * 4,
+            batches=c.groups,
+            source_batch=self.inner * 4,
+            target_batch=self.outputs * self.pixels * 4,
+            row_addresses=Scratch(places.addresses + panel * addresses + rows[0] * 8),
+            scratch=Scratch(scratch),
+        )
 
 
 class _Places(Struct, frozen=True):

@@ -162,24 +162,23 @@ def select_signal(layer: Layer) -> Selection:
         inverse=True,
     )
     scale = np.array([math.sqrt(length) if operation.normalized else 1], _DTYPES[size])
-    operands: dict[str, Operand] = {
-        "pieces": Scratch(0),
-        "window": In(1),
-        "target": Out(0),
-        "batch": batch,
-        "frames": frames,
-        "frame": length,
-        "step": step,
-        "begin": (length - own) // 2,
-        "own": own,
-        "first": length // 2 if operation.center else 0,
-        "length": made[-1],
-        "reached": reached,
-        "scale": address_of(scale),
-        "room": Scratch(pieces),
-    }
     spec = Overlap(max(1, target.lanes * 4 // size), size)
-    last = spec, [operands[name] for name in spec.arguments]
+    last = spec(
+        pieces=Scratch(0),
+        window=In(1),
+        target=Out(0),
+        batch=batch,
+        frames=frames,
+        frame=length,
+        step=step,
+        begin=(length - own) // 2,
+        own=own,
+        first=length // 2 if operation.center else 0,
+        length=made[-1],
+        reached=reached,
+        scale=address_of(scale),
+        room=Scratch(pieces),
+    )
     return planned(layer, [only], pieces + 2 * reached * size, [last], [scale])
 
 
