@@ -32,7 +32,7 @@ from uncork.kernels.convolution.tiles import block_of
 from uncork.kernels.convolution.volumes import fits_blocks, over_volumes_in_blocks
 from uncork.kernels.epilogue import ELEMENT
 from uncork.kernels.extents import decline_if, extents, is_empty
-from uncork.kernels.kernel_plan import Selection
+from uncork.kernels.kernel_plan import KernelPlan, Selection
 from uncork.kernels.layer import Layer, present
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select_epilogue import bounded, epilogue_of
@@ -66,7 +66,7 @@ def select_convolution(layer: Layer) -> Selection:
         """The work of a geometry, with the filters as they are."""
         return Work(g, ordered, source, product.type_name, end, others)
 
-    def planes(work: Work) -> Selection:
+    def planes(work: Work) -> KernelPlan:
         return planar(work, target)
 
     if len(result.axes) > 2:
@@ -84,7 +84,7 @@ def select_convolution(layer: Layer) -> Selection:
     return (by_pixels(whole, target) if few else None) or planes(whole)
 
 
-def planar(work: Work, target: Target) -> Selection:
+def planar(work: Work, target: Target) -> KernelPlan:
     """The plan of a convolution over planes of pixels, or by im2col where that is cheaper."""
     g = work.geometry
     decline_if(
