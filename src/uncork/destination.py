@@ -27,8 +27,9 @@ def resolved(path: str | os.PathLike[str]) -> Path:
         target = Path(os.path.realpath(path))
     except (OSError, ValueError) as error:
         raise InputError(f"cannot be written: {error}", repr(os.fspath(path))) from None
-    if not target.name:
-        raise InputError("cannot be written: it is the root of a file system", os.fspath(path))
+    InputError.when(
+        not target.name, "cannot be written: it is the root of a file system", os.fspath(path)
+    )
     return target
 
 
@@ -48,12 +49,16 @@ def check_destination(
     where = os.fspath(path)
     target = resolved(path)
     try:
-        if not target.parent.is_dir():
-            raise InputError("cannot be written: there is no such folder", where)
+        InputError.when(
+            not target.parent.is_dir(), "cannot be written: there is no such folder", where
+        )
         if _is_there(target):
             _check_present(where, target, foreign, overwrite, reads, folder)
-        if not os.access(target.parent, os.W_OK | os.X_OK):
-            raise InputError(f"cannot be written: no permission to write in {target.parent}", where)
+        InputError.when(
+            not os.access(target.parent, os.W_OK | os.X_OK),
+            f"cannot be written: no permission to write in {target.parent}",
+            where,
+        )
     except OSError as error:
         raise InputError(f"cannot be written: {error.strerror or error}", where) from None
 
@@ -70,23 +75,24 @@ def _check_present(
     if target.is_symlink():  # all links were followed
         raise InputError("cannot be written: it is a link that leads back to itself", where)
     check_apart(where, target, reads)
-    if folder and not target.is_dir():
-        raise InputError("cannot be written: it is not a folder", where)
-    if not folder and not target.is_file():
-        raise InputError("cannot be written: it is not an ordinary file", where)
-    if not overwrite:
-        raise InputError(
-            "is there already: choose another name, or overwrite it (--overwrite)", where
-        )
-    if os.path.ismount(target):
-        raise InputError(
-            "cannot be replaced: a file system is mounted there; give a name inside of it", where
-        )
+    InputError.when(folder and not target.is_dir(), "cannot be written: it is not a folder", where)
+    InputError.when(
+        not folder and not target.is_file(), "cannot be written: it is not an ordinary file", where
+    )
+    InputError.when(
+        not overwrite, "is there already: choose another name, or overwrite it (--overwrite)", where
+    )
+    InputError.when(
+        os.path.ismount(target),
+        "cannot be replaced: a file system is mounted there; give a name inside of it",
+        where,
+    )
     reason = "" if _is_empty(target) else foreign(target)
-    if reason:
-        raise InputError(
-            f"is not overwritten: {reason}; move it away yourself, or choose another name", where
-        )
+    InputError.when(
+        reason,
+        f"is not overwritten: {reason}; move it away yourself, or choose another name",
+        where,
+    )
 
 
 def check_apart(where: str, target: Path, reads: Sequence[Read]) -> None:
@@ -96,12 +102,16 @@ def check_apart(where: str, target: Path, reads: Sequence[Read]) -> None:
         return
     places = [*reads, ("the current folder", "."), ("the home folder", os.path.expanduser("~"))]
     for name, path in places:
-        if own == _identity(path):
-            raise InputError(f"would be written over {name}: give another name", where)
+        InputError.when(
+            own == _identity(path), f"would be written over {name}: give another name", where
+        )
     seen: set[Path] = set()
     for name, path in places:
-        if own in map(_identity, _above(path, seen)):
-            raise InputError(f"would be written over {path}, {name}: give another name", where)
+        InputError.when(
+            own in map(_identity, _above(path, seen)),
+            f"would be written over {path}, {name}: give another name",
+            where,
+        )
 
 
 def _is_there(path: Path) -> bool:

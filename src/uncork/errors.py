@@ -95,6 +95,14 @@ class UncorkError(Exception):
         self.where = where
         self.problems: tuple[Problem, ...] = tuple(problems) or (Problem(where, message, **known),)
 
+    @classmethod
+    def when(cls, condition: object, message: str, where: str = "") -> None:
+        """Raise such an error where the condition holds. The message is made in any case: this is
+        not for what runs in every call.
+        """
+        if condition:
+            raise cls(message, where)
+
     def at(self, where: str) -> UncorkError:
         """The same error with its place, unless it already knows a more precise one."""
         if not self.where and len(self.problems) == 1:

@@ -64,6 +64,18 @@ class BaseExecutor(RunsModel):
         """
         raise NotImplementedError
 
+    def run_planned(self, inputs: Sequence[Array]) -> list[Array] | None:
+        """The results by a plan for every size; None where there is none, or it refuses the
+        call.
+        """
+        raise NotImplementedError
+
+    def extended(self, inputs: Sequence[Array]) -> Mapping[int, tuple[int, ...]] | None:
+        """The least shapes, by number, of the inputs that a call writes to; None where there is no
+        plan for it.
+        """
+        raise NotImplementedError
+
     def native_call(self, inputs: Sequence[Array]) -> NativeCall | None:
         """One native call for arrays of these shapes and of the model's types; None when there is
         no such call.

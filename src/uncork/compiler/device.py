@@ -28,10 +28,10 @@ def check_device(device_name: str, config: Mapping[str, Any]) -> None:
             f"device_name: expected 'CPU', got {device_name!r}; options are given by name, as in "
             "threads=2"
         )
-    if device_name.upper() not in ("CPU", "AUTO"):
-        raise UnsupportedError(
-            f"device_name: there is no device {device_name!r}: uncork runs models on the CPU"
-        )
+    UnsupportedError.when(
+        device_name.upper() not in ("CPU", "AUTO"),
+        f"device_name: there is no device {device_name!r}: uncork runs models on the CPU",
+    )
     if not isinstance(config, Mapping):
         raise ValidationError(
             f"config: expected nothing or an empty mapping, got {repr(config)[:80]}; options are "

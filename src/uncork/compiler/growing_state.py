@@ -10,13 +10,13 @@ from typing import Any, cast
 
 import numpy as np
 
+from uncork.compiler.base_executor import BaseExecutor
 from uncork.compiler.plan import Plan
 from uncork.compiler.state import (
     ExecutorOf,
     OfVariables,
     References,
     StateExecutor,
-    StatelessExecutor,
     owned_values,
 )
 from uncork.compiler.state_storage import begun as begun_in
@@ -91,7 +91,6 @@ class GrowingStateExecutor(OfVariables):
         """
         super().__init__(model, lifted, executor_of, references)
         self._make_plain = plain
-        self._plain_names = tuple(map(variable_of, lifted.reads))
         self._names = tuple(append.variable for append in lifted.appended)
         self._row_indices = tuple(
             dict.fromkeys(
@@ -122,7 +121,7 @@ class GrowingStateExecutor(OfVariables):
         if not all(in_order(inputs[number]) for number in self._row_indices):
             return None
         try:
-            values = [cast(Array, state[name]) for name in self._plain_names]
+            values = [cast(Array, state[name]) for name in self._read]
             found = _CallInputs(values, [cast(Kept, state[name]) for name in self._names])
         except KeyError:
             if len(state.spares) < len(self._names):
@@ -144,7 +143,7 @@ class GrowingStateExecutor(OfVariables):
 
     def without_variables(
         self, inputs: Sequence[Array], state: Values
-    ) -> tuple[StatelessExecutor, list[Array] | None]:
+    ) -> tuple[BaseExecutor, list[Array] | None]:
         """See `StateExecutor.without_variables`; the storages have room for what is appended."""
         state.own()
         given = self._given(inputs, state) if self._appends else None
@@ -182,7 +181,7 @@ class GrowingStateExecutor(OfVariables):
         interpreter knows them.
         """
         begun: dict[int, Array] | None = {}
-        if not all(name in state for name in (*self._plain_names, *self._names)):
+        if not all(name in state for name in (*self._read, *self._names)):
             begun = self.initial.of_unset(inputs, state.keys())
         if begun is None:
             return None

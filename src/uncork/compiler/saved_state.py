@@ -44,12 +44,16 @@ def read_saved(data: bytes, model: str = "") -> dict[str, tuple[ElementType, Arr
     try:
         with np.load(io.BytesIO(data), allow_pickle=False) as file:
             about: Any = json.loads(str(file[_ABOUT]))
-            if about["format"] != _FORMAT:
-                raise InputError(f"expected format {_FORMAT}, got {about['format']!r}", where)
-            if model and about.get("model") != model:
-                raise InputError(
-                    "it is of another model: load it into the one that saved it", where
-                )
+            InputError.when(
+                about["format"] != _FORMAT,
+                f"expected format {_FORMAT}, got {about['format']!r}",
+                where,
+            )
+            InputError.when(
+                model and about.get("model") != model,
+                "it is of another model: load it into the one that saved it",
+                where,
+            )
             return {
                 str(name): (ElementType.parse(str(kind)), file[str(index)])
                 for index, (name, kind) in enumerate(about["variables"])

@@ -141,12 +141,12 @@ class SessionModel:
         if axis is None:
             return None
         if not self.batched:
-            if said:
-                raise InputError(
-                    f"axes: expected None with batched=False, where an axis in front of all others "
-                    f"counts sessions, got {axis!r}",
-                    f"input '{port.name}'",
-                )
+            InputError.when(
+                said,
+                f"axes: expected None with batched=False, where an axis in front of all others "
+                f"counts sessions, got {axis!r}",
+                f"input '{port.name}'",
+            )
             return 0
         return self._checked(f"input '{port.name}'", port.shape, axis)
 
@@ -154,12 +154,12 @@ class SessionModel:
         rank = len(shape)
         if isinstance(axis, bool) or not isinstance(axis, int) or not -rank <= axis < rank:
             raise InputError(f"axes: expected an axis of its {rank}, got {axis!r}", where)
-        if not shape[axis].contains(1):
-            raise InputError(
-                f"axis {axis % rank} of {shape} would count sessions: expected 1 or an open size "
-                "there; axes= says another, or None for what all sessions share",
-                where,
-            )
+        InputError.when(
+            not shape[axis].contains(1),
+            f"axis {axis % rank} of {shape} would count sessions: expected 1 or an open size "
+            "there; axes= says another, or None for what all sessions share",
+            where,
+        )
         return axis % rank
 
     def _values(self, lifted: Lifted) -> list[Kept]:
@@ -255,15 +255,18 @@ class SessionModel:
 
     def _kept(self, node: Node, spec: TensorSpec, axis: int | None) -> Kept:
         name, shape = variable_of(node), _with(spec.shape, axis, Dimension(1, 1))
-        if not shape.is_static:
-            raise InputError(
-                f"has shape {spec.shape}, which grows by calls or is open: sessions keep states of "
-                "one size; fix it (uncork reshape), or make a request for each session "
-                "(new_request)",
-                f"variable '{shortened(name)}'",
-            )
-        if spec.element_type is ElementType.string:
-            raise InputError("has strings: no session keeps them", f"variable '{shortened(name)}'")
+        InputError.when(
+            not shape.is_static,
+            f"has shape {spec.shape}, which grows by calls or is open: sessions keep states of "
+            "one size; fix it (uncork reshape), or make a request for each session "
+            "(new_request)",
+            f"variable '{shortened(name)}'",
+        )
+        InputError.when(
+            spec.element_type is ElementType.string,
+            "has strings: no session keeps them",
+            f"variable '{shortened(name)}'",
+        )
         return Kept(name, spec.element_type, shape.static, axis)
 
     def _result_axes(self, lifted: Lifted, found: Sequence[Kept]) -> list[int]:

@@ -55,6 +55,9 @@ def _checked(port: ModelPort, shape: Any) -> Sequence[int | None]:
         sizes = [-1]
     if any(size is not None and size < 0 for size in sizes):
         raise InputError(f"expected a shape, a list of sizes and None, got {shape!r}", where)
-    if not port.shape.compatible(PartialShape(sizes)):
-        raise InputError(f"expected shape {port.shape}, got {sizes}", where)
+    InputError.when(
+        not port.shape.compatible(PartialShape(sizes)),
+        f"expected shape {port.shape}, got {sizes}",
+        where,
+    )
     return sizes

@@ -6,13 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from msgspec.structs import replace
 
-from uncork.compiler.base_executor import RunsModel
-from uncork.compiler.native_call import NativeCall
+from uncork.compiler.base_executor import BaseExecutor
 from uncork.compiler.plan import Plan
 from uncork.concurrency import lazy, unforked
 from uncork.errors import UncorkError
@@ -21,23 +20,8 @@ from uncork.ir.model import Model, Node
 from uncork.passes.functionalize_variables import Lifted, initial_values, variable_of
 from uncork.types import Array
 
-
-class StatelessExecutor(RunsModel, Protocol):
-    """Runs a model without variables; see `Executor`."""
-
-    def run_planned(self, inputs: Sequence[Array]) -> list[Array] | None: ...
-
-    def native_call(self, inputs: Sequence[Array]) -> NativeCall | None: ...
-
-    def extended(self, inputs: Sequence[Array]) -> Mapping[int, tuple[int, ...]] | None: ...
-
-    def plan_for(self, shapes: Mapping[int, Sequence[int | None]]) -> Plan: ...
-
-    def release_memory(self) -> None: ...
-
-
 #: Makes what runs a model without variables; some of its parameters, by node id, may be empty.
-ExecutorOf = Callable[[Model, Collection[int]], StatelessExecutor]
+ExecutorOf = Callable[[Model, Collection[int]], BaseExecutor]
 #: The results of a call, by the interpreter, which may change the state.
 References = Callable[[Sequence[Array], Any], list[Array]]
 
@@ -59,6 +43,8 @@ class OfVariables:
         """
         self.model, self.lifted = model, lifted
         self.by_references = partial(interpret, model) if references is None else references
+        #: The variables that are read as they are.
+        self._read = tuple(map(variable_of, lifted.reads))
         reads = (*lifted.reads, *(append.read for append in lifted.appended))
         begin_empty = frozenset(node.id for node in reads)
         self.executor = executor_of(lifted.model, begin_empty)
@@ -95,21 +81,9 @@ class OfVariables:
 
 
 class StateExecutor(OfVariables):
-    """Runs a checked model that has variables; may be called from several threads, each call with a
-    state of its own.
+    """Runs a checked model that has variables, none of which grows in place; may be called from
+    several threads, each call with a state of its own.
     """
-
-    def __init__(
-        self,
-        model: Model,
-        lifted: Lifted,
-        executor_of: ExecutorOf,
-        references: References | None = None,
-    ) -> None:
-        """See `OfVariables`; no variable grows in place."""
-        assert not lifted.appended
-        super().__init__(model, lifted, executor_of, references)
-        self._names = tuple(map(variable_of, lifted.reads))
 
     def run(self, inputs: Sequence[Array], state: State) -> list[Array]:
         """The results. `state` takes what the model assigns when the call has succeeded."""
@@ -136,7 +110,7 @@ class StateExecutor(OfVariables):
     def _given(self, inputs: Sequence[Array], state: State) -> list[Array] | None:
         """The values of the variables that are read; None where only the interpreter knows them."""
         try:
-            return [state[name] for name in self._names]
+            return [state[name] for name in self._read]
         except KeyError:
             begun = self.initial.of_unset(inputs, state)
         if begun is None:
@@ -148,7 +122,7 @@ class StateExecutor(OfVariables):
 
     def without_variables(
         self, inputs: Sequence[Array], state: State
-    ) -> tuple[StatelessExecutor, list[Array] | None]:
+    ) -> tuple[BaseExecutor, list[Array] | None]:
         """The executor of the model without variables, and all arrays that a call gives it; None
         where only the interpreter knows them.
         """
@@ -215,7 +189,7 @@ class InitialValues:
         return self._constants[node.id]
 
     @lazy
-    def _executor(self) -> StatelessExecutor | None:
+    def _executor(self) -> BaseExecutor | None:
         """The executor that computes the initial values that are no constants; None where they
         depend on variables.
         """
@@ -223,7 +197,7 @@ class InitialValues:
             model = initial_values(self.model, self._computed)
             return None if model is None else self._executor_of(model, ())
 
-    def before(self, plan: Plan, plan_of: Callable[[StatelessExecutor], Plan]) -> Plan:
+    def before(self, plan: Plan, plan_of: Callable[[BaseExecutor], Plan]) -> Plan:
         """The plan of a call with the steps that compute initial values, which `plan_of` tells."""
         if not self._computed:
             return plan

@@ -94,11 +94,10 @@ def _constant(model: Model, name: str) -> Node:
     constants = [
         node for node in model.nodes if node.name == name and isinstance(node.operation, Const)
     ]
-    if len(constants) > 1:
-        raise InputError(
-            f"{len(constants)} constants have this name: give the name of the layer that looks "
-            "rows up"
-        )
+    InputError.when(
+        len(constants) > 1,
+        f"{len(constants)} constants have this name: give the name of the layer that looks rows up",
+    )
     if constants:
         return constants[0]
     node = next((node for node in model.nodes if node.name == name), None)
@@ -163,18 +162,18 @@ def _filled(node: Node, table: GivenTable, mmap: bool) -> Node:
 
 def _rows(node: Node, constant: Const, table: Mapping[str, Any]) -> Array:
     """The numbers of the rows that are given."""
-    if set(table) != {"rows", "values"}:
-        raise InputError(
-            f"expected a table, or {{'rows': ids, 'values': array}}, got keys "
-            f"{', '.join(map(repr, table)) or 'none'}"
-        )
-    if not constant.shape.rank:
-        raise InputError("has no rows: give the whole of it", node.label)
+    InputError.when(
+        set(table) != {"rows", "values"},
+        f"expected a table, or {{'rows': ids, 'values': array}}, got keys "
+        f"{', '.join(map(repr, table)) or 'none'}",
+    )
+    InputError.when(not constant.shape.rank, "has no rows: give the whole of it", node.label)
     rows, count = np.asarray(table["rows"]), constant.shape.static[0]
-    if rows.ndim != 1 or (rows.dtype.kind not in "iu" and rows.size):
-        raise InputError(
-            f"expected whole numbers in one dimension, got {rows.dtype}{list(rows.shape)}", "rows"
-        )
+    InputError.when(
+        rows.ndim != 1 or (rows.dtype.kind not in "iu" and rows.size),
+        f"expected whole numbers in one dimension, got {rows.dtype}{list(rows.shape)}",
+        "rows",
+    )
     wrong = rows[(rows < 0) | (rows >= count)]
     if wrong.size:
         raise InputError(f"expected numbers from 0 to {count - 1}, got {wrong[0]}", "rows")
@@ -196,11 +195,11 @@ def _values(node: Node, expected: TensorSpec, table: Table, mmap: bool) -> Array
         )
     else:
         where, (element_type, array) = f"'{os.fspath(table)}'", read_table(table, mmap)
-    if expected.element_type.is_packed or expected.element_type is ElementType.string:
-        raise InputError(
-            f"is of {expected.element_type}, whose values no such file holds as the model does",
-            node.label,
-        )
+    InputError.when(
+        expected.element_type.is_packed or expected.element_type is ElementType.string,
+        f"is of {expected.element_type}, whose values no such file holds as the model does",
+        node.label,
+    )
     if expected.element_type is ElementType.bf16 and array.dtype == np.dtype(
         "V2"
     ):  # what is left of ml_dtypes' type in a .npy file
@@ -208,12 +207,12 @@ def _values(node: Node, expected: TensorSpec, table: Table, mmap: bool) -> Array
     if element_type is not expected.element_type or array.shape != expected.shape.static:
         got = f"{element_type or array.dtype.str}[{','.join(map(str, array.shape))}]"
         raise InputError(f"expected {expected}, {where} has {got}", node.label)
-    if not array.flags.c_contiguous:
-        raise InputError(
-            f"{where} is not in C order, in which rows lie one after the other: save "
-            "np.ascontiguousarray(table)",
-            node.label,
-        )
+    InputError.when(
+        not array.flags.c_contiguous,
+        f"{where} is not in C order, in which rows lie one after the other: save "
+        "np.ascontiguousarray(table)",
+        node.label,
+    )
     return array
 
 
@@ -247,12 +246,11 @@ def read_table(path: str | os.PathLike[str], mmap: bool = True) -> tuple[Element
 
 def _read_npy(path: Path, mmap: bool) -> tuple[ElementType | None, Array]:
     with files.opened(path) as file:
-        if file.read(6) != b"\x93NUMPY":
-            raise InputError(
-                "expected a .npy file, or a .safetensors file with ':key' where it has several "
-                "tensors",
-                str(path),
-            )
+        InputError.when(
+            file.read(6) != b"\x93NUMPY",
+            "expected a .npy file, or a .safetensors file with ':key' where it has several tensors",
+            str(path),
+        )
         file.seek(0)
         try:
             shape, in_columns, dtype = _npy_header(file)
@@ -305,12 +303,11 @@ def _read_safetensors(path: Path, key: str, mmap: bool) -> tuple[ElementType | N
     with files.opened(path) as file:
         size = os.fstat(file.fileno()).st_size
         length = int.from_bytes(file.read(8), "little")
-        if size < 8 or length > min(size - 8, _LONGEST_HEADER):
-            raise InputError(
-                f"is no .safetensors file: its header cannot have {length} bytes in a file of "
-                f"{size}",
-                str(path),
-            )
+        InputError.when(
+            size < 8 or length > min(size - 8, _LONGEST_HEADER),
+            f"is no .safetensors file: its header cannot have {length} bytes in a file of {size}",
+            str(path),
+        )
         try:
             header = json.loads(file.read(length))
             tensors = {
@@ -331,15 +328,13 @@ def _read_safetensors(path: Path, key: str, mmap: bool) -> tuple[ElementType | N
         )
         raise InputError(f"{asked}; tensors: {', '.join(list(tensors)[:20]) or 'none'}", str(path))
     element_type, shape, start, end = _described_tensor(tensors[key], f"{path}:{key}")
-    if (
+    InputError.when(
         not (0 <= start <= end <= size - 8 - length)
-        or end - start != math.prod(shape) * element_type.dtype.itemsize
-    ):
-        raise InputError(
-            f"has a header that does not fit it: bytes {start} to {end} for "
-            f"{element_type}{list(shape)}",
-            f"{path}:{key}",
-        )
+        or end - start != math.prod(shape) * element_type.dtype.itemsize,
+        f"has a header that does not fit it: bytes {start} to {end} for "
+        f"{element_type}{list(shape)}",
+        f"{path}:{key}",
+    )
     try:
         if start == end:
             return element_type, np.empty(shape, element_type.dtype)

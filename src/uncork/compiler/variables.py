@@ -219,18 +219,21 @@ class VariableState:
         of another type or shape.
         """
         values = read_saved(data)
-        if len(values) != 1:
-            raise InputError(
-                f"expected bytes of one variable, got {len(values)}: load_state() takes them",
-                self._variable.where,
-            )
+        InputError.when(
+            len(values) != 1,
+            f"expected bytes of one variable, got {len(values)}: load_state() takes them",
+            self._variable.where,
+        )
         ((element_type, array),) = values.values()
         self._set(element_type, array)
 
     def _set(self, element_type: ElementType, array: Array) -> None:
         variable, wanted = self._variable, self._variable.kept
-        if element_type is not wanted.element_type:
-            raise InputError(f"expected {wanted.element_type}, got {element_type}", variable.where)
+        InputError.when(
+            element_type is not wanted.element_type,
+            f"expected {wanted.element_type}, got {element_type}",
+            variable.where,
+        )
         port = ModelPort((variable.name,), element_type, wanted.shape)
         self._keep(accept(port, present(element_type, array), variable.where).copy())
 
@@ -252,11 +255,11 @@ class VariableState:
         variable = next(one for one in _variables(model) if one.name == self.name)
         if variable.read is None:
             raise InputError("has no value before the first call", variable.where)
-        if is_computed(model, variable.read):
-            raise InputError(
-                "has no value before the first call, which computes its initial value",
-                variable.where,
-            )
+        InputError.when(
+            is_computed(model, variable.read),
+            "has no value before the first call, which computes its initial value",
+            variable.where,
+        )
         return constant_value(model, variable.read)
 
     def __repr__(self) -> str:

@@ -17,6 +17,29 @@ class KernelDeclined(Exception):
     """No kernel serves an operation on these specs; the message says why."""
 
 
+def decline_if(condition: object, why: str) -> None:
+    """Decline a kernel where the condition holds, and say why."""
+    if condition:
+        raise KernelDeclined(why)
+
+
+def as_number(size: SizeLike, why: str) -> int:
+    """The size as a number. Declines, and says why, where only the call knows it."""
+    if not isinstance(size, int):
+        raise KernelDeclined(why)
+    return size
+
+
+class NothingToCompute(Exception):
+    """There is no element in any call: the plan is empty, and has the message as its name."""
+
+
+def compute_nothing_of(sizes: Iterable[SizeLike], label: str) -> None:
+    """Raise NothingToCompute where one of the sizes is 0 in every call."""
+    if is_empty(sizes):
+        raise NothingToCompute(f"{label}_nothing")
+
+
 def extents(spec: TensorSpec) -> tuple[SizeLike, ...]:
     """The sizes of a tensor. Raises KernelDeclined when one has not even an expression."""
     if spec.rank is None:

@@ -10,7 +10,7 @@ from typing import TypeVar, Union
 from msgspec import Struct
 
 from uncork.ir.hints import NO_HINTS, Hints
-from uncork.kernels.extents import KernelDeclined, extents
+from uncork.kernels.extents import KernelDeclined, decline_if, extents
 from uncork.kernels.kernel_plan import KernelCall, KernelPlan, Stages, Workspace, shares
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.stored_types import converted_type, stored_type
@@ -85,13 +85,11 @@ class Layer(Struct, frozen=True):
     def require(self, position: int, *element_types: ElementType) -> None:
         """Decline where the elements of an input are of another type than these."""
         found = self.input(position).element_type
-        if found not in element_types:
-            raise KernelDeclined(f"no kernel for {found}")
+        decline_if(found not in element_types, f"no kernel for {found}")
 
     def require_numbers(self, position: int) -> None:
         """Decline where the elements of an input are strings."""
-        if self.input(position).element_type is ElementType.string:
-            raise KernelDeclined("no kernel for strings")
+        decline_if(self.input(position).element_type is ElementType.string, "no kernel for strings")
 
     def constant(self, position: int, what: str) -> Array:
         """The value of an input that the model holds; `what` it is, in a plan's words."""
@@ -110,8 +108,7 @@ class Layer(Struct, frozen=True):
     def number(self, position: int, what: str) -> SizeLike:
         """The first of these elements; `what` it is."""
         found = self.numbers(position, what)
-        if not found:
-            raise KernelDeclined(f"{what} known at the call only")
+        decline_if(not found, f"{what} known at the call only")
         return found[0]
 
     def axis(self, position: int, rank: int) -> int:
@@ -123,10 +120,10 @@ class Layer(Struct, frozen=True):
         """Decline where a table takes more bytes than there are for tables: to be called before it
         is made, since a size is one number of a file.
         """
-        if needed > self.table_bytes:
-            raise KernelDeclined(
-                f"its tables need {needed:,} bytes, more than {self.table_bytes:,}"
-            )
+        decline_if(
+            needed > self.table_bytes,
+            f"its tables need {needed:,} bytes, more than {self.table_bytes:,}",
+        )
 
     @staticmethod
     def _readable(spec: TensorSpec, name: str | None) -> str:

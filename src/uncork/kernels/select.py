@@ -16,8 +16,8 @@ from typing import Union
 from uncork.concurrency import unforked
 from uncork.errors import warn_once
 from uncork.ir.hints import NO_HINTS, Hints
-from uncork.kernels.extents import KernelDeclined
-from uncork.kernels.kernel_plan import Alias, Selection
+from uncork.kernels.extents import KernelDeclined, NothingToCompute
+from uncork.kernels.kernel_plan import Alias, KernelPlan, Selection
 from uncork.kernels.layer import MOST_TABLE_BYTES, Layer
 from uncork.kernels.runtime.bundle import usable_target
 from uncork.kernels.runtime.kernel_cache import CannotCompile, KernelMissing
@@ -189,6 +189,8 @@ def select_kernel(
         return _selector(name)(Layer(operation, inputs, outputs, target, hints, table_bytes))
     except KernelDeclined as declined:
         return str(declined)
+    except NothingToCompute as nothing:
+        return KernelPlan(str(nothing), [])
 
 
 def unavailable() -> str:

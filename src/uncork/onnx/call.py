@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from uncork.errors import UnsupportedError, ValidationError
 from uncork.ir.model import Source
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from uncork.onnx.lower import Scope
 
 _MISSING = object()
+T = TypeVar("T")
 
 
 class Call:
@@ -91,8 +92,7 @@ class Call:
 
     def need(self, name: str) -> Any:
         """An attribute without which there is no meaning."""
-        if name not in self.attributes:
-            raise ValidationError(f"attribute '{name}' is missing")
+        ValidationError.when(name not in self.attributes, f"attribute '{name}' is missing")
         return self.attributes[name]
 
     def integer(self, name: str, default: int = 0) -> int:
@@ -134,10 +134,10 @@ class Call:
     def one_of(self, name: str, default: str, *choices: str) -> str:
         """An attribute that is one of some words. Raises ValidationError."""
         value = self.text(name, default)
-        if value not in choices:
-            raise ValidationError(
-                f"attribute '{name}': expected one of {', '.join(choices)}, got '{value:.60}'"
-            )
+        ValidationError.when(
+            value not in choices,
+            f"attribute '{name}': expected one of {', '.join(choices)}, got '{value:.60}'",
+        )
         return value
 
     def tensor(self, name: str) -> tuple[Array, ElementType]:
@@ -155,8 +155,9 @@ class Call:
 
     def place(self, axis: int, rank: int) -> int:
         """An axis counted from the first. Raises ValidationError where there is none."""
-        if not -rank <= axis < rank:
-            raise ValidationError(f"axis {axis} is outside {-rank}..{rank - 1} for rank {rank}")
+        ValidationError.when(
+            not -rank <= axis < rank, f"axis {axis} is outside {-rank}..{rank - 1} for rank {rank}"
+        )
         return axis + rank if axis < 0 else axis
 
     def axes(self, position: int, since: int, name: str = "axes") -> list[int] | None:
@@ -168,3 +169,14 @@ class Call:
     def refuse(self, what: str, instead: str) -> UnsupportedError:
         """The error that says what is not supported, and what to do."""
         return UnsupportedError(f"{what} is not supported: {instead}")
+
+    def wanted(self, value: T | None, what: str, instead: str) -> T:
+        """A value that must be known; else that error is raised."""
+        if value is None:
+            raise self.refuse(what, instead)
+        return value
+
+    def refuse_if(self, condition: object, what: str, instead: str) -> None:
+        """Raise that error where the condition holds."""
+        if condition:
+            raise self.refuse(what, instead)

@@ -100,8 +100,9 @@ class _Example:
         self.leaves = [self._leaf(value, _path(keys)) for keys, value in leaves]
         self.places = [i for i, v in enumerate(self.leaves) if isinstance(v, torch.Tensor)]
         self.names = [self._name(leaves[i][0]) for i in self.places]
-        if not self.places:
-            raise InputError("expected tensors, got none: a model has inputs", "example")
+        InputError.when(
+            not self.places, "expected tensors, got none: a model has inputs", "example"
+        )
         if again := sorted({name for name in self.names if self.names.count(name) > 1}):
             raise InputError(f"two tensors are called '{again[0]}'", "example")
 
@@ -305,17 +306,16 @@ def _as_input_error() -> Iterator[None]:
 def _output_names(
     found: Sequence[str], call: _Example, module: Any, given: Sequence[str] | None
 ) -> list[str]:
-    if not found:
-        raise UnsupportedError("returns no tensor: there is nothing to compute", "module")
+    UnsupportedError.when(not found, "returns no tensor: there is nothing to compute", "module")
     taken = {*call.names, *module.state_dict()}
     if given is None:
         return [f"{name}_output" if name in taken else name for name in found]
     names = [str(name) for name in given]
-    if len(names) != len(found) or len(set(names)) < len(names):
-        raise InputError(
-            f"expected {len(found)} different names, for {', '.join(found)}, got {names!r:.200}",
-            "outputs",
-        )
+    InputError.when(
+        len(names) != len(found) or len(set(names)) < len(names),
+        f"expected {len(found)} different names, for {', '.join(found)}, got {names!r:.200}",
+        "outputs",
+    )
     if wrong := sorted(taken.intersection(names)):
         raise InputError(f"'{wrong[0]}' is the name of an input or of a parameter", "outputs")
     return names

@@ -6,7 +6,14 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from uncork.errors import Label, Problem, UncorkError, UnsupportedError, ValidationError, shortened
+from uncork.errors import (
+    Label,
+    Problem,
+    UncorkError,
+    UnsupportedError,
+    ValidationError,
+    shortened,
+)
 from uncork.ir.model import Source
 from uncork.onnx.call import Call
 from uncork.onnx.graph import Graph
@@ -120,8 +127,7 @@ class Lowerer:
 
     def graph(self, scope: Scope, proto: Any) -> list[Value]:
         """Lower a graph in a node, whose inputs are in the scope, and give its outputs."""
-        if scope.depth > _DEEPEST:
-            raise ValidationError(f"graphs are nested more than {_DEEPEST} deep")
+        ValidationError.when(scope.depth > _DEEPEST, f"graphs are nested more than {_DEEPEST} deep")
         scope.initializers.update((t.name, t) for t in proto.initializer)
         names = [o.name for o in proto.output]
         self.nodes(scope, proto.node, names)
@@ -139,10 +145,10 @@ class Lowerer:
             since = graph.count
             values = self._lowered(scope, node, domain, inputs, name)
             given = _each(values)
-            if len(given) < sum(1 for o in node.output if o):
-                raise UnsupportedError(
-                    f"has {len(node.output)} outputs, of which {len(given)} are supported"
-                )
+            UnsupportedError.when(
+                len(given) < sum(1 for o in node.output if o),
+                f"has {len(node.output)} outputs, of which {len(given)} are supported",
+            )
         except Failed:
             scope.failed.update(o for o in node.output if o)
             return
@@ -232,12 +238,13 @@ class Lowerer:
         """The nodes of a function in place of the node that calls it."""
         inner = Scope(self, scope.graph)
         inner.depth = scope.depth + 1
-        if inner.depth > _DEEPEST:
-            raise ValidationError(f"functions call functions more than {_DEEPEST} deep")
-        if len(inputs) > len(function.input):
-            raise ValidationError(
-                f"has {len(inputs)} inputs, the function takes {len(function.input)}"
-            )
+        ValidationError.when(
+            inner.depth > _DEEPEST, f"functions call functions more than {_DEEPEST} deep"
+        )
+        ValidationError.when(
+            len(inputs) > len(function.input),
+            f"has {len(inputs)} inputs, the function takes {len(function.input)}",
+        )
         own = {plain_domain(o.domain): o.version for o in function.opset_import}
         inner.opsets = {**_newest(), **scope.opsets, **own}
         defaults = {a.name: _value(inner, a) for a in getattr(function, "attribute_proto", ())}
@@ -352,16 +359,15 @@ def _schema(domain: str, op_type: str, opset: int) -> Any:
 
 def _check(schema: Any, inputs: Sequence[Value], attributes: dict[str, Any]) -> None:
     """Refuse what no version of the operator has, and give attributes their defaults."""
-    if not schema.min_input <= len(inputs) <= schema.max_input:
-        raise ValidationError(
-            f"has {len(inputs)} inputs, {schema.name}-{schema.since_version} takes "
-            f"{schema.min_input} to {schema.max_input}"
-        )
+    ValidationError.when(
+        not schema.min_input <= len(inputs) <= schema.max_input,
+        f"has {len(inputs)} inputs, {schema.name}-{schema.since_version} takes "
+        f"{schema.min_input} to {schema.max_input}",
+    )
     for name, declared in schema.attributes.items():
         if name in attributes:
             continue
-        if declared.required:
-            raise ValidationError(f"attribute '{name}' is missing")
+        ValidationError.when(declared.required, f"attribute '{name}' is missing")
         if declared.default_value.type:
             attributes[name] = _value_of_default(declared.default_value)
 

@@ -70,8 +70,7 @@ def _parsed(data: bytes) -> Any:
     except Exception as error:
         # protobuf has a class of its own for it, which is another one in each of its versions
         raise ReadError(f"is no ONNX model, or damaged: {error}") from None
-    if not proto.HasField("graph"):
-        raise ReadError("is no ONNX model, or damaged: it has no graph")
+    ReadError.when(not proto.HasField("graph"), "is no ONNX model, or damaged: it has no graph")
     if wrong := _not_text(proto):
         raise ReadError(f"is no ONNX model, or damaged: a name is no text, {wrong!r}")
     return proto
@@ -104,14 +103,13 @@ def _model(proto: Any, external: ExternalFiles, source: str) -> Model:
     scope = Scope(lowerer, graph)
     scope.opsets = opsets
     scope.initializers = {t.name: t for t in proto.graph.initializer}
-    if proto.graph.sparse_initializer:
-        raise UnsupportedError(
-            "has sparse initializers, which are not supported: write them as dense ones"
-        )
+    UnsupportedError.when(
+        proto.graph.sparse_initializer,
+        "has sparse initializers, which are not supported: write them as dense ones",
+    )
     _inputs(proto.graph, scope)
     names = [o.name for o in proto.graph.output]
-    if not names:
-        raise ValidationError("its graph has no outputs: there is nothing to compute")
+    ValidationError.when(not names, "its graph has no outputs: there is nothing to compute")
     if not lowerer.problems:
         lowerer.nodes(scope, proto.graph.node, names)
     ends: list[tuple[Source, str]] = []
@@ -174,8 +172,9 @@ def described(proto: Any) -> tuple[ElementType, PartialShape]:
         d.dim_value if d.HasField("dim_value") and d.dim_value >= 0 else None
         for d in tensor.shape.dim
     ]
-    if len(sizes) > MAX_RANK:
-        raise ValidationError(f"has {len(sizes)} dimensions, expected at most {MAX_RANK}")
+    ValidationError.when(
+        len(sizes) > MAX_RANK, f"has {len(sizes)} dimensions, expected at most {MAX_RANK}"
+    )
     return kind, PartialShape(sizes)
 
 

@@ -41,16 +41,16 @@ class ExternalFiles:
         location = entries.get("location", "")
         offset = _number(entries.get("offset", "0"), "offset")
         length = _number(entries.get("length", str(size)), "length")
-        if length != size:
-            raise ValidationError(
-                f"its external data have {length:,} bytes, expected {size:,} by its type and shape"
-            )
+        ValidationError.when(
+            length != size,
+            f"its external data have {length:,} bytes, expected {size:,} by its type and shape",
+        )
         data = self._data(location)
-        if offset + size > len(data):
-            raise ReadError(
-                f"expected bytes {offset:,} to {offset + size:,} in '{shortened(location)}', which "
-                f"has {len(data):,}: the file was cut short, or belongs to another model"
-            )
+        ReadError.when(
+            offset + size > len(data),
+            f"expected bytes {offset:,} to {offset + size:,} in '{shortened(location)}', which "
+            f"has {len(data):,}: the file was cut short, or belongs to another model",
+        )
         return data[offset : offset + size]
 
     def _data(self, location: str) -> memoryview:
@@ -62,16 +62,16 @@ class ExternalFiles:
                 "model by its path, not by its bytes"
             )
         parts = Path(location.replace("\\", "/")).parts
-        if not location or os.path.isabs(location) or ".." in parts or "\0" in location:
-            raise ReadError(
-                f"its values lie in '{shortened(location)}': expected a file in the model's folder"
-            )
+        ReadError.when(
+            not location or os.path.isabs(location) or ".." in parts or "\0" in location,
+            f"its values lie in '{shortened(location)}': expected a file in the model's folder",
+        )
         path = self.folder.joinpath(*parts)
-        if not path.resolve().is_relative_to(self.folder.resolve()):
-            raise ReadError(
-                f"its values lie in '{shortened(location)}', a link that leads out of the model's "
-                "folder: expected a file in that folder"
-            )
+        ReadError.when(
+            not path.resolve().is_relative_to(self.folder.resolve()),
+            f"its values lie in '{shortened(location)}', a link that leads out of the model's "
+            "folder: expected a file in that folder",
+        )
         try:
             self._open[location] = files.data_of(path, self.mmap)
         except OSError as error:
@@ -80,10 +80,10 @@ class ExternalFiles:
 
 
 def _number(text: str, name: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) < 20):
-        raise ValidationError(
-            f"external data: {name}: expected a number of bytes, got '{shortened(text)}'"
-        )
+    ValidationError.when(
+        not (text.isascii() and text.isdigit() and len(text) < 20),
+        f"external data: {name}: expected a number of bytes, got '{shortened(text)}'",
+    )
     return int(text)
 
 
@@ -129,8 +129,9 @@ def _bytes_of(tensor: Any, kind: ElementType, count: int, external: ExternalFile
 
 
 def _expect(got: int, expected: int, what: str) -> None:
-    if got != expected:
-        raise ValidationError(f"has {got:,} {what} of values, expected {expected:,} by its shape")
+    ValidationError.when(
+        got != expected, f"has {got:,} {what} of values, expected {expected:,} by its shape"
+    )
 
 
 def _from_numbers(tensor: Any, kind: ElementType, count: int) -> Array:

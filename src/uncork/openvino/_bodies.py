@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from uncork.ir.bodies import GraphBody
-from uncork.openvino._errors import as_runtime_errors, invalid, unsupported
+from uncork.openvino._errors import as_runtime_errors, invalid, invalid_if, unsupported
 from uncork.openvino._model import Model
 from uncork.openvino._node import Node, Parameter, as_output
 from uncork.openvino._ports import Output
@@ -66,8 +66,9 @@ class _WithBodies(Node):
         self._bodies[name] = _Body(model)
 
     def _body(self, name: str) -> _Body:
-        if name not in self._bodies:
-            raise invalid(f"{self.get_type_name()} has no {name} yet: set it first")
+        invalid_if(
+            name not in self._bodies, f"{self.get_type_name()} has no {name} yet: set it first"
+        )
         return self._bodies[name]
 
     def _port_of(self, value: Any) -> int:

@@ -14,7 +14,7 @@ from typing import Any
 from uncork.compiler.threads import available_threads
 from uncork.errors import UncorkWarning, did_you_mean
 from uncork.openvino._any import OVAny
-from uncork.openvino._errors import invalid, unsupported
+from uncork.openvino._errors import invalid, invalid_if, unsupported
 from uncork.openvino._types import Type, element_of
 from uncork.types import ElementType
 
@@ -122,8 +122,7 @@ def _known(name: str) -> str:
                 f"property {upper} is ignored: {IGNORED[upper]}", UncorkWarning, stacklevel=5
             )
         return upper
-    if upper in ASKED:
-        raise invalid(f"property {upper} can be asked for, not set")
+    invalid_if(upper in ASKED, f"property {upper} can be asked for, not set")
     near = did_you_mean(upper, [*TAKEN, *IGNORED])
     raise unsupported(f"there is no property '{name}'{near}")
 
@@ -141,8 +140,10 @@ def _value(name: str, value: Any) -> Any:
             element = element_of(value)
         except TypeError:
             raise wrong from None
-        if element not in (ElementType.f32, ElementType.bf16, ElementType.f16):
-            raise invalid(f"property {name}: expected f32, bf16 or f16, got {element}")
+        invalid_if(
+            element not in (ElementType.f32, ElementType.bf16, ElementType.f16),
+            f"property {name}: expected f32, bf16 or f16, got {element}",
+        )
         return Type.f32 if element is ElementType.f32 else getattr(Type, element.name)
     if name == "KV_CACHE_PRECISION":
         return _kept(value, wrong)
@@ -176,8 +177,10 @@ def _kept(value: Any, wrong: Exception) -> Any:
         name = element_of(value).name
     except TypeError:
         raise wrong from None
-    if name not in ("f32", "f16", "bf16", "u8"):
-        raise invalid(f"property KV_CACHE_PRECISION: expected f32, f16, bf16 or u8, got {name}")
+    invalid_if(
+        name not in ("f32", "f16", "bf16", "u8"),
+        f"property KV_CACHE_PRECISION: expected f32, f16, bf16 or u8, got {name}",
+    )
     return getattr(Type, name)
 
 

@@ -42,6 +42,12 @@ def invalid(message: str, where: str = "") -> UncorkError:
     return _both(ValidationError)(message, where)
 
 
+def invalid_if(condition: object, message: str) -> None:
+    """Raise that error where the condition holds."""
+    if condition:
+        raise invalid(message)
+
+
 def wrong_input(message: str, where: str = "") -> UncorkError:
     """The error for what a call was given."""
     return _both(InputError)(message, where)

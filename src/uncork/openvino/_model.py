@@ -20,6 +20,7 @@ from uncork.openvino._errors import (
     NoSuchPosition,
     as_runtime_errors,
     invalid,
+    invalid_if,
     unsupported,
     wrong_input,
 )
@@ -91,8 +92,10 @@ class Model(Named):
                 r if isinstance(r, Result) else Result(as_output(r)) for r in _listed(results)
             ]
             self._parameters = [p for p in _listed(parameters) if isinstance(p, Parameter)]
-            if len(self._parameters) != len(_listed(parameters)):
-                raise invalid("parameters: expected nodes of opset.parameter(...)")
+            invalid_if(
+                len(self._parameters) != len(_listed(parameters)),
+                "parameters: expected nodes of opset.parameter(...)",
+            )
             self._sinks = list(_listed(sinks))
             _name_ports(self._parameters)
             _name_ports(self._results)
@@ -187,8 +190,9 @@ class Model(Named):
 
     def get_result(self) -> Result:
         """The node of the only output."""
-        if len(self._results) != 1:
-            raise invalid(f"the model has {len(self._results)} results: get_results()")
+        invalid_if(
+            len(self._results) != 1, f"the model has {len(self._results)} results: get_results()"
+        )
         return self._results[0]
 
     result = attribute(get_result)

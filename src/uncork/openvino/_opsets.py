@@ -16,7 +16,7 @@ import numpy as np
 
 from uncork.openvino._any import OVAny
 from uncork.openvino._bodies import If, Loop, TensorIterator
-from uncork.openvino._errors import as_runtime_errors, invalid
+from uncork.openvino._errors import as_runtime_errors, invalid_if
 from uncork.openvino._node import Constant, Node, Parameter, Result, as_output, attribute_value
 from uncork.openvino._ports import Output
 from uncork.openvino._shapes import PartialShape, core_shape
@@ -218,8 +218,9 @@ def _type_is_shared(kind: type[Operation], variable: str) -> bool:
 
 
 def _blank(kind: type[Operation], argument: str, before: Sequence[Output]) -> Constant:
-    if argument not in _BLANKS:
-        raise invalid(f"argument '{argument}' is left out, and one behind it is given")
+    invalid_if(
+        argument not in _BLANKS, f"argument '{argument}' is left out, and one behind it is given"
+    )
     value, element = _BLANKS[argument]
     if element is None:
         element = before[1 if argument == "default_index" else 0].spec.element_type

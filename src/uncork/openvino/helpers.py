@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from uncork.openvino._errors import invalid
+from uncork.openvino._errors import invalid_if
 from uncork.openvino._model import Model
 from uncork.openvino._shapes import Dimension, PartialShape
 
@@ -21,19 +21,19 @@ def _batched(model: Model) -> dict[int, int]:
 def get_batch(model: Model) -> Dimension:
     """The size of the batch, the axis N of the inputs' layouts."""
     axes = _batched(model)
-    if not axes:
-        raise invalid("no input has a layout with N: parameter.set_layout(Layout('N...'))")
+    invalid_if(not axes, "no input has a layout with N: parameter.set_layout(Layout('N...'))")
     sizes = [model.input(position).partial_shape[axis] for position, axis in axes.items()]
-    if any(size != sizes[0] for size in sizes):
-        raise invalid(f"inputs have batches of different sizes: {', '.join(map(str, sizes))}")
+    invalid_if(
+        any(size != sizes[0] for size in sizes),
+        f"inputs have batches of different sizes: {', '.join(map(str, sizes))}",
+    )
     return sizes[0]
 
 
 def set_batch(model: Model, batch_size: Any = -1) -> None:
     """Have batches of another size, along the axis N of the inputs' layouts."""
     axes = _batched(model)
-    if not axes:
-        raise invalid("no input has a layout with N: parameter.set_layout(Layout('N...'))")
+    invalid_if(not axes, "no input has a layout with N: parameter.set_layout(Layout('N...'))")
     shapes: dict[Any, PartialShape] = {}
     for position, axis in axes.items():
         shape = PartialShape(model.input(position).partial_shape)

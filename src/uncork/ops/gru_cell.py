@@ -16,7 +16,7 @@ import numpy as np
 
 from uncork.ops._common.recurrent import Recurrent, State, activation_names, bias_parts
 from uncork.ops._operation import register
-from uncork.ops._ports import REAL, Attribute, Input, Output, boolean
+from uncork.ops._ports import Attribute, boolean
 from uncork.types import Array
 
 
@@ -46,10 +46,5 @@ class GRU(Recurrent):
 
 
 @register("GRUCell", 3)
-class GRUCell3(GRU):
-    X = Input(REAL, "T")
-    initial_hidden_state = Input(REAL, "T")
-    W = Input(REAL, "T")
-    R = Input(REAL, "T")
-    B = Input(REAL, "T", optional=True)
-    Ho = Output("T")
+class GRUCell3(GRU, states=("initial_hidden_state",)):
+    """One step for some rows."""

@@ -12,17 +12,9 @@ from __future__ import annotations
 
 from uncork.ops._common.recurrent import RecurrentSequence
 from uncork.ops._operation import register
-from uncork.ops._ports import INTEGER, REAL, Input, Output
 from uncork.ops.gru_cell import GRU
 
 
 @register("GRUSequence", 5)
-class GRUSequence5(RecurrentSequence, GRU):
-    X = Input(REAL, "T")
-    initial_hidden_state = Input(REAL, "T")
-    sequence_lengths = Input(INTEGER, ids=True)
-    W = Input(REAL, "T")
-    R = Input(REAL, "T")
-    B = Input(REAL, "T")
-    Y = Output("T")
-    Ho = Output("T")
+class GRUSequence5(RecurrentSequence, GRU, states=("initial_hidden_state",)):
+    """Steps for some rows."""

@@ -25,7 +25,7 @@ import numpy as np
 from uncork.errors import UnsupportedError
 from uncork.ops._common.recurrent import Recurrent, State, activation_names, bias_parts
 from uncork.ops._operation import register
-from uncork.ops._ports import REAL, Attribute, Input, Output, boolean, one_of
+from uncork.ops._ports import REAL, Attribute, Input, boolean, one_of
 from uncork.types import Array, PartialShape, TensorSpec
 
 
@@ -78,15 +78,8 @@ class LSTM1(LSTM):
         return 1 - forget if self.input_forget else super().input_gate(values, forget)
 
 
-class _LSTMCell(LSTM):
-    X = Input(REAL, "T")
-    initial_hidden_state = Input(REAL, "T")
-    initial_cell_state = Input(REAL, "T")
-    W = Input(REAL, "T")
-    R = Input(REAL, "T")
-    B = Input(REAL, "T", optional=True)
-    Ho = Output("T")
-    Co = Output("T")
+class _LSTMCell(LSTM, states=("initial_hidden_state", "initial_cell_state")):
+    """One step for some rows."""
 
 
 @register("LSTMCell", 1)

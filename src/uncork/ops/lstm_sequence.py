@@ -9,21 +9,12 @@ from __future__ import annotations
 
 from uncork.ops._common.recurrent import RecurrentSequence
 from uncork.ops._operation import register
-from uncork.ops._ports import INTEGER, REAL, Input, Output
+from uncork.ops._ports import REAL, Input
 from uncork.ops.lstm_cell import LSTM, LSTM1
 
 
-class _LSTMSequence(RecurrentSequence, LSTM):
-    X = Input(REAL, "T")
-    initial_hidden_state = Input(REAL, "T")
-    initial_cell_state = Input(REAL, "T")
-    sequence_lengths = Input(INTEGER, ids=True)
-    W = Input(REAL, "T")
-    R = Input(REAL, "T")
-    B = Input(REAL, "T")
-    Y = Output("T")
-    Ho = Output("T")
-    Co = Output("T")
+class _LSTMSequence(RecurrentSequence, LSTM, states=("initial_hidden_state", "initial_cell_state")):
+    """Steps for some rows."""
 
 
 @register("LSTMSequence", 1)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from uncork.ops._common.recurrent import Recurrent, State, activation_names, bias_parts
 from uncork.ops._operation import register
-from uncork.ops._ports import REAL, Input, Output
 from uncork.types import Array
 
 
@@ -28,10 +27,5 @@ class RNN(Recurrent):
 
 
 @register("RNNCell", 1)
-class RNNCell0(RNN):
-    X = Input(REAL, "T")
-    H = Input(REAL, "T")
-    W = Input(REAL, "T")
-    R = Input(REAL, "T")
-    B = Input(REAL, "T", optional=True)
-    Ho = Output("T")
+class RNNCell0(RNN, states=("H",)):
+    """One step for some rows."""

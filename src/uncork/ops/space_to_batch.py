@@ -13,6 +13,7 @@ batch-to-space-2. The first block must be 1 and the first pads and crops 0, as t
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -20,10 +21,44 @@ from uncork.ops._common.shapes import divided
 from uncork.ops._common.vectors import Numbers, all_known, length, vector
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import ANY, INTEGER, Input, Output
-from uncork.types import DYNAMIC, Array, PartialShape, TensorSpec
+from uncork.types import DYNAMIC, Array, Dimension, PartialShape, TensorSpec
 
 
 class _Blocks(Operation):
+    data = Input(ANY, "T", moved=True)
+    block_shape = Input(INTEGER)
+    output = Output("T")
+
+    def infer(
+        self, data: TensorSpec, block_shape: TensorSpec, begin: TensorSpec, end: TensorSpec
+    ) -> PartialShape:
+        if data.rank is None:
+            return data.shape
+        self.require(
+            data.rank >= 2, "input 'data': expected at least 2 dimensions, got shape {}", data.shape
+        )
+        given = zip(self.inputs[1:], (block_shape, begin, end), (1, 0, 0), strict=True)
+        blocks, begins, ends = [
+            self.numbers(data, port.name, spec, first) for port, spec, first in given
+        ]
+        dims = [self.batch(data.shape[0], blocks)]
+        for axis in range(1, data.rank):
+            numbers = all_known([blocks[axis], begins[axis], ends[axis]])
+            dims.append(
+                DYNAMIC if numbers is None else self.side(data.shape[axis], axis, blocks, numbers)
+            )
+        return PartialShape(dims)
+
+    def batch(self, batch: Dimension, blocks: Numbers) -> Dimension:
+        """The batch dimension of the result."""
+        raise NotImplementedError
+
+    def side(
+        self, size: Dimension, axis: int, blocks: Numbers, numbers: Sequence[int]
+    ) -> Dimension:
+        """A spatial dimension of the result, where all of its numbers are known."""
+        raise NotImplementedError
+
     def numbers(self, data: TensorSpec, name: str, spec: TensorSpec, first: int) -> Numbers:
         """The numbers of an input, one for each dimension of `data`: the first is `first`, and none
         is less than that.
@@ -59,39 +94,21 @@ class _Blocks(Operation):
 class SpaceToBatch2(_Blocks):
     """`data [N, D_1, ..]` and a block size and two pads for each dimension."""
 
-    data = Input(ANY, "T", moved=True)
-    block_shape = Input(INTEGER)
     pads_begin = Input(INTEGER)
     pads_end = Input(INTEGER)
-    output = Output("T")
     fills = True
 
-    def infer(
-        self,
-        data: TensorSpec,
-        block_shape: TensorSpec,
-        pads_begin: TensorSpec,
-        pads_end: TensorSpec,
-    ) -> PartialShape:
-        if data.rank is None:
-            return data.shape
-        self.require(
-            data.rank >= 2, "input 'data': expected at least 2 dimensions, got shape {}", data.shape
-        )
-        blocks = self.numbers(data, "block_shape", block_shape, 1)
-        begins = self.numbers(data, "pads_begin", pads_begin, 0)
-        ends = self.numbers(data, "pads_end", pads_end, 0)
+    def batch(self, batch: Dimension, blocks: Numbers) -> Dimension:
         known = all_known(blocks)
-        dims = [DYNAMIC if known is None else data.shape[0] * math.prod(known)]
-        for axis in range(1, data.rank):
-            block, begin, end = blocks[axis], begins[axis], ends[axis]
-            if block is None or begin is None or end is None:
-                dims.append(DYNAMIC)
-                continue
-            padded = data.shape[axis] + (begin + end)
-            rule = "expected blocks that divide the padded size {} of axis {}, got block_shape {}"
-            dims.append(divided(self, padded, block, rule, padded, axis, blocks))
-        return PartialShape(dims)
+        return DYNAMIC if known is None else batch * math.prod(known)
+
+    def side(
+        self, size: Dimension, axis: int, blocks: Numbers, numbers: Sequence[int]
+    ) -> Dimension:
+        block, begin, end = numbers
+        padded = size + (begin + end)
+        rule = "expected blocks that divide the padded size {} of axis {}, got block_shape {}"
+        return divided(self, padded, block, rule, padded, axis, blocks)
 
     def reference(
         self, data: Array, block_shape: Array, pads_begin: Array, pads_end: Array, blank: object
@@ -115,51 +132,26 @@ class SpaceToBatch2(_Blocks):
 class BatchToSpace2(_Blocks):
     """`data [N, D_1, ..]` and a block size and two crops for each dimension."""
 
-    data = Input(ANY, "T", moved=True)
-    block_shape = Input(INTEGER)
     crops_begin = Input(INTEGER)
     crops_end = Input(INTEGER)
-    output = Output("T")
 
-    def infer(
-        self,
-        data: TensorSpec,
-        block_shape: TensorSpec,
-        crops_begin: TensorSpec,
-        crops_end: TensorSpec,
-    ) -> PartialShape:
-        if data.rank is None:
-            return data.shape
-        self.require(
-            data.rank >= 2, "input 'data': expected at least 2 dimensions, got shape {}", data.shape
-        )
-        blocks = self.numbers(data, "block_shape", block_shape, 1)
-        begins = self.numbers(data, "crops_begin", crops_begin, 0)
-        ends = self.numbers(data, "crops_end", crops_end, 0)
-        batch, known = data.shape[0], all_known(blocks)
+    def batch(self, batch: Dimension, blocks: Numbers) -> Dimension:
+        known = all_known(blocks)
         rule = "expected blocks whose product divides the batch {}, got block_shape {}"
-        dims = [
+        return (
             DYNAMIC
             if known is None
             else divided(self, batch, math.prod(known), rule, batch, blocks)
-        ]
-        for axis in range(1, data.rank):
-            block, begin, end = blocks[axis], begins[axis], ends[axis]
-            if block is None or begin is None or end is None:
-                dims.append(DYNAMIC)
-                continue
-            whole = data.shape[axis] * block
-            fits = whole.covers(begin + end)
-            self.require(
-                fits,
-                "expected crops of at most {} along axis {}, got {} and {}",
-                whole,
-                axis,
-                begin,
-                end,
-            )
-            dims.append(whole - (begin + end))
-        return PartialShape(dims)
+        )
+
+    def side(
+        self, size: Dimension, axis: int, blocks: Numbers, numbers: Sequence[int]
+    ) -> Dimension:
+        block, begin, end = numbers
+        whole = size * block
+        rule = "expected crops of at most {} along axis {}, got {} and {}"
+        self.require(whole.covers(begin + end), rule, whole, axis, begin, end)
+        return whole - (begin + end)
 
     def reference(
         self, data: Array, block_shape: Array, crops_begin: Array, crops_end: Array

@@ -176,8 +176,10 @@ def _geometry(
     product: Operation, specs: Sequence[TensorSpec], result: TensorSpec
 ) -> Geometry | None:
     assert specs[1].value is not None
-    found = geometry(product, extents(specs[0]), specs[1].value, extents(result))
-    return None if isinstance(found, str) else found[0]
+    try:
+        return geometry(product, extents(specs[0]), specs[1].value, extents(result))[0]
+    except KernelDeclined:
+        return None
 
 
 def _side(g: Geometry, room: int, target: Target) -> int:

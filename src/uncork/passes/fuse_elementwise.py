@@ -128,11 +128,10 @@ def _fits(
 ) -> bool:
     """Whether there is a kernel for these operations as one expression."""
     try:
-        return not isinstance(
-            expression([_part(model, node, places) for node in nodes], target), str
-        )
+        expression([_part(model, node, places) for node in nodes], target)
     except KernelDeclined:
         return False
+    return True
 
 
 def _part(model: Model, node: Node, places: Mapping[Source, tuple[bool, int]]) -> PendingMember:

@@ -36,8 +36,7 @@ class Layout:
 
     def get_index_by_name(self, name: str) -> int:
         """The axis of a name; negative behind `...`. Raises ValidationError where there is none."""
-        if not self.has_name(name):
-            raise ValidationError(f"layout {self}: there is no axis '{name}'")
+        ValidationError.when(not self.has_name(name), f"layout {self}: there is no axis '{name}'")
         at = self._names.index(name.upper())
         open_at = self._names.index("...") if "..." in self._names else len(self._names)
         return at if at < open_at else at - len(self._names)
@@ -64,14 +63,16 @@ class Layout:
 def _names(text: str) -> tuple[str, ...]:
     text = text.strip()
     if text.startswith("["):
-        if not text.endswith("]"):
-            raise ValidationError(f"layout {text!r}: expected a bracket at the end")
+        ValidationError.when(
+            not text.endswith("]"), f"layout {text!r}: expected a bracket at the end"
+        )
         parts = [part.strip().upper() for part in text[1:-1].split(",")] if text[1:-1] else []
     else:
         parts = [part.upper() for part in re.findall(r"\.\.\.|.", text)]
     for part in parts:
-        if part not in ("?", "...") and not re.fullmatch(r"[A-Z0-9_]+", part):
-            raise ValidationError(f"layout {text!r}: expected names such as NCHW, got '{part}'")
-    if parts.count("...") > 1:
-        raise ValidationError(f"layout {text!r}: '...' may stand once")
+        ValidationError.when(
+            part not in ("?", "...") and not re.fullmatch(r"[A-Z0-9_]+", part),
+            f"layout {text!r}: expected names such as NCHW, got '{part}'",
+        )
+    ValidationError.when(parts.count("...") > 1, f"layout {text!r}: '...' may stand once")
     return tuple(parts)

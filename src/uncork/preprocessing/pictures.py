@@ -105,24 +105,27 @@ def plan(port: ModelPort, how: Pictures) -> Plan:
     layout = how.layout or _found_layout(port, where)
     sizes = _sizes(port, layout, where)
     found = Plan(port, how, layout, sizes)
-    if found.channels not in _CHANNELS:
-        raise InputError(f"expected 1, 3 or 4 channels for a picture, got {found.channels}", where)
+    InputError.when(
+        found.channels not in _CHANNELS,
+        f"expected 1, 3 or 4 channels for a picture, got {found.channels}",
+        where,
+    )
     kind = port.element_type
     if not kind.is_float:
-        if how.mean or how.scale:
-            raise InputError(
-                f"is of {kind}, which takes pixels as they are: leave out --mean and --scale",
-                where,
-            )
-        if kind not in _WHOLE:
-            raise InputError(f"is of {kind}, which holds no pixels of 0 to 255", where)
+        InputError.when(
+            how.mean or how.scale,
+            f"is of {kind}, which takes pixels as they are: leave out --mean and --scale",
+            where,
+        )
+        InputError.when(
+            kind not in _WHOLE, f"is of {kind}, which holds no pixels of 0 to 255", where
+        )
     for option, numbers in (("--mean", how.mean), ("--scale", how.scale)):
-        if len(numbers) not in (0, 1, found.channels):
-            raise InputError(
-                f"{option}: expected 1 number or {found.channels}, one a channel, got "
-                f"{len(numbers)}",
-                where,
-            )
+        InputError.when(
+            len(numbers) not in (0, 1, found.channels),
+            f"{option}: expected 1 number or {found.channels}, one a channel, got {len(numbers)}",
+            where,
+        )
     return found
 
 
@@ -148,8 +151,7 @@ def _sizes(port: ModelPort, layout: str, where: str) -> dict[str, int | None]:
     shape = port.shape
     if shape.rank is None:
         return dict.fromkeys(layout)
-    if shape.rank != len(layout):
-        raise InputError(f"has shape {shape}, got the layout {layout}", where)
+    InputError.when(shape.rank != len(layout), f"has shape {shape}, got the layout {layout}", where)
     return {axis: dim.static_size for axis, dim in zip(layout, shape.dims, strict=True)}
 
 

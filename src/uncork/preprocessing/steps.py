@@ -44,11 +44,11 @@ class Stage(Struct):
 
     def add(self, type_name: str, opset: int, *others: Any, **attributes: Any) -> None:
         """Put a layer behind it; other inputs that are arrays become constants."""
-        if self.planes:
-            raise ValidationError(
-                f"the picture has {len(self.planes) + 1} planes ({self.color.name}): "
-                "convert_color goes before other steps"
-            )
+        ValidationError.when(
+            self.planes,
+            f"the picture has {len(self.planes) + 1} planes ({self.color.name}): "
+            "convert_color goes before other steps",
+        )
         inputs = [
             self.writer.constant(other, None) if isinstance(other, np.ndarray) else other
             for other in others
@@ -67,11 +67,11 @@ class Stage(Struct):
 
     def axis(self, name: str, what: str) -> int:
         """An axis by what it is."""
-        if not self.layout.has_name(name):
-            raise ValidationError(
-                f"{what} needs a layout with {name}, got {self.layout}: "
-                "tensor().set_layout(Layout('NHWC'))"
-            )
+        ValidationError.when(
+            not self.layout.has_name(name),
+            f"{what} needs a layout with {name}, got {self.layout}: "
+            "tensor().set_layout(Layout('NHWC'))",
+        )
         return self.layout.get_index_by_name(name) % self.rank
 
 
@@ -91,10 +91,10 @@ def converted(element: ElementType) -> Step:
 def _by_channel(type_name: str, value: Any, what: str) -> Step:
     def step(stage: Stage) -> None:
         element = stage.spec.element_type
-        if not element.is_float:
-            raise ValidationError(
-                f"{what} needs floats, got {element}: convert_element_type(Type.f32) goes before it"
-            )
+        ValidationError.when(
+            not element.is_float,
+            f"{what} needs floats, got {element}: convert_element_type(Type.f32) goes before it",
+        )
         numbers = np.asarray(value, np.float32)
         if numbers.ndim:
             axis = stage.axis("C", what)
@@ -125,10 +125,10 @@ def permuted(order: Sequence[int]) -> Step:
 
     def step(stage: Stage) -> None:
         axes = [int(axis) for axis in order]
-        if sorted(axes) != list(range(stage.rank)):
-            raise ValidationError(
-                f"convert_layout: expected an order of {stage.rank} axes, got {list(order)}"
-            )
+        ValidationError.when(
+            sorted(axes) != list(range(stage.rank)),
+            f"convert_layout: expected an order of {stage.rank} axes, got {list(order)}",
+        )
         stage.add("Transpose", 1, np.array(axes, np.int64))
         names = stage.layout.to_string()[1:-1].split(",")
         if not stage.layout.empty and "..." not in names:
@@ -142,8 +142,10 @@ def order_between(source: Layout, target: Layout, rank: int) -> list[int] | None
     if source.empty or target.empty or source == target:
         return None
     from_names, to_names = (_full(layout, rank) for layout in (source, target))
-    if set(from_names) != set(to_names):
-        raise ValidationError(f"layout {source} cannot become {target}: they name other axes")
+    ValidationError.when(
+        set(from_names) != set(to_names),
+        f"layout {source} cannot become {target}: they name other axes",
+    )
     order = [from_names.index(name) for name in to_names]
     return None if order == sorted(order) else order
 
@@ -154,8 +156,9 @@ def _full(layout: Layout, rank: int) -> list[str]:
     if "..." in names:
         at = names.index("...")
         names[at : at + 1] = ["?"] * (rank - len(names) + 1)
-    if len(names) != rank:
-        raise ValidationError(f"layout {layout} has {len(names)} axes, the tensor {rank}")
+    ValidationError.when(
+        len(names) != rank, f"layout {layout} has {len(names)} axes, the tensor {rank}"
+    )
     count = iter(range(rank))
     return [f"?{next(count)}" if name == "?" else name for name in names]
 
@@ -206,10 +209,10 @@ def cropped(begin: Sequence[int], end: Sequence[int]) -> Step:
     """A part, from `begin` to before `end` along each axis; negative is from the end."""
 
     def step(stage: Stage) -> None:
-        if len(begin) != stage.rank or len(end) != stage.rank:
-            raise ValidationError(
-                f"crop: expected {stage.rank} begins and ends, got {begin} and {end}"
-            )
+        ValidationError.when(
+            len(begin) != stage.rank or len(end) != stage.rank,
+            f"crop: expected {stage.rank} begins and ends, got {begin} and {end}",
+        )
         steps = np.ones(len(begin), np.int64)
         bounds = [np.array(begin, np.int64), np.array(end, np.int64)]
         stage.add("Slice", 8, *bounds, steps)
@@ -223,14 +226,15 @@ def padded(begin: Sequence[int], end: Sequence[int], value: Any, mode: Any) -> S
         raise TypeError(f"pad: expected a PaddingMode, got {mode!r}")
 
     def step(stage: Stage) -> None:
-        if len(begin) != stage.rank or len(end) != stage.rank:
-            raise ValidationError(
-                f"pad: expected {stage.rank} begins and ends, got {begin} and {end}"
-            )
+        ValidationError.when(
+            len(begin) != stage.rank or len(end) != stage.rank,
+            f"pad: expected {stage.rank} begins and ends, got {begin} and {end}",
+        )
         pads = [np.array(begin, np.int64), np.array(end, np.int64)]
         numbers = np.asarray(value)
-        if numbers.ndim:
-            raise UnsupportedError("pad: one value for all channels; several are not supported")
+        UnsupportedError.when(
+            numbers.ndim, "pad: one value for all channels; several are not supported"
+        )
         fill = stage.writer.constant(numbers, stage.spec.element_type)
         stage.add("Pad", 12, *pads, fill, pad_mode=mode.name.lower())
 

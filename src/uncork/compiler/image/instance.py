@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import weakref
 from collections.abc import Sequence
 from typing import Any
@@ -16,7 +15,7 @@ from uncork.kernels.runtime.entry_method import MethodDefinition, bound_to, lays
 from uncork.kernels.runtime.exec_memory import mapped
 from uncork.kernels.runtime.layout import ALIGNMENT, CONTEXT, HEAD
 from uncork.kernels.runtime.loop_layout import ROOM
-from uncork.kernels.runtime.native_block import NativeBlock
+from uncork.kernels.runtime.native_block import NativeBlock, free_rooms
 from uncork.kernels.runtime.symbols import symbol_address
 from uncork.kernels.runtime.turns_layout import MISFITS, TURNS_HEAD
 from uncork.memory import allowed, available, needs_most
@@ -177,10 +176,4 @@ class _Rooms:
 
     def __init__(self, words: Array, rooms: Sequence[int]) -> None:
         if rooms:
-            weakref.finalize(self, _free, words, rooms).atexit = False
-
-
-def _free(words: Array, rooms: Sequence[int]) -> None:
-    free = ctypes.pythonapi.PyMem_RawFree
-    for room in rooms:
-        free(ctypes.c_void_p(int(words[room])))
+            weakref.finalize(self, free_rooms, words, rooms).atexit = False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from uncork.functional._torch.layered import choice, element_type, named, place, refuse
+from uncork.functional._torch.layered import choice, element_type, named, place, refuse_if
 from uncork.ir.model import Source
 from uncork.onnx.graph import Graph
 
@@ -49,8 +49,7 @@ def hardtanh(
     g: Graph, input: Source, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False
 ) -> Source:
     """Cut to the range from `min_val` to `max_val`."""
-    if min_val > max_val:
-        raise refuse(f"min_val is {min_val}, above max_val, {max_val}")
+    refuse_if(min_val > max_val, f"min_val is {min_val}, above max_val, {max_val}")
     return g.make("Clamp", input, min=float(min_val), max=float(max_val))
 
 
@@ -69,8 +68,7 @@ def selu(g: Graph, input: Source, inplace: bool = False) -> Source:
 @named
 def celu(g: Graph, input: Source, alpha: float = 1.0, inplace: bool = False) -> Source:
     """x, or alpha * (exp(x / alpha) - 1) below 0."""
-    if not alpha:
-        raise refuse("alpha: expected a number other than 0")
+    refuse_if(not alpha, "alpha: expected a number other than 0")
     below = g.times(g.minus(g.make("Exp", g.over(input, alpha)), 1.0), alpha)
     zero = g.like(0.0, input)
     return g.plus(g.make("Maximum", input, zero), g.make("Minimum", below, zero))
@@ -94,21 +92,23 @@ def rrelu(
     inplace: bool = False,
 ) -> Source:
     """A leaky ReLU whose slope is the middle of `lower` and `upper`."""
-    if training:
-        raise refuse("training=True draws random slopes: give training=False")
+    refuse_if(training, "training=True draws random slopes: give training=False")
     return leaky_relu(g, input, (lower + upper) / 2)
 
 
 @named
 def prelu(g: Graph, input: Source, weight: Source) -> Source:
     """x, or weight * x below 0: one weight, or one a channel."""
-    if g.rank(weight) > 1:
-        raise refuse(f"weight: expected one dimension, got shape {g.spec(weight).shape}")
+    refuse_if(
+        g.rank(weight) > 1, f"weight: expected one dimension, got shape {g.spec(weight).shape}"
+    )
     rank = g.rank(input)
     count = g.sizes(g.reshape(weight, [-1]))[0]
     channels = 1 if rank < 2 else g.sizes(input)[1]
-    if None not in (count, channels) and count not in (1, channels):
-        raise refuse(f"weight: expected 1 number or {channels}, one a channel, got {count}")
+    refuse_if(
+        None not in (count, channels) and count not in (1, channels),
+        f"weight: expected 1 number or {channels}, one a channel, got {count}",
+    )
     return g.make("PReLU", input, g.reshape(weight, [-1] + [1] * max(rank - 2, 0)))
 
 
@@ -146,8 +146,7 @@ def hardshrink(g: Graph, input: Source, lambd: float = 0.5) -> Source:
 @named
 def softshrink(g: Graph, input: Source, lambd: float = 0.5) -> Source:
     """x brought nearer to 0 by lambd, and 0 where it is nearer already."""
-    if lambd < 0:
-        raise refuse(f"lambd: expected at least 0, got {lambd}")
+    refuse_if(lambd < 0, f"lambd: expected at least 0, got {lambd}")
     cut = g.make("Clamp", input, min=-float(lambd), max=float(lambd))
     return g.minus(input, cut)
 
@@ -161,8 +160,7 @@ def tanhshrink(g: Graph, input: Source) -> Source:
 @named
 def softplus(g: Graph, input: Source, beta: float = 1.0, threshold: float = 20.0) -> Source:
     """log(1 + exp(beta * x)) / beta; x itself where beta * x is above the threshold."""
-    if not beta:
-        raise refuse("beta: expected a number other than 0")
+    refuse_if(not beta, "beta: expected a number other than 0")
     scaled = input if beta == 1 else g.times(input, beta)
     soft = g.make("SoftPlus", scaled)
     soft = soft if beta == 1 else g.over(soft, beta)
@@ -223,10 +221,8 @@ def _dropout(name: str, training: bool) -> None:
     def layers(
         g: Graph, input: Source, p: float = 0.5, training: bool = training, inplace: bool = False
     ) -> Source:
-        if not 0 <= p <= 1:
-            raise refuse(f"p: expected a probability, got {p}")
-        if training and p:
-            raise refuse("training=True draws random numbers: give training=False")
+        refuse_if(not 0 <= p <= 1, f"p: expected a probability, got {p}")
+        refuse_if(training and p, "training=True draws random numbers: give training=False")
         return g.make("Identity", input, opset=16)
 
     layers.__name__, layers.__doc__ = name, "The data as they are: only training drops some."

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from uncork.functional._torch.layered import LAYERS, choice, fixed, named, refuse, sizes
+from uncork.functional._torch.layered import LAYERS, choice, fixed, named, refuse, refuse_if, sizes
 from uncork.ir.model import Source
 from uncork.onnx.graph import Graph
 
@@ -21,8 +21,10 @@ def pad(
     """More around the data, or less: two numbers for each axis, the last axis first."""
     rank = g.rank(input)
     whole = isinstance(pad, tuple) and all(isinstance(n, (int, np.integer)) for n in pad)
-    if not whole or len(pad) % 2 or len(pad) > 2 * rank:
-        raise refuse(f"pad: expected two whole numbers for each of up to {rank} axes, got {pad!r}")
+    refuse_if(
+        not whole or len(pad) % 2 or len(pad) > 2 * rank,
+        f"pad: expected two whole numbers for each of up to {rank} axes, got {pad!r}",
+    )
     choice("mode", mode, *_PADS, "circular")
     if mode != "constant" and value is not None:
         raise refuse(f"value is for mode='constant', got mode={mode!r}")
@@ -31,8 +33,10 @@ def pad(
         begins[rank - 1 - i], ends[rank - 1 - i] = int(pad[2 * i]), int(pad[2 * i + 1])
     if mode == "circular":
         return _around(g, input, begins, ends)
-    if mode != "constant" and min(*begins, *ends) < 0:
-        raise refuse(f"pad: less than 0 is for mode='constant', got {pad!r}")
+    refuse_if(
+        mode != "constant" and min(*begins, *ends) < 0,
+        f"pad: less than 0 is for mode='constant', got {pad!r}",
+    )
     fill = g.like(value or 0, input)
     return g.make("Pad", input, g.i64(begins), g.i64(ends), fill, pad_mode=_PADS[mode], opset=12)
 
@@ -42,10 +46,10 @@ def _around(g: Graph, data: Source, begins: list[int], ends: list[int]) -> Sourc
     for axis, (begin, end) in enumerate(zip(begins, ends, strict=True)):
         if begin or end:
             size = fixed(g, data, axis)
-            if not (0 <= begin <= size and 0 <= end <= size):
-                raise refuse(
-                    f"pad: expected 0 to {size} around an axis of {size}, got {begin} and {end}"
-                )
+            refuse_if(
+                not (0 <= begin <= size and 0 <= end <= size),
+                f"pad: expected 0 to {size} around an axis of {size}, got {begin} and {end}",
+            )
             order = np.arange(-begin, size + end) % size
             data = g.gather(data, g.constant(order), axis)
     return data
@@ -73,26 +77,28 @@ def interpolate(
     rank = g.rank(input)
     axes = rank - 2
     choice("mode", mode, "nearest", "nearest-exact", "area", *_AXES)
-    if axes not in (1, 2, 3) or _AXES.get(mode, axes) != axes:
-        raise refuse(
-            f"input: expected {_AXES.get(mode, 'one, two or three')} axes behind [N, C] for "
-            f"mode={mode!r}, got shape {g.spec(input).shape}"
-        )
+    refuse_if(
+        axes not in (1, 2, 3) or _AXES.get(mode, axes) != axes,
+        f"input: expected {_AXES.get(mode, 'one, two or three')} axes behind [N, C] for "
+        f"mode={mode!r}, got shape {g.spec(input).shape}",
+    )
     if align_corners is not None and mode not in _AXES:
         raise refuse(f"align_corners is for {', '.join(_AXES)}, got mode={mode!r}")
-    if antialias and (mode not in _SMOOTH or align_corners):
-        raise refuse("antialias is for bilinear and bicubic, without align_corners")
+    refuse_if(
+        antialias and (mode not in _SMOOTH or align_corners),
+        "antialias is for bilinear and bicubic, without align_corners",
+    )
     wanted, scales = _sizes(g, input, size, scale_factor, axes)
     if mode == "area":
         return g.make("AdaptiveAvgPool", input, g.i64(wanted))
     by_sizes = scales is None or bool(recompute_scale_factor)
     if antialias and not by_sizes:
         pairs = zip(g.sizes(input)[2:], scales or [], strict=True)
-        if [float(n or 0) * s for n, s in pairs] != [float(n) for n in wanted]:
-            raise refuse(
-                "antialias: scale_factor must give whole sizes; give size, or "
-                "recompute_scale_factor=True"
-            )
+        refuse_if(
+            [float(n or 0) * s for n, s in pairs] != [float(n) for n in wanted],
+            "antialias: scale_factor must give whole sizes; give size, or "
+            "recompute_scale_factor=True",
+        )
     how = "half_pixel"
     if align_corners:
         how = "align_corners"
@@ -128,16 +134,21 @@ def _sizes(
         return sizes("size", size, axes, 1), None
     given = scale_factor if isinstance(scale_factor, tuple) else (scale_factor,) * axes
     numbers = all(isinstance(n, (int, float, np.number)) and n > 0 for n in given)
-    if not numbers or len(given) != axes:
-        raise refuse(f"scale_factor: expected a number or {axes} of them, got {scale_factor!r}")
+    refuse_if(
+        not numbers or len(given) != axes,
+        f"scale_factor: expected a number or {axes} of them, got {scale_factor!r}",
+    )
     scales = [float(n) for n in given]
     before = [fixed(g, data, 2 + i) for i in range(axes)]
     after = [math.floor(n * s) for n, s in zip(before, scales, strict=True)]
     # what the operation takes for a whole number, as files need it
-    if after != [math.floor(n * s + 1e-6) for n, s in zip(before, scales, strict=True)]:
-        raise refuse(f"scale_factor: {scale_factor!r} of {before} is just below a size: give size")
-    if 0 in after and 0 not in before:
-        raise refuse(f"scale_factor {scale_factor!r} leaves nothing of {before}")
+    refuse_if(
+        after != [math.floor(n * s + 1e-6) for n, s in zip(before, scales, strict=True)],
+        f"scale_factor: {scale_factor!r} of {before} is just below a size: give size",
+    )
+    refuse_if(
+        0 in after and 0 not in before, f"scale_factor {scale_factor!r} leaves nothing of {before}"
+    )
     return after, scales
 
 
@@ -181,8 +192,9 @@ def grid_sample(
     align_corners: bool | None = None,
 ) -> Source:
     """Images `[N, C, H, W]` looked at in the places of a grid `[N, h, w, 2]`, from -1 to 1."""
-    if g.rank(input) != 4:
-        raise refuse(f"input: expected images [N, C, H, W], got shape {g.spec(input).shape}")
+    refuse_if(
+        g.rank(input) != 4, f"input: expected images [N, C, H, W], got shape {g.spec(input).shape}"
+    )
     return g.make(
         "GridSample",
         input,
@@ -202,8 +214,10 @@ def affine_grid(g: Graph, theta: Source, size: Any, align_corners: bool | None =
         raise refuse(f"size: expected [N, C, H, W], or with a depth, got {size!r}")
     wanted = [int(n) for n in size[2:]]
     axes = len(wanted)
-    if g.rank(theta) != 3 or g.sizes(theta)[1:] not in ([axes, axes + 1], [None, None]):
-        raise refuse(f"theta: expected [N, {axes}, {axes + 1}], got shape {g.spec(theta).shape}")
+    refuse_if(
+        g.rank(theta) != 3 or g.sizes(theta)[1:] not in ([axes, axes + 1], [None, None]),
+        f"theta: expected [N, {axes}, {axes + 1}], got shape {g.spec(theta).shape}",
+    )
     lines = [
         np.linspace(-1, 1, n) * (1 if align_corners or n < 2 else (n - 1) / n)
         if n > 1
@@ -220,10 +234,10 @@ def affine_grid(g: Graph, theta: Source, size: Any, align_corners: bool | None =
 
 def _blocks(g: Graph, type_name: str, data: Source, name: str, factor: Any) -> Source:
     rank = g.rank(data)
-    if rank not in (3, 4):
-        raise refuse(
-            f"input: expected images [N, C, H, W] or [C, H, W], got shape {g.spec(data).shape}"
-        )
+    refuse_if(
+        rank not in (3, 4),
+        f"input: expected images [N, C, H, W] or [C, H, W], got shape {g.spec(data).shape}",
+    )
     (block,) = sizes(name, factor, 1, 1)
     data = g.unsqueeze(data, 0) if rank == 3 else data
     result = g.make(type_name, data, block_size=block, mode="depth_first")
@@ -245,8 +259,9 @@ def pixel_unshuffle(g: Graph, input: Source, downscale_factor: int) -> Source:
 @named
 def channel_shuffle(g: Graph, input: Source, groups: int) -> Source:
     """Channels of every group in turn."""
-    if g.rank(input) < 3:
-        raise refuse(f"input: expected at least 3 dimensions, got shape {g.spec(input).shape}")
+    refuse_if(
+        g.rank(input) < 3, f"input: expected at least 3 dimensions, got shape {g.spec(input).shape}"
+    )
     (count,) = sizes("groups", groups, 1, 1)
     return g.make("ShuffleChannels", input, axis=1, group=count)
 

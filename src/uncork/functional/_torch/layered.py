@@ -267,6 +267,12 @@ def refuse(message: str) -> InputError:
     return InputError(message)
 
 
+def refuse_if(condition: object, message: str) -> None:
+    """Raise that error where the condition holds."""
+    if condition:
+        raise refuse(message)
+
+
 def sizes(name: str, value: Any, count: int, least: int = 0) -> list[int]:
     """A size for each of some axes, from one number or as many."""
     several = value if isinstance(value, tuple) else (value,)
@@ -314,11 +320,11 @@ def one_each(g: Graph, name: str, values: Source | None, count: int | None, what
 def batched(g: Graph, source: Source, axes: int) -> tuple[Source, bool]:
     """Data with an axis of batches, and whether that axis was added."""
     rank = g.rank(source)
-    if rank not in (axes + 1, axes + 2):
-        raise refuse(
-            f"input: expected {axes + 2} dimensions, or {axes + 1} without batches, "
-            f"got shape {g.spec(source).shape}"
-        )
+    refuse_if(
+        rank not in (axes + 1, axes + 2),
+        f"input: expected {axes + 2} dimensions, or {axes + 1} without batches, "
+        f"got shape {g.spec(source).shape}",
+    )
     return (g.unsqueeze(source, 0), True) if rank == axes + 1 else (source, False)
 
 

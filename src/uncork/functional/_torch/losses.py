@@ -6,7 +6,15 @@ import math
 
 import numpy as np
 
-from uncork.functional._torch.layered import Classes, Ids, choice, named, named_with_old, refuse
+from uncork.functional._torch.layered import (
+    Classes,
+    Ids,
+    choice,
+    named,
+    named_with_old,
+    refuse,
+    refuse_if,
+)
 from uncork.functional._torch.normalisation import cosine_similarity, norm
 from uncork.ir.model import Source
 from uncork.onnx.graph import Graph
@@ -84,8 +92,7 @@ def smooth_l1_loss(
     beta: float = 1.0,
 ) -> Source:
     """Squares below beta, and lines above."""
-    if beta < 0:
-        raise refuse(f"beta: expected at least 0, got {beta}")
+    refuse_if(beta < 0, f"beta: expected at least 0, got {beta}")
     far = g.make("Abs", g.minus(input, target))
     if not beta:
         return _reduced(g, far, reduction)
@@ -104,8 +111,7 @@ def huber_loss(
     weight: Source | None = None,
 ) -> Source:
     """Squares up to delta, and lines above."""
-    if delta <= 0:
-        raise refuse(f"delta: expected more than 0, got {delta}")
+    refuse_if(delta <= 0, f"delta: expected more than 0, got {delta}")
     far = g.make("Abs", g.minus(input, target))
     near = g.times(g.times(far, far), 0.5)
     loss = g.select(_below(g, far, delta), near, g.times(g.minus(far, 0.5 * delta), delta))
@@ -194,11 +200,11 @@ def nll_loss(
 
 def _class_axis(g: Graph, data: Source, target: Source) -> int:
     rank = g.rank(data)
-    if rank < 1 or g.rank(target) != rank - 1:
-        raise refuse(
-            f"target: expected a class for each of input {g.spec(data).shape} without its axis of "
-            f"classes, got shape {g.spec(target).shape}"
-        )
+    refuse_if(
+        rank < 1 or g.rank(target) != rank - 1,
+        f"target: expected a class for each of input {g.spec(data).shape} without its axis of "
+        f"classes, got shape {g.spec(target).shape}",
+    )
     return 0 if rank == 1 else 1
 
 
@@ -247,8 +253,9 @@ def cross_entropy(
     label_smoothing: float = 0.0,
 ) -> Source:
     """Of what softmax makes probabilities: `target` are classes, or probabilities of them."""
-    if not 0 <= label_smoothing <= 1:
-        raise refuse(f"label_smoothing: expected 0 to 1, got {label_smoothing}")
+    refuse_if(
+        not 0 <= label_smoothing <= 1, f"label_smoothing: expected 0 to 1, got {label_smoothing}"
+    )
     choice("reduction", reduction, "none", "mean", "sum")
     axis = 0 if g.rank(input) == 1 else 1
     losses = g.make("Negative", g.make("LogSoftmax", input, axis=axis))
@@ -257,11 +264,11 @@ def cross_entropy(
     if weight is not None:
         by_class = g.reshape(weight, [-1] + [1] * (g.rank(input) - axis - 1))
     if g.type(target).is_float:
-        if g.rank(target) != g.rank(input):
-            raise refuse(
-                f"target: expected whole numbers, which are classes, or probabilities of shape "
-                f"{g.spec(input).shape}, got shape {g.spec(target).shape}"
-            )
+        refuse_if(
+            g.rank(target) != g.rank(input),
+            f"target: expected whole numbers, which are classes, or probabilities of shape "
+            f"{g.spec(input).shape}, got shape {g.spec(target).shape}",
+        )
         shares = g.times(target, 1 - label_smoothing)
         if label_smoothing:
             shares = g.plus(shares, g.over(g.like(label_smoothing, input), count))
@@ -374,11 +381,11 @@ def multi_margin_loss(
     reduction: str = "mean",
 ) -> Source:
     """The mean of max(0, margin - x[target] + x)^p of all other classes."""
-    if p not in (1, 2) or g.rank(input) not in (1, 2):
-        raise refuse(
-            f"expected p=1 or 2 and an input [N, C] or [C], got p={p!r} and shape "
-            f"{g.spec(input).shape}"
-        )
+    refuse_if(
+        p not in (1, 2) or g.rank(input) not in (1, 2),
+        f"expected p=1 or 2 and an input [N, C] or [C], got p={p!r} and shape "
+        f"{g.spec(input).shape}",
+    )
     axis = _class_axis(g, input, target)
     # by an index that no class has, so that none is left out
     own, share = _picked(g, input, target, None, -(1 << 62), axis)

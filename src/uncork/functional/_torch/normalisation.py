@@ -8,7 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from uncork.functional._torch.layered import Fixed, fixed, named, one_each, place, refuse, sizes
+from uncork.functional._torch.layered import (
+    Fixed,
+    fixed,
+    named,
+    one_each,
+    place,
+    refuse,
+    refuse_if,
+    sizes,
+)
 from uncork.ir.model import Source
 from uncork.onnx.graph import Graph
 
@@ -51,8 +60,7 @@ def batch_norm(
 ) -> Source:
     """By the mean and the variance of every channel that are given."""
     rank = g.rank(input)
-    if rank < 2:
-        raise refuse(f"input: expected at least 2 dimensions, got shape {g.spec(input).shape}")
+    refuse_if(rank < 2, f"input: expected at least 2 dimensions, got shape {g.spec(input).shape}")
     if training:
         if running_mean is not None or running_var is not None:
             raise refuse(
@@ -102,8 +110,7 @@ def instance_norm(
             "changed: give None for both, or use_input_stats=False"
         )
     rank = g.rank(input)
-    if rank < 3:
-        raise refuse(f"input: expected at least 3 dimensions, got shape {g.spec(input).shape}")
+    refuse_if(rank < 3, f"input: expected at least 3 dimensions, got shape {g.spec(input).shape}")
     return _by_channel(g, _normal(g, input, range(2, rank), eps), weight, bias)
 
 
@@ -117,12 +124,12 @@ def group_norm(
     eps: float = 1e-5,
 ) -> Source:
     """By the mean and the variance of every group of channels."""
-    if g.rank(input) < 2:
-        raise refuse(f"input: expected at least 2 dimensions, got shape {g.spec(input).shape}")
+    refuse_if(
+        g.rank(input) < 2, f"input: expected at least 2 dimensions, got shape {g.spec(input).shape}"
+    )
     channels = fixed(g, input, 1)
     (groups,) = sizes("num_groups", num_groups, 1, 1)
-    if channels % groups:
-        raise refuse(f"num_groups: {groups} do not divide {channels} channels")
+    refuse_if(channels % groups, f"num_groups: {groups} do not divide {channels} channels")
     weight, bias = (
         g.broadcast(g.like(number, input), g.i64([channels])) if own is None else own
         for own, number in ((weight, 1.0), (bias, 0.0))
@@ -135,12 +142,16 @@ def _last_axes(g: Graph, data: Source, normalized_shape: Any) -> list[int]:
     shape = normalized_shape if isinstance(normalized_shape, tuple) else (normalized_shape,)
     wanted = sizes("normalized_shape", tuple(shape), len(shape), 0)
     rank = g.rank(data)
-    if not wanted or len(wanted) > rank:
-        raise refuse(f"normalized_shape: expected 1 to {rank} sizes, got {normalized_shape!r}")
+    refuse_if(
+        not wanted or len(wanted) > rank,
+        f"normalized_shape: expected 1 to {rank} sizes, got {normalized_shape!r}",
+    )
     axes = list(range(rank - len(wanted), rank))
     own = [fixed(g, data, axis) for axis in axes]
-    if own != wanted:
-        raise refuse(f"normalized_shape: expected the last sizes of the input, {own}, got {wanted}")
+    refuse_if(
+        own != wanted,
+        f"normalized_shape: expected the last sizes of the input, {own}, got {wanted}",
+    )
     return axes
 
 
@@ -181,8 +192,7 @@ def local_response_norm(
 ) -> Source:
     """By the squares of so many channels around."""
     rank = g.rank(input)
-    if rank < 3:
-        raise refuse(f"input: expected at least 3 dimensions, got shape {g.spec(input).shape}")
+    refuse_if(rank < 3, f"input: expected at least 3 dimensions, got shape {g.spec(input).shape}")
     (count,) = sizes("size", size, 1, 1)
     channels = fixed(g, input, 1)
     around = [[0] * rank, [0] * rank]
@@ -252,8 +262,7 @@ def pairwise_distance(
 @named
 def pdist(g: Graph, input: Source, p: float = 2.0) -> Source:
     """How far apart every two rows are."""
-    if g.rank(input) != 2:
-        raise refuse(f"input: expected a matrix, got shape {g.spec(input).shape}")
+    refuse_if(g.rank(input) != 2, f"input: expected a matrix, got shape {g.spec(input).shape}")
     first, second = np.triu_indices(fixed(g, input, 0), 1)
     rows = [g.gather(input, g.constant(own.astype(np.int64)), 0) for own in (first, second)]
     return norm(g, g.minus(*rows), p, 1, False)

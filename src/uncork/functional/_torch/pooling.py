@@ -13,7 +13,7 @@ from uncork.functional._torch.layered import (
     Layers,
     fixed,
     named_for_axes,
-    refuse,
+    refuse_if,
     sizes,
 )
 from uncork.ir.model import Source
@@ -24,8 +24,10 @@ from uncork.types import ElementType
 def _windows(axes: int, kernel_size: Any, stride: Any, padding: Any, ceil: bool) -> dict[str, Any]:
     """What all windows have, as operations have it."""
     kernel, pads = sizes("kernel_size", kernel_size, axes, 1), sizes("padding", padding, axes)
-    if any(2 * pad > cells for pad, cells in zip(pads, kernel, strict=True)):
-        raise refuse(f"padding: expected at most half of kernel_size, {kernel}, got {pads}")
+    refuse_if(
+        any(2 * pad > cells for pad, cells in zip(pads, kernel, strict=True)),
+        f"padding: expected at most half of kernel_size, {kernel}, got {pads}",
+    )
     return {
         "kernel": kernel,
         "strides": sizes("stride", stride, axes, 1) if stride not in (None, ()) else kernel,
@@ -54,10 +56,8 @@ def avg_pool(axes: int) -> Layers:
         settings = _windows(axes, kernel_size, stride, padding, ceil_mode)
         exclude = not count_include_pad
         if divisor_override is not None:
-            if not divisor_override:
-                raise refuse("divisor_override: expected a number other than 0")
-            if ceil_mode:
-                raise refuse("divisor_override with ceil_mode is not supported")
+            refuse_if(not divisor_override, "divisor_override: expected a number other than 0")
+            refuse_if(ceil_mode, "divisor_override with ceil_mode is not supported")
             exclude = False
         result = g.make("AvgPool", input, exclude_pad=exclude, opset=14, **settings)
         if divisor_override is not None:
@@ -174,8 +174,9 @@ def _wanted(g: Graph, data: Source, output_size: Any, axes: int) -> Source:
     """The sizes of an adaptive result; None is the data's own."""
     given = output_size if isinstance(output_size, tuple) else (output_size,) * axes
     own = [fixed(g, data, 2 + i) if n is None else n for i, n in enumerate(given[:axes])]
-    if len(given) != axes:
-        raise refuse(f"output_size: expected a number or {axes} of them, got {output_size!r}")
+    refuse_if(
+        len(given) != axes, f"output_size: expected a number or {axes} of them, got {output_size!r}"
+    )
     return g.constant(np.array(sizes("output_size", tuple(own), axes), np.int64))
 
 

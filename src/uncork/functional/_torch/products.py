@@ -16,6 +16,7 @@ from uncork.functional._torch.layered import (
     named_for_axes,
     one_each,
     refuse,
+    refuse_if,
     sizes,
 )
 from uncork.ir.model import Source
@@ -25,17 +26,17 @@ from uncork.onnx.graph import Graph
 @named
 def linear(g: Graph, input: Source, weight: Fixed, bias: Fixed | None = None) -> Source:
     """`input [.., in]`, `weight [out, in]` or `[in]`, `bias [out]`."""
-    if g.rank(weight) not in (1, 2) or g.rank(input) < 1:
-        raise refuse(
-            f"expected an input [.., in] and a weight [out, in], got shapes "
-            f"{g.spec(input).shape} and {g.spec(weight).shape}"
-        )
+    refuse_if(
+        g.rank(weight) not in (1, 2) or g.rank(input) < 1,
+        f"expected an input [.., in] and a weight [out, in], got shapes "
+        f"{g.spec(input).shape} and {g.spec(weight).shape}",
+    )
     taken, given = g.sizes(weight)[-1], g.sizes(input)[-1]
-    if given not in (None, taken):
-        raise refuse(
-            f"input: expected a last size of {taken}, which the weight {g.spec(weight).shape} "
-            f"takes, got {given}"
-        )
+    refuse_if(
+        given not in (None, taken),
+        f"input: expected a last size of {taken}, which the weight {g.spec(weight).shape} "
+        f"takes, got {given}",
+    )
     if bias is not None and g.rank(weight) == 2:
         one_each(g, "bias", bias, g.sizes(weight)[0], "row of the weight")
     result = g.matmul(input, weight, tb=g.rank(weight) > 1)
@@ -47,8 +48,9 @@ def bilinear(
     g: Graph, input1: Source, input2: Source, weight: Fixed, bias: Fixed | None = None
 ) -> Source:
     """`input1 [.., a]`, `input2 [.., b]`, `weight [out, a, b]`, `bias [out]`."""
-    if g.rank(weight) != 3:
-        raise refuse(f"weight: expected [out, in1, in2], got shape {g.spec(weight).shape}")
+    refuse_if(
+        g.rank(weight) != 3, f"weight: expected [out, in1, in2], got shape {g.spec(weight).shape}"
+    )
     left = g.unsqueeze(g.unsqueeze(input1, -2), -2)  # [.., 1, 1, a]
     right = g.unsqueeze(g.unsqueeze(input2, -2), -1)  # [.., 1, b, 1]
     result = g.squeeze(g.matmul(g.matmul(left, weight), right), -1, -2)
@@ -65,8 +67,7 @@ def _window(
     strides = sizes("stride", stride, axes, 1)
     dilations = sizes("dilation", dilation, axes, 1)
     if padding == "same":
-        if strides != [1] * axes:
-            raise refuse("padding='same' is for strides of 1")
+        refuse_if(strides != [1] * axes, "padding='same' is for strides of 1")
         whole = [d * (extent - 1) for d, extent in zip(dilations, extents, strict=True)]
         begins = [pad // 2 for pad in whole]
         ends = [pad - begin for pad, begin in zip(whole, begins, strict=True)]
@@ -85,12 +86,15 @@ def _window(
 
 def _weights(g: Graph, weight: Source, axes: int, groups: Any) -> tuple[list[int], Source]:
     """The sizes of weights, and the weights with an axis of groups where there are several."""
-    if g.rank(weight) != axes + 2:
-        raise refuse(f"weight: expected {axes + 2} dimensions, got shape {g.spec(weight).shape}")
+    refuse_if(
+        g.rank(weight) != axes + 2,
+        f"weight: expected {axes + 2} dimensions, got shape {g.spec(weight).shape}",
+    )
     whole = [fixed(g, weight, axis) for axis in range(axes + 2)]
     (count,) = sizes("groups", groups, 1, 1)
-    if whole[0] % count:
-        raise refuse(f"groups: {count} do not divide weights of shape {g.spec(weight).shape}")
+    refuse_if(
+        whole[0] % count, f"groups: {count} do not divide weights of shape {g.spec(weight).shape}"
+    )
     if count == 1:
         return whole, weight
     return whole, g.reshape(weight, [count, whole[0] // count, *whole[1:]])
@@ -104,8 +108,10 @@ def _with_bias(g: Graph, data: Source, bias: Source | None, axes: int) -> Source
 def _channels(g: Graph, data: Source, channels: int) -> None:
     """Raise where data have another number of channels than weights take."""
     given = g.sizes(data)[1]
-    if given not in (None, channels):
-        raise refuse(f"input: expected {channels} channels, which the weights take, got {given}")
+    refuse_if(
+        given not in (None, channels),
+        f"input: expected {channels} channels, which the weights take, got {given}",
+    )
 
 
 @named_for_axes
@@ -153,10 +159,10 @@ def conv_transpose(axes: int) -> Layers:
         settings = _window(axes, stride, padding, dilation, whole[2:])
         more = sizes("output_padding", output_padding, axes)
         pairs = zip(more, settings["strides"], settings["dilations"], strict=True)
-        if any(own >= max(step, apart) for own, step, apart in pairs):
-            raise refuse(
-                f"output_padding: expected less than the stride or the dilation, got {more}"
-            )
+        refuse_if(
+            any(own >= max(step, apart) for own, step, apart in pairs),
+            f"output_padding: expected less than the stride or the dilation, got {more}",
+        )
         prefix = "" if groups == 1 else "Group"
         name = f"{prefix}ConvolutionBackpropData"
         result = g.make(name, input, kernel, output_padding=more, **settings)
@@ -245,8 +251,7 @@ def scaled_dot_product_attention(
     """`query [.., L, E]`, `key [.., S, E]`, `value [.., S, V]`; a mask is added to the scores, or
     says which keys are seen.
     """
-    if dropout_p:
-        raise refuse("dropout_p draws random numbers: give 0.0")
+    refuse_if(dropout_p, "dropout_p draws random numbers: give 0.0")
     if is_causal and attn_mask is not None:
         raise refuse("attn_mask and is_causal: give one of them")
     if enable_gqa:
@@ -282,7 +287,8 @@ def scaled_dot_product_attention(
 def _repeated(g: Graph, data: Source, heads: int) -> Source:
     """As many heads as queries have."""
     own = fixed(g, data, -3)
-    if not own or heads % own:
-        raise refuse(f"enable_gqa: {heads} heads of queries are no multiple of {own}")
+    refuse_if(
+        not own or heads % own, f"enable_gqa: {heads} heads of queries are no multiple of {own}"
+    )
     each = np.repeat(np.arange(own), heads // own)
     return data if heads == own else g.gather(data, [int(i) for i in each], g.rank(data) - 3)

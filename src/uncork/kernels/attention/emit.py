@@ -129,9 +129,7 @@ def _of_key(block: ScoreBlock, line: Value, word: Value, there: Value | None) ->
     if not block.spec.pairs:
         return block.row_of(line, block.spec.size)(word, block.spec.lanes, there)
     k, place = block.k, line + word * F32.bytes
-    return (
-        k.load(place, F32, block.spec.lanes) if there is None else k.load_masked(place, F32, there)
-    )
+    return k.load(place, F32, block.spec.lanes, there)
 
 
 def _take_values(block: ScoreBlock, values: Value, copied: Value) -> Value:
@@ -171,7 +169,7 @@ def _pair_values(block: ScoreBlock, values: Value, copied: Value) -> Value:
         for column in range(0, spec.width, lanes):
             place = address + column * U16.bytes
             low, high = (
-                k.load_masked(at, U16, k.lanes_below(count - column, lanes)).to(U32)
+                k.load(at, U16, lanes, k.lanes_below(count - column, lanes)).to(U32)
                 for at, count in ((place, k.integer(spec.depth)), (place + row, beside))
             )
             if spec.causal:

@@ -88,24 +88,21 @@ class ScoreBlock:
 
     def load(self, address: Value, lanes: int, mask: Value | None = None) -> Value:
         """Numbers of the tensors' type as f32."""
-        return widened(self.k, self.spec.element_type, self._raw(address, self.stored, lanes, mask))
-
-    def _raw(self, address: Value, stored: Type, lanes: int, mask: Value | None) -> Value:
-        if mask is None:
-            return self.k.load(address, stored, lanes)
-        return self.k.load_masked(address, stored, mask)
+        return widened(
+            self.k, self.spec.element_type, self.k.load(address, self.stored, lanes, mask)
+        )
 
     def row_of(self, line: Value, numbers: int) -> Row:
         """The row of a key or a value with so many numbers, which begins at an address."""
         k, name, kept = self.k, self.spec.kept or self.spec.element_type, self.kept
         if kept != U8:
             return lambda start, lanes, mask: widened(
-                k, name, self._raw(line + start * kept.bytes, kept, lanes, mask)
+                k, name, k.load(line + start * kept.bytes, kept, lanes, mask)
             )
         step, low = (k.load(line + (numbers + 4 * i), F32) for i in (0, 1))
 
         def decoded(start: Value | int, lanes: int, mask: Value | None) -> Value:
-            codes = self._raw(line + start, kept, lanes, mask).to(F32)
+            codes = k.load(line + start, kept, lanes, mask).to(F32)
             return k.fma(codes, k.splat(step, lanes), k.splat(low, lanes))
 
         return decoded
@@ -137,11 +134,7 @@ class ScoreBlock:
             found = k.load(mask_row, stored)
         else:
             address = mask_row + key * stored.bytes
-            found = (
-                k.load(address, stored, score.lanes)
-                if there is None
-                else k.load_masked(address, stored, there)
-            )
+            found = k.load(address, stored, score.lanes, there)
         if spec.row_mask:
             found = k.splat(found, score.lanes)
         if stored == U8:

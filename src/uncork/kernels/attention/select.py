@@ -23,7 +23,15 @@ from uncork.kernels.attention.strides import (
     first_of,
     moved,
 )
-from uncork.kernels.extents import KernelDeclined, certainly, extents, is_empty, nanoseconds, same
+from uncork.kernels.extents import (
+    KernelDeclined,
+    certainly,
+    decline_if,
+    extents,
+    is_empty,
+    nanoseconds,
+    same,
+)
 from uncork.kernels.kernel_plan import (
     AtLeast,
     In,
@@ -67,10 +75,11 @@ class _Tensors(Struct, frozen=True):
 def select_held(layer: Layer) -> Selection:
     """Attention over tensors of bf16, whose numbers are multiplied in pairs."""
     held = layer.of(HeldAttention)
-    if not multiplies_pairs(layer.target):
-        return "no products of bf16 on this machine"
-    if held.result is not HALF or any(layer.input(i).element_type is not HALF for i in range(3)):
-        return "a query, key, value or result of another type than bf16"
+    decline_if(not multiplies_pairs(layer.target), "no products of bf16 on this machine")
+    decline_if(
+        held.result is not HALF or any(layer.input(i).element_type is not HALF for i in range(3)),
+        "a query, key, value or result of another type than bf16",
+    )
     return _selected(replace(layer, operation=held.operation), pairs=True)
 
 
@@ -87,21 +96,26 @@ def _selected(layer: Layer, pairs: bool) -> Selection:
     if attention.causal:
         given["mask"] = None
     name = query.element_type.name
-    if name not in _FLOATS:
-        return f"no kernel for {name}"
+    decline_if(name not in _FLOATS, f"no kernel for {name}")
     names = (name, layer.input(1).element_type.name)
-    if "f16" in names and target.has("sse2") and not target.has("f16c"):
-        return "no kernel for f16 on this machine"
+    decline_if(
+        "f16" in names and target.has("sse2") and not target.has("f16c"),
+        "no kernel for f16 on this machine",
+    )
     tensors = _tensors(fused, given, layer.outputs[0])
     targets, size = (axis.size for axis in tensors.views["query"].axes[-2:])
     sources, depth = tensors.views["key"].axes[-2].size, tensors.views["value"].axes[-1].size
     if not isinstance(size, int) or not isinstance(depth, int):
         return "the size of a head is known at the call only"
-    if is_empty((targets, sources, size, depth, *tensors.sizes)) or max(size, depth) > _LONGEST:
-        return "no kernel for empty or very long heads"
+    decline_if(
+        is_empty((targets, sources, size, depth, *tensors.sizes)) or max(size, depth) > _LONGEST,
+        "no kernel for empty or very long heads",
+    )
     spec = _spec(layer, fused, given, tensors)
-    if pairs and (spec.turned or spec.sink or spec.scaled or size % 2):
-        return "no kernel in bf16 for sinks, scales of the call, turned or odd heads"
+    decline_if(
+        pairs and (spec.turned or spec.sink or spec.scaled or size % 2),
+        "no kernel in bf16 for sinks, scales of the call, turned or odd heads",
+    )
     batches, heads, members = loops = _loops(tensors)
     operands = {
         **_addresses(tensors, *loops),
@@ -234,8 +248,10 @@ def _tensors(
         view = views[name]
         axes = ((one,) * (2 - len(view.axes)) + view.axes) if len(view.axes) < 2 else view.axes
         for axis, size in zip(axes[-2:], wanted, strict=True):
-            if not axis.is_one and not same(axis.size, size):
-                raise KernelDeclined("whether a tensor stretches is known at the call only")
+            decline_if(
+                not axis.is_one and not same(axis.size, size),
+                "whether a tensor stretches is known at the call only",
+            )
         views[name] = TensorView(axes, view.offset)
     return _Tensors(views, tuple(axis.size for axis in made.axes[:-2]))
 
@@ -246,17 +262,22 @@ def _spec(
     (element_type, key_type), target = (layer.input(i).element_type for i in (0, 1)), layer.target
     own, width = element_type.dtype.itemsize, key_type.dtype.itemsize
     views = tensors.views
-    if any(
-        not _neighbours(views[name].axes[-1], bytes_)
-        for name, bytes_ in (("query", own), ("value", width), ("output", own))
-    ):
-        raise KernelDeclined("no kernel for heads whose numbers lie apart")
-    if any(axis.repeats > 1 for view in views.values() for axis in view.axes[-2:]):
-        raise KernelDeclined("no kernel for repeated rows")
+    decline_if(
+        any(
+            not _neighbours(views[name].axes[-1], bytes_)
+            for name, bytes_ in (("query", own), ("value", width), ("output", own))
+        ),
+        "no kernel for heads whose numbers lie apart",
+    )
+    decline_if(
+        any(axis.repeats > 1 for view in views.values() for axis in view.axes[-2:]),
+        "no kernel for repeated rows",
+    )
     rows, numbers = views["key"].axes[-2:]
     turned = not _neighbours(numbers, width)
-    if turned and not _neighbours(rows, width):
-        raise KernelDeclined("no kernel for keys whose numbers lie apart")
+    decline_if(
+        turned and not _neighbours(rows, width), "no kernel for keys whose numbers lie apart"
+    )
     coding = fused.coding
     if coding is not None and coding.extra and turned:
         raise KernelDeclined("no kernel for rows in codes that are turned")
@@ -293,8 +314,7 @@ def _loops(tensors: _Tensors) -> tuple[BatchLoop, BatchLoop, BatchLoop]:
     members = alone
     if loops and all(certainly(loops[-1].strides[name], 0) for name in ("key", "value")):
         members = loops.pop()
-    if len(loops) > 2:
-        raise KernelDeclined("no kernel for batches of so many axes")
+    decline_if(len(loops) > 2, "no kernel for batches of so many axes")
     batches, heads = [alone] * (2 - len(loops)) + loops
     return batches, heads, members
 

@@ -331,18 +331,49 @@ class Kernel:
         """
         return Value(self, self.builder.stack_bytes(size), I64)
 
-    def load(self, address: Value, type_: Type, lanes: int = 1, align: int = 1) -> Value:
-        """Consecutive numbers from memory."""
-        return Value(
-            self, self.builder.load(self.pointer(address, type_, lanes), align), type_, lanes
-        )
-
-    def store(self, value: Value, address: Value, align: int = 1, streaming: bool = False) -> None:
-        """Store numbers in memory. `streaming` stores bypass the caches; they want an `align` of
-        their size.
+    def load(
+        self,
+        address: Value,
+        type_: Type,
+        lanes: int = 1,
+        mask: Value | None = None,
+        fill: int | float = 0,
+    ) -> Value:
+        """Consecutive numbers from memory; where a mask is false `fill`: that memory is not
+        touched.
         """
-        self.builder.store(
-            value.llvm, self.pointer(address, value.type, value.lanes), align, streaming
+        pointer = self.pointer(address, type_, lanes)
+        if mask is None:
+            return Value(self, self.builder.load(pointer, 1), type_, lanes)
+        vector = ir.VectorType(type_.llvm, lanes)
+        function = self.declared(
+            _masked_name("load", type_, lanes),
+            vector,
+            [pointer.type, ir.IntType(32), mask.llvm.type, vector],
+        )
+        other = self.constant(fill, type_, lanes).llvm
+        given = [pointer, ir.Constant(ir.IntType(32), 1), mask.llvm, other]
+        return Value(self, self.builder.call(function, given), type_, lanes)
+
+    def store(
+        self,
+        value: Value,
+        address: Value,
+        mask: Value | None = None,
+        align: int = 1,
+        streaming: bool = False,
+    ) -> None:
+        """Store numbers in memory, those where a mask is true. `streaming` stores bypass the
+        caches; they want an `align` of their size.
+        """
+        pointer = self.pointer(address, value.type, value.lanes)
+        if mask is None:
+            self.builder.store(value.llvm, pointer, align, streaming)
+            return
+        kinds = [value.llvm.type, pointer.type, ir.IntType(32), mask.llvm.type]
+        function = self.declared(_masked_name("store", value.type, value.lanes), ir.Void, kinds)
+        self.builder.call(
+            function, [value.llvm, pointer, ir.Constant(ir.IntType(32), 1), mask.llvm]
         )
 
     def lanes_below(self, count: Value, lanes: int) -> Value:
@@ -354,36 +385,6 @@ class Kernel:
         """0, 1, 2 .. as i32."""
         numbers = ir.Constant(ir.VectorType(I32.llvm, lanes), list(range(lanes)))
         return Value(self, numbers, I32, lanes)
-
-    def load_masked(self, address: Value, type_: Type, mask: Value, fill: int | float = 0) -> Value:
-        """Consecutive numbers where the mask is true, `fill` elsewhere: that memory is not
-        touched.
-        """
-        pointer = self.pointer(address, type_, mask.lanes)
-        vector = ir.VectorType(type_.llvm, mask.lanes)
-        function = self.declared(
-            _masked_name("load", type_, mask.lanes),
-            vector,
-            [pointer.type, ir.IntType(32), mask.llvm.type, vector],
-        )
-        other = self.constant(fill, type_, mask.lanes).llvm
-        return Value(
-            self,
-            self.builder.call(
-                function, [pointer, ir.Constant(ir.IntType(32), 1), mask.llvm, other]
-            ),
-            type_,
-            mask.lanes,
-        )
-
-    def store_masked(self, value: Value, address: Value, mask: Value) -> None:
-        """Store numbers in memory where the mask is true."""
-        pointer = self.pointer(address, value.type, value.lanes)
-        kinds = [value.llvm.type, pointer.type, ir.IntType(32), mask.llvm.type]
-        function = self.declared(_masked_name("store", value.type, value.lanes), ir.Void, kinds)
-        self.builder.call(
-            function, [value.llvm, pointer, ir.Constant(ir.IntType(32), 1), mask.llvm]
-        )
 
     def fence(self) -> None:
         """What was stored before, streaming stores too, is seen by others before what is stored
@@ -455,6 +456,20 @@ class Kernel:
         """`with kernel.if_else(c) as (then, otherwise): with then: ...; with otherwise: ...`"""
         with self.builder.if_else(condition.llvm, likely=likely) as branches:
             yield branches
+
+    def either(
+        self,
+        condition: Value,
+        then: Callable[[], object],
+        otherwise: Callable[[], object],
+        likely: bool | None = None,
+    ) -> None:
+        """Do one thing where the condition holds, and another where it does not."""
+        with self.if_else(condition, likely) as (holds, fails):
+            with holds:
+                then()
+            with fails:
+                otherwise()
 
     def stop_unless(self, condition: Value, status: Value) -> None:
         """Return `status` when the condition does not hold; the code after this is the expected

@@ -40,10 +40,6 @@ def _number(k: Kernel, like: Value, number: float) -> Value:
     return k.constant(number, like.type, like.lanes)
 
 
-def _not(k: Kernel, a: Value) -> Value:
-    return Value(k, k.builder.not_(a.llvm), a.type, a.lanes)
-
-
 def _xor(k: Kernel, a: Value, b: Value) -> Value:
     return Value(k, k.builder.xor(a.llvm, b.llvm), a.type, a.lanes)
 
@@ -136,7 +132,8 @@ def _fake_quantized(k: Kernel, v: Sequence[Value], n: Numbers) -> Value:
     size = k.intrinsic("fabs", width)
     smallest = 2.0**-125 if x.type == F32 else 0.0
     k.stop_unless(
-        k.all_of(size.equals(0.0) | (size >= smallest) | _not(k, size.equals(size))), k.integer(1)
+        k.all_of(size.equals(0.0) | (size >= smallest) | functions.negated(k, size.equals(size))),
+        k.integer(1),
     )
     step = k.intrinsic("rint", _quotient(k, x - input_low, width) * steps)
     # Divided, as the formula says. Multiplied by the inverse of `steps`, levels that are whole
@@ -160,7 +157,7 @@ def _quotient_cut(k: Kernel, a: Value, b: Value) -> Value:
     """The quotient of integers, truncated towards zero; the kernel stops at a divisor of 0, which
     the reference refuses.
     """
-    k.stop_unless(k.all_of(_not(k, b.equals(0))), k.integer(1))
+    k.stop_unless(k.all_of(functions.negated(k, b.equals(0))), k.integer(1))
     if a.type.kind == "unsigned":
         return a // b
     turned = b.equals(-1)  # of the lowest integer the machine's division is not defined
@@ -190,7 +187,7 @@ def _is_between(k: Kernel, remainder: Value, divisor: Value) -> Value:
     """Whether truncation has rounded the quotient that left this remainder up to the next
     integer.
     """
-    return _not(k, remainder.equals(0)) & _xor(k, remainder < 0, divisor < 0)
+    return functions.negated(k, remainder.equals(0)) & _xor(k, remainder < 0, divisor < 0)
 
 
 def _places(k: Kernel, a: Value, b: Value) -> tuple[Value, Value]:
@@ -244,9 +241,9 @@ _UNARY: dict[str, Callable[[Kernel, Value], Value]] = {
     "round_bf16": lambda k, a: (to_bf16(k, a) << 16).bits_as(F32),
     "square": _square,
     "cube": lambda k, a: a * a * a,
-    "not": _not,
+    "not": functions.negated,
     **CIRCULAR,
-    "is_nan": lambda k, a: _not(k, a.equals(a)),
+    "is_nan": lambda k, a: functions.negated(k, a.equals(a)),
     "is_finite": _is_finite,
 }
 #: Operations of two operands and no numbers.
@@ -263,7 +260,7 @@ _BINARY: dict[str, Callable[[Kernel, Value, Value], Value]] = {
     "maximum": functions.larger,
     "minimum": functions.smaller,
     "equal": lambda k, a, b: a.equals(b),
-    "not_equal": lambda k, a, b: _not(k, a.equals(b)),
+    "not_equal": lambda k, a, b: functions.negated(k, a.equals(b)),
     "less": lambda k, a, b: a < b,
     "less_equal": lambda k, a, b: a <= b,
     "greater": lambda k, a, b: a > b,
@@ -312,7 +309,7 @@ def converted(k: Kernel, a: Value, target: str) -> Value:
     """
     result = COMPUTED[target]
     if result == BOOL:
-        return a if a.type == BOOL else _not(k, a.equals(0))
+        return a if a.type == BOOL else functions.negated(k, a.equals(0))
     if a.type == BOOL:
         return k.select(a, k.constant(1, result, a.lanes), k.constant(0, result, a.lanes))
     return _truncated(k, a, result) if _is_float(a) and result.kind != "float" else a.to(result)

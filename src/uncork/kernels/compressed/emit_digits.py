@@ -194,7 +194,7 @@ def _each_run(
             return k.load(source + at * 4, F32, _LANES)
 
         def load_last(at: Value) -> Value:
-            return k.load_masked(source + at * 4, F32, k.lanes_below(left - at, _LANES))
+            return k.load(source + at * 4, F32, _LANES, k.lanes_below(left - at, _LANES))
 
         def note(usual: Value) -> None:
             strange.set(strange.get() | k.select(usual, k.integer(0), k.integer(1)))

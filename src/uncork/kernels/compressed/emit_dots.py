@@ -142,7 +142,7 @@ def _turn(
         for column in columns:
             address = column + position * 4
             if partly:
-                lines.append(k.load_masked(address, I32, k.lanes_below(words - position, lanes)))
+                lines.append(k.load(address, I32, lanes, k.lanes_below(words - position, lanes)))
             else:
                 lines.append(k.load(address, I32, lanes))
                 k.prefetch(address + a["code_row"] * spec.width)  # of the next panel

@@ -41,20 +41,20 @@ def emit_few_rows(k: Kernel, spec: FewRows) -> None:
         multiply_rows(k, spec, a, decoder, lines, numbers, columns)
 
     def one() -> None:
-        with k.loop(a["first"], end, 1) as column:
+        with k.loop(a["first"], end) as column:
             rows(k.integer(0), 1, [column])
 
-    if spec.rows == 1:
-        one()
-        return
-    with k.if_else(a["rows"].equals(1)) as (alone, several):
-        with alone:
-            one()
-        with several, k.loop(a["first"], end, spec.columns) as some:
+    def several() -> None:
+        with k.loop(a["first"], end, spec.columns) as some:
             # The last ones again, where there are not so many: the same is written twice.
             column = k.minimum(some, a["columns"] - spec.columns)
             with k.loop(0, a["rows"], spec.rows) as row:
                 rows(row, spec.rows, [column + c for c in range(spec.columns)])
+
+    if spec.rows == 1:
+        one()
+    else:
+        k.either(a["rows"].equals(1), one, several)
 
 
 def in_order_of_words(
@@ -75,8 +75,11 @@ def in_order_of_words(
                     begin = position + ((d + i) * PER_WORD + j)
                     if partly:
                         lines.append(
-                            k.load_masked(
-                                source + begin * 4, F32, k.lanes_below(a["inner"] - begin, side)
+                            k.load(
+                                source + begin * 4,
+                                F32,
+                                side,
+                                k.lanes_below(a["inner"] - begin, side),
                             )
                         )
                     else:
@@ -115,7 +118,7 @@ def multiply_rows(
 
         def loaded(place: Value) -> Value:
             place = place + position * 2
-            return k.load(place, I32, lanes) if there is None else k.load_masked(place, I32, there)
+            return k.load(place, I32, lanes, there)
 
         chain, turn[0] = turn[0] % accumulators, turn[0] + 1
         words = [loaded(column.codes) for column in columns]
@@ -135,10 +138,10 @@ def multiply_rows(
             for row, line in enumerate(data):
                 address = line + (position + j * lanes) * 4
                 # Of codes of four bits the data is padded.
+                mask = None
                 if partly and not decoder.four_bits:
-                    x = k.load_masked(address, F32, k.lanes_below(a["inner"] - position, lanes))
-                else:
-                    x = k.load(address, F32, lanes)
+                    mask = k.lanes_below(a["inner"] - position, lanes)
+                x = k.load(address, F32, lanes, mask)
                 for c, vectors in enumerate(decoded):
                     total = sums[row][c][chain]
                     total.set(k.fma(x, vectors[j], total.get()))

@@ -213,11 +213,11 @@ class _Tile:
             k.prefetch(address + _AHEAD)
         if blocks.wide and self.book is None:
             return self._widened(address, block, partly)
+        mask = None
         if partly:
             left = ((a["inner"] - block * blocks.numbers) * blocks.bits) >> 5
-            word = k.load_masked(address, I32, k.lanes_below(left, lanes))
-        else:
-            word = k.load(address, I32, lanes)
+            mask = k.lanes_below(left, lanes)
+        word = k.load(address, I32, lanes, mask)
         flip, _ = flipped(blocks.how, self.spec.stored.element_type)
         word = word ^ flip if flip else word
         halves = [word]
@@ -234,11 +234,8 @@ class _Tile:
         left, found = self.a["inner"] - block * blocks.numbers, []
         for half in range(blocks.halves):
             place = address + half * lanes
-            if partly:
-                mask = k.lanes_below(left - half * lanes, lanes)
-                found.append(k.load_masked(place, type_, mask).to(I16))
-            else:
-                found.append(k.load(place, type_, lanes).to(I16))
+            mask = k.lanes_below(left - half * lanes, lanes) if partly else None
+            found.append(k.load(place, type_, lanes, mask).to(I16))
         return found
 
     def _scale(self, step: Value, partly: bool) -> Value | None:

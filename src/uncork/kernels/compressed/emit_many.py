@@ -157,11 +157,8 @@ def _turn_pairs(k: Kernel, spec: ManyRows, a: dict[str, Value], first: Value, pa
 
     def block(position: Value, partly: bool) -> None:
         places = [a["codes"] + number * a["code_row"] + position * 4 for number in numbers]
-        if partly:
-            there = k.lanes_below(words - position, lanes)
-            rows = [k.load_masked(place, F32, there) for place in places]
-        else:
-            rows = [k.load(place, F32, lanes) for place in places]
+        there = k.lanes_below(words - position, lanes) if partly else None
+        rows = [k.load(place, F32, lanes, there) for place in places]
         for d, turned in enumerate(columns_of(rows)):
             k.store(turned, panel + (position + d) * (spec.width * 4))
 

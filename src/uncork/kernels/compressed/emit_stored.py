@@ -43,7 +43,7 @@ class Operand(Struct, frozen=True):
 
     def some(self, k: Kernel, group: Value, mask: Value) -> Value:
         """Those of the groups in a mask, as f32; 0 for the others."""
-        return self._wide(k, k.load_masked(self._address(group), self.type_, mask))
+        return self._wide(k, k.load(self._address(group), self.type_, mask.lanes, mask))
 
     def _address(self, group: Value | int) -> Value:
         return self.begin + group * self.type_.bytes
@@ -115,10 +115,8 @@ class Decoder:
         if not self.four_bits:
             return [self._chain(self._loaded(column.codes, position, left), zero, scale)]
         address = column.codes + (position >> 1)
-        if left is None:
-            words = k.load(address, I32, stored.lanes)
-        else:
-            words = k.load_masked(address, I32, k.lanes_below(left >> 3, stored.lanes))
+        there = None if left is None else k.lanes_below(left >> 3, stored.lanes)
+        words = k.load(address, I32, stored.lanes, there)
         if self.by_table:
             book = self._book()
             if stored.groups_in_block == 1:
@@ -155,11 +153,8 @@ class Decoder:
         k, name, lanes = self.k, self.stored.element_type, self.stored.lanes
         type_ = {"i8": I8, "f16": U16, "bf16": U16}.get(name, U8)
         address = codes + position * type_.bytes
-        value = (
-            k.load(address, type_, lanes)
-            if left is None
-            else k.load_masked(address, type_, k.lanes_below(left, lanes))
-        )
+        there = None if left is None else k.lanes_below(left, lanes)
+        value = k.load(address, type_, lanes, there)
         if type_ == U16 or name.startswith("f8"):
             return decoded(k, name, value)
         return self._number(value.to(I32))

@@ -37,8 +37,8 @@ from uncork.kernels.compressed.spec_dots import DotFew, DotRows
 from uncork.kernels.elementwise.spec import Expression, Member
 from uncork.kernels.epilogue import PLAIN, Epilogue
 from uncork.kernels.extents import (
-    KernelDeclined,
     certainly,
+    decline_if,
     extents,
     is_empty,
     largest,
@@ -118,11 +118,9 @@ def select_compressed(layer: Layer) -> Selection:
     weights = linear.weights
     if why := declined(weights, target):
         return why
-    if data.element_type is not ElementType.f32:
-        return f"no kernel for {data.element_type}"
+    decline_if(data.element_type is not ElementType.f32, f"no kernel for {data.element_type}")
     shape = extents(data)
-    if len(shape) < 2 or is_empty(shape):
-        return "no kernel for vectors"
+    decline_if(len(shape) < 2 or is_empty(shape), "no kernel for vectors")
     turns = _turns(linear, shape)
     rows = shape[-2] if len(turns) > 1 else product(shape[:-1])
     stored = replace(stored_of(weights, target), chosen=linear.choice is not None)
@@ -200,8 +198,7 @@ def _turns(linear: CompressedLinear, shape: Sequence[SizeLike]) -> list[_Turn]:
     if math.prod(linear.lead) == 1:
         return [_Turn(0, 0, 0)]
     batch = [size for size in shape[:-2] if isinstance(size, int)]
-    if len(batch) < len(shape) - 2:
-        raise KernelDeclined("no kernel for several matrices and an open batch")
+    decline_if(len(batch) < len(shape) - 2, "no kernel for several matrices and an open batch")
     of_data = np.arange(math.prod(batch)).reshape(batch)
     of_matrices = np.arange(math.prod(linear.lead)).reshape(linear.lead)
     pairs = np.broadcast_arrays(of_data, of_matrices)

@@ -372,7 +372,7 @@ class _BlockCalls:
         }
         if not self._entries(region):  # nothing of the data is seen: any address will do
             operands["source"] = In(0)
-        return spec, [operands[name] for name in spec.arguments]
+        return spec(**operands)
 
     def _strip_rows(self, rows: SizeLike) -> SizeLike:
         """The rows whose data stay in the second-level cache; all where only the call knows how

@@ -143,7 +143,7 @@ class _ApartCalls:
         }
         ends = operands_for(self.spec.end, work.others, channel, made)
         operands |= zip(self.spec.end.arguments, ends, strict=True)
-        return self.spec, [operands[name] for name in self.spec.arguments]
+        return self.spec(**operands)
 
     def stages(self, threads: int) -> Stages:
         # Of sets of outputs each part transforms the data for itself.
@@ -220,25 +220,24 @@ def depthwise_over_blocks(work: BlockedWork, target: Target) -> KernelPlan:
     def compute(
         some: tuple[SizeLike, SizeLike], lines: tuple[SizeLike, SizeLike], share: int
     ) -> KernelCall:
-        operands: dict[str, Operand] = {
-            "source": In(0),
-            "target": Out(0),
-            "filters": address_of(packed_weights.arrays[0]),
-            "zeros": Scratch(share * zeros),
-            "channels": work.channels,
-            "first": some[0],
-            "end": some[0] + some[1],
-            "first_row": lines[0],
-            "end_row": lines[0] + lines[1],
-            "height": g.rows.size,
-            "width": g.columns.size,
-            "result_height": g.rows.count,
-            "result_width": g.columns.count,
-            "top": g.rows.begin,
-            "left": g.columns.begin,
+        return spec(
+            source=In(0),
+            target=Out(0),
+            filters=address_of(packed_weights.arrays[0]),
+            zeros=Scratch(share * zeros),
+            channels=work.channels,
+            first=some[0],
+            end=some[0] + some[1],
+            first_row=lines[0],
+            end_row=lines[0] + lines[1],
+            height=g.rows.size,
+            width=g.columns.size,
+            result_height=g.rows.count,
+            result_width=g.columns.count,
+            top=g.rows.begin,
+            left=g.columns.begin,
             **dict(zip(spec.end.arguments, operands_for(spec.end, work.others, 0, 0), strict=True)),
-        }
-        return spec, [operands[name] for name in spec.arguments]
+        )
 
     def stages(threads: int) -> Stages:
         return Stages(

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from uncork.kernels.extents import extents, is_empty, product
+from uncork.kernels.extents import decline_if, extents, is_empty, product
 from uncork.kernels.kernel_plan import In, Out, Selection
 from uncork.kernels.layer import present
-from uncork.kernels.loops.nest_call import Call, View, require_types
+from uncork.kernels.loops.nest_call import Call, View
 from uncork.kernels.loops.windows import PADS, taps_written_out, windows_of
 from uncork.kernels.runtime.target import Target
 from uncork.ops.convolution import Convolution1
@@ -30,20 +30,19 @@ def by_nest(
     """The calls of a convolution."""
     data, filters = present(inputs[0]), present(inputs[1])
     name = data.element_type.name
-    if name not in _FLOATS:
-        return f"no kernel for {name}"
-    require_types([name], target)
+    decline_if(name not in _FLOATS, f"no kernel for {name}")
     sizes, given, result = extents(data), extents(filters), extents(output)
-    if is_empty((*sizes, *given, *result)):
-        return "no kernel for empty tensors"
+    decline_if(is_empty((*sizes, *given, *result)), "no kernel for empty tensors")
     grouped = given if operation.lead == 3 else (1, *given)
     groups, outputs, channels, *taps = grouped
     kernel = [tap for tap in taps if isinstance(tap, int)]
-    if len(kernel) < len(taps):
-        return "no kernel for windows whose size is known at the call only"
+    decline_if(
+        len(kernel) < len(taps), "no kernel for windows whose size is known at the call only"
+    )
     windows = windows_of(operation, sizes[2:], result[2:], kernel)
-    if windows[-1].stride > _MOST_STRIDE:
-        return "no kernel for filters of the call that are so far apart"
+    decline_if(
+        windows[-1].stride > _MOST_STRIDE, "no kernel for filters of the call that are so far apart"
+    )
     cells = ", ".join(window.tap_index() for window in windows)
     seen = f"X[n, g, c, {cells}]"
     if any(window.is_padded for window in windows):

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from uncork.kernels.convolution.geometry import Geometry, WindowAxis, Windows, Work
 from uncork.kernels.epilogue import ELEMENT
-from uncork.kernels.extents import is_empty, is_known, largest, same
+from uncork.kernels.extents import decline_if, is_empty, is_known, largest, same
 from uncork.kernels.kernel_plan import (
     In,
     KernelCall,
@@ -26,7 +26,6 @@ from uncork.kernels.kernel_plan import (
     Operand,
     Out,
     Scratch,
-    Selection,
     Stages,
     shares,
 )
@@ -37,7 +36,7 @@ from uncork.symbolic import SizeLike
 #: Products of a sum from which on it pays to bring pixels together after they were computed apart.
 _LEAST = 64
 #: A convolution of planes.
-Planar = Callable[[Work], Selection]
+Planar = Callable[[Work], KernelPlan]
 
 
 class Moved(Struct, frozen=True):
@@ -71,7 +70,7 @@ class Moved(Struct, frozen=True):
 
 def over_volumes(
     found: Windows, work: Callable[[Geometry], Work], planar: Planar, lanes: int
-) -> Selection:
+) -> KernelPlan:
     """A convolution along three axes: planes are gathered along the first one, and planes of the
     result put in their places.
     """
@@ -79,8 +78,10 @@ def over_volumes(
     groups, outputs, channels, taps = found.filters.shape[:4]
     slices = found.images * depth.count
     own = work(Geometry(slices, groups, channels * taps, outputs, rows, columns))
-    if ELEMENT in own.end.operands:
-        return "no kernel ends a convolution of three spatial axes with another tensor"
+    decline_if(
+        ELEMENT in own.end.operands,
+        "no kernel ends a convolution of three spatial axes with another tensor",
+    )
     native = planar(
         replace(
             own,
@@ -89,8 +90,6 @@ def over_volumes(
             ),
         )
     )
-    if not isinstance(native, KernelPlan):
-        return native
     g = own.geometry
     plane, made = g.data_size * 4, g.pixels * 4
     gathered = slices * groups * channels * taps * plane
@@ -190,7 +189,7 @@ def _phases(axis: WindowAxis) -> Iterator[_Phase]:
 
 def by_phases(
     found: Windows, work: Callable[[Geometry], Work], planar: Planar, lanes: int
-) -> Selection:
+) -> KernelPlan:
     """A transposed convolution as one convolution of planes for each remainder of positions by the
     strides.
     """
@@ -206,8 +205,6 @@ def by_phases(
         native = planar(
             replace(own, filters=some, type_name=f"{own.type_name} {down.first} {across.first}")
         )
-        if not isinstance(native, KernelPlan):
-            return native
         made.append((down, across, Moved(native, None, 0, 0)))
     each = groups * outputs
 

@@ -343,7 +343,7 @@ class _DirectCalls:
             operands_for(spec.end, self.others, (part.groups[0] * g.outputs + first) * 4, begin),
             strict=True,
         )
-        return spec, [operands[name] for name in spec.arguments]
+        return spec(**operands)
 
     def _offsets_of(self, layout: Layout) -> int:
         """The address of the table of a layout that is known."""

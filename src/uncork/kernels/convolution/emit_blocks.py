@@ -11,7 +11,7 @@ from uncork.kernels.codegen.emit import F32, I64, Kernel, Value, emitter
 from uncork.kernels.codegen.epilogue import advanced_operands, apply_epilogue, relative_operands
 from uncork.kernels.convolution.emit_numbers import read as read_held
 from uncork.kernels.convolution.emit_numbers import write
-from uncork.kernels.convolution.microkernel_blocks import AHEAD_TILES, tile
+from uncork.kernels.convolution.microkernel_blocks import AHEAD_TILES, TileShape, tile
 from uncork.kernels.convolution.spec_blocks import ENTRY, Dense
 from uncork.kernels.convolution.tiles import CHOSEN, next_tiles, short_runs
 from uncork.kernels.epilogue import CHANNEL, ELEMENT
@@ -156,15 +156,10 @@ def _tile(outer: Kernel, spec: Dense, width: int, asks_on: bool) -> Kernel:
     return tile(
         outer,
         f"tile_{width}",
-        wide,
-        spec.inner,
-        vectors,
-        width,
-        None,
+        TileShape(wide, spec.inner, vectors, width, None, spec.half),
         arguments,
         places,
         end,
-        spec.half,
         asks_on,
     )
 

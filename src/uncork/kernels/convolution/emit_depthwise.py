@@ -68,7 +68,7 @@ def emit_depthwise(k: Kernel, spec: Depthwise) -> None:
             with k.if_else(end - begin >= step, likely=True) as (long, short):
                 with long, k.loop(begin, end, step) as first:
                     x = k.minimum(first, end - step)
-                    _inside(k, spec, a, lines, filters, held, made, x, ends)
+                    _inside(k, spec, lines, filters, held, made, x, ends)
                 with short, k.loop(begin, end) as x:
                     _border(k, spec, a, lines, filters, made, x, ends)
             with k.loop(end, a["result_width"]) as x:
@@ -78,7 +78,6 @@ def emit_depthwise(k: Kernel, spec: Depthwise) -> None:
 def _inside(
     k: Kernel,
     spec: Depthwise,
-    a: Mapping[str, Value],
     lines: list[Value],
     filters: Value,
     held: list[Value],
@@ -88,7 +87,7 @@ def _inside(
 ) -> None:
     """Pixels of which all columns of taps are on the data."""
     pixel = spec.lanes * spec.size
-    column = (x * spec.stride[1] - a["left"]) * pixel
+    column = (x * spec.stride[1] - k.named["left"]) * pixel
     wide = spec.lanes * spec.vector_members
     sums = [k.constant(0.0, F32, wide)] * spec.width
     # Several windows see a pixel: what a member has there is brought to all lanes once for them.

@@ -130,8 +130,8 @@ def _block(outer: Kernel, spec: DirectConvolution, channels: int, vectors: int) 
 
     `MASKED` is one vector of `last` pixels.
     """
-    if vectors == MASKED:
-        return _masked_block(outer, spec, channels)
+    masked = vectors == MASKED
+    vectors = 1 if masked else vectors
     arguments = [
         "source",
         "last",
@@ -142,9 +142,11 @@ def _block(outer: Kernel, spec: DirectConvolution, channels: int, vectors: int) 
         "target_channel",
         *spec.end.arguments,
     ]
-    k = Kernel(f"block_{channels}_{vectors}", arguments, inside=outer)
+    name = f"block_{channels}_masked" if masked else f"block_{channels}_{vectors}"
+    k = Kernel(name, arguments, inside=outer)
     source, last, filters, offsets, inner, target, target_channel, *others = k.arguments
     ends = dict(zip(spec.end.arguments, others, strict=True))
+    mask = k.lanes_below(last, spec.lanes) if masked else None
 
     def at(vector: int, address: Value) -> Value:
         return address + last if vector == vectors - 1 > 0 else address + vector * spec.lanes * 4
@@ -162,7 +164,7 @@ def _block(outer: Kernel, spec: DirectConvolution, channels: int, vectors: int) 
 
     def step(position: Value, chain: int) -> None:
         place = source + _offset(k, spec, offsets, position)
-        pixels = [k.load(at(v, place), F32, spec.lanes) for v in range(vectors)]
+        pixels = [k.load(at(v, place), F32, spec.lanes, mask) for v in range(vectors)]
         for channel in range(channels):
             weight = k.splat(k.load(filters + (position * channels + channel) * 4, F32), spec.lanes)
             for total, pixel in zip(sums[chain][channel], pixels, strict=True):
@@ -176,44 +178,7 @@ def _block(outer: Kernel, spec: DirectConvolution, channels: int, vectors: int) 
                 joined([chain[channel][v] for chain in sums]),
                 at(v, target + target_channel * channel),
             )
-            k.store(_ended(k, spec, total, ends, held, place), place)
-    k.finish()
-    return k
-
-
-def _masked_block(outer: Kernel, spec: DirectConvolution, channels: int) -> Kernel:
-    """`channels` channels of one vector of which the first `count` pixels exist."""
-    arguments = [
-        "source",
-        "count",
-        "filters",
-        "offsets",
-        "inner",
-        "target",
-        "target_channel",
-        *spec.end.arguments,
-    ]
-    k = Kernel(f"block_{channels}_masked", arguments, inside=outer)
-    source, count, filters, offsets, inner, target, target_channel, *others = k.arguments
-    ends = dict(zip(spec.end.arguments, others, strict=True))
-    mask = k.lanes_below(count, spec.lanes)
-    accumulators = 4 if channels <= 2 else 2 if channels <= 4 else 1
-    sums = [
-        [k.variable(k.constant(0.0, F32, spec.lanes)) for _ in range(channels)]
-        for _ in range(accumulators)
-    ]
-
-    def step(position: Value, chain: int) -> None:
-        pixels = k.load_masked(source + _offset(k, spec, offsets, position), F32, mask)
-        for channel, total in enumerate(sums[chain]):
-            weight = k.splat(k.load(filters + (position * channels + channel) * 4, F32), spec.lanes)
-            total.set(k.fma(weight, pixels, total.get()))
-
-    over_accumulators(k, inner, accumulators, channels, step)
-    for channel in range(channels):
-        held = _held(k, spec, ends, channel)
-        total, place = joined([chain[channel] for chain in sums]), target + target_channel * channel
-        k.store_masked(_ended(k, spec, total, ends, held, place, mask), place, mask)
+            k.store(_ended(k, spec, total, ends, held, place, mask), place, mask)
     k.finish()
     return k
 
@@ -265,11 +230,7 @@ def _each_channel(
                         held[tap] if tap < _HELD else k.splat(k.load(own + tap * 4, F32), lanes)
                     )
                     place = lines[tap // across] + right[tap % across]
-                    pixel = (
-                        k.load(place, F32, lanes)
-                        if mask is None
-                        else k.load_masked(place, F32, mask)
-                    )
+                    pixel = k.load(place, F32, lanes, mask)
                     sums[tap % len(sums)] = k.fma(weight, pixel, sums[tap % len(sums)])
                 total = _ended(
                     k,
@@ -280,10 +241,7 @@ def _each_channel(
                     result + column,
                     mask,
                 )
-                if mask is None:
-                    k.store(total, result + column)
-                else:
-                    k.store_masked(total, result + column, mask)
+                k.store(total, result + column, mask)
 
             def line(vector: Callable[[Value], None] = vector) -> None:
                 last = a["columns"] - lanes
@@ -292,11 +250,12 @@ def _each_channel(
                 vector(last * 4)  # some of it a second time, where the number of columns wants that
 
             if spec.open:
-                with k.if_else(a["columns"] >= lanes, likely=True) as (whole, few):
-                    with whole:
-                        line()
-                    with few:
-                        vector(k.integer(0), k.lanes_below(a["columns"], lanes))
+                k.either(
+                    a["columns"] >= lanes,
+                    line,
+                    lambda: vector(k.integer(0), k.lanes_below(a["columns"], lanes)),
+                    likely=True,
+                )
             else:
                 line()
 
@@ -327,9 +286,6 @@ def _ended(
     def operand(name: str, kind: str) -> Value:
         if kind != ELEMENT:
             return held[name]
-        address = place + ends[name]
-        return (
-            k.load(address, F32, total.lanes) if mask is None else k.load_masked(address, F32, mask)
-        )
+        return k.load(place + ends[name], F32, total.lanes, mask)
 
     return apply_epilogue(k, spec.end, total, operand)

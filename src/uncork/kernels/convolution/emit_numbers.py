@@ -21,8 +21,4 @@ def read(k: Kernel, place: Value, lanes: int, half: bool) -> Value:
 
 def write(k: Kernel, value: Value, place: Value, half: bool, mask: Value | None = None) -> None:
     """Store a vector of f32, or those of its lanes that are in a mask."""
-    rounded = k.to_bf16(value) if half else value
-    if mask is None:
-        k.store(rounded, place)
-    else:
-        k.store_masked(rounded, place, mask)
+    k.store(k.to_bf16(value) if half else value, place, mask)

@@ -14,8 +14,9 @@ from msgspec import Struct
 
 from uncork.kernels.codegen.emit import F32, Kernel, Value, Variable, emitter
 from uncork.kernels.codegen.epilogue import advanced_operands, apply_epilogue, relative_operands
+from uncork.kernels.codegen.functions import negated
 from uncork.kernels.convolution.emit_numbers import held_type, read, write
-from uncork.kernels.convolution.microkernel_blocks import tile
+from uncork.kernels.convolution.microkernel_blocks import TileShape, tile
 from uncork.kernels.convolution.spec_blocks import KINDS, Winograd
 from uncork.kernels.convolution.winograd import Matrix, transforms
 from uncork.kernels.epilogue import CHANNEL, ELEMENT
@@ -51,7 +52,7 @@ def emit_winograd(k: Kernel, spec: Winograd) -> None:
         strip = _strip(k, spec, a, _begin(k, spec, a, group.get()), _begin(k, spec, a, last))
         _each_tile(k, spec, a, strip, into, None)
         with k.loop(0, side * side) as position, k.loop(0, a["groups"]) as outputs:
-            _multiply(k, spec, a, strip, functions, group.get(), last, position, outputs)
+            _multiply(k, spec, strip, functions, group.get(), last, position, outputs)
         _each_tile(k, spec, a, strip, out, places)
         group.set(last)
 
@@ -124,7 +125,6 @@ def _each_tile(
 def _multiply(
     k: Kernel,
     spec: Winograd,
-    a: dict[str, Value],
     strip: _Strip,
     functions: Sequence[Kernel],
     first: Value,
@@ -133,6 +133,7 @@ def _multiply(
     outputs: Value,
 ) -> None:
     """All tiles of a strip at a position, for a group of outputs."""
+    a = k.named
     step = spec.inner * spec.blocks * spec.lanes * spec.inside
     filters = a["filters"] + (position * a["all_groups"] + outputs) * a["channels"] * step
     source = strip.data + position * strip.data_position
@@ -168,15 +169,10 @@ def _products(outer: Kernel, spec: Winograd, width: int) -> Kernel:
     return tile(
         outer,
         f"products_{width}",
-        spec.lanes,
-        spec.inner,
-        spec.blocks,
-        width,
-        spec.inner * spec.inside,
+        TileShape(spec.lanes, spec.inner, spec.blocks, width, spec.inner * spec.inside, spec.pairs),
         arguments,
         places,
         end,
-        spec.pairs,
     )
 
 
@@ -191,7 +187,7 @@ def _into(outer: Kernel, spec: Winograd) -> Kernel:
     within = (top >= 0) & (left >= 0) & (top + side <= height) & (left + side <= width)
     pixel, held = lanes * spec.size, held_type(spec.half)
     where, line = k.variable(source + top * row + left * pixel), k.variable(row)
-    with k.if_(_not(k, within), likely=False):
+    with k.if_(negated(k, within), likely=False):
         with k.loop(0, side) as y, k.loop(0, side) as x:
             cell = patch + (y * side + x) * pixel
             seen = (top + y).below(height) & (left + x).below(width)
@@ -268,10 +264,6 @@ def _out(outer: Kernel, spec: Winograd) -> Kernel:
 
 def _flat(square: list[list[Value]]) -> list[Value]:
     return [value for line in square for value in line]
-
-
-def _not(k: Kernel, condition: Value) -> Value:
-    return Value(k, k.builder.not_(condition.llvm), condition.type, condition.lanes)
 
 
 def _both_sides(k: Kernel, matrix: Matrix, square: list[list[Value]]) -> list[list[Value]]:

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Union
 
 import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
 from uncork.kernels.epilogue import PLAIN, Epilogue
-from uncork.kernels.extents import certainly, is_known, largest, product, same, smallest
+from uncork.kernels.extents import certainly, decline_if, is_known, largest, product, same, smallest
 from uncork.kernels.kernel_plan import shares
 from uncork.ops import Operation
 from uncork.ops._common.spatial import extent
@@ -205,17 +204,14 @@ def geometry(
     filters: Array,
     output: Sequence[SizeLike],
     sized: bool = False,
-) -> Union[tuple[Geometry, Array], str]:
-    """The geometry, and the filters `[groups, outputs, channels, rows, columns]`; or why there is
-    none.
+) -> tuple[Geometry, Array]:
+    """The geometry, and the filters `[groups, outputs, channels, rows, columns]`. Raises
+    KernelDeclined where there is none.
 
     `sized`: the sizes of the output were an input of the operation.
     """
     result = windows(operation, data, filters, output, sized)
-    if isinstance(result, str):
-        return result
-    if len(result.axes) > 2:
-        return "no kernel for three spatial axes"
+    decline_if(len(result.axes) > 2, "no kernel for three spatial axes")
     return result.planar, result.ordered(result.planar)
 
 
@@ -225,13 +221,15 @@ def windows(
     filters: Array,
     output: Sequence[SizeLike],
     sized: bool = False,
-) -> Union[Windows, str]:
-    """The windows of a convolution along all of its axes; or why no kernel can tell them."""
+) -> Windows:
+    """The windows of a convolution along all of its axes. Raises KernelDeclined where no kernel can
+    tell them.
+    """
     assert isinstance(operation, (Convolution1, ConvolutionBackpropData1))
     grouped = filters if operation.lead == 3 else filters[np.newaxis]
     if isinstance(operation, ConvolutionBackpropData1):
-        if not all_finite(filters):  # which zeros between the cells must not meet
-            return "no kernel for filters with infinities or NaN"
+        # zeros between the cells must not meet these
+        decline_if(not all_finite(filters), "no kernel for filters with infinities or NaN")
         grouped = np.flip(np.swapaxes(grouped, 1, 2), tuple(range(3, grouped.ndim)))
         axes = _transposed_axes(operation, data[2:], grouped.shape[3:], output[2:], sized)
     else:

@@ -26,7 +26,7 @@ from uncork.kernels.convolution.geometry import (
 from uncork.kernels.epilogue import PLAIN
 from uncork.kernels.extents import certainly, is_empty, is_known, nanoseconds, same
 from uncork.kernels.gemm.address_table import in_order
-from uncork.kernels.gemm.indirect import multiplied, panels
+from uncork.kernels.gemm.indirect import panels
 from uncork.kernels.gemm.spec_indirect import indirect_gemm
 from uncork.kernels.kernel_plan import (
     In,
@@ -387,7 +387,7 @@ class _Im2colCalls:
         }
         ends = operands_for(self.spec.end, self.others, columns[0] * 4, image)
         operands |= zip(self.spec.end.arguments, ends, strict=True)
-        return multiplied(self.spec, operands)
+        return self.spec(**operands)
 
     def _panels(self, threads: int) -> int:
         """Panels of outputs that threads may share: each has room for the addresses of rows."""

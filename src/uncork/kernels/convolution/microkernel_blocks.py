@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from msgspec import Struct
+
 from uncork.kernels.codegen.emit import F32, I32, Kernel, Value
 
 #: Bytes ahead at which filters are asked for, and of what is asked for at a time.
@@ -30,31 +32,44 @@ _TOGETHER = 3
 EpilogueEmitter = Callable[[Kernel, int, int, Value, "dict[str, Value]"], None]
 
 
+class TileShape(Struct, frozen=True):
+    """What a function multiplies: `inner` numbers of each of `width` pixels, which see what lies
+    `step` bytes apart (None: the argument "step"), with `blocks` vectors of outputs. With `pairs`
+    all numbers are bf16, and two neighbours are multiplied at once.
+    """
+
+    lanes: int
+    inner: int
+    blocks: int
+    width: int
+    step: int | None
+    pairs: bool
+
+
 def tile(
     outer: Kernel,
     name: str,
-    lanes: int,
-    inner: int,
-    blocks: int,
-    width: int,
-    step: int | None,
+    shape: TileShape,
     arguments: Sequence[str],
     places: TapAddresses,
     end: EpilogueEmitter,
-    pairs: bool = False,
     asks_on: bool = False,
 ) -> Kernel:
-    """A function that sums up the products of `count` steps, an argument, for `width` pixels that
-    see what lies `step` bytes apart; None: the argument "step".
+    """A function that sums up the products of `count` steps, an argument.
 
     It asks for filters that it will soon read or, where there is an argument "ahead" that is not 0,
-    for those from there on, a part of as many as it reads. With `pairs` all numbers are bf16, and
-    two neighbours are multiplied at once. Where it `asks_on`, it asks for what the tile behind it
-    sees.
+    for those from there on, a part of as many as it reads. Where it `asks_on`, it asks for what the
+    tile behind it sees.
     """
     k = Kernel(name, ["count", *arguments], inside=outer)
-    if pairs:
-        inner //= 2
+    lanes, blocks, width, step, pairs = (
+        shape.lanes,
+        shape.blocks,
+        shape.width,
+        shape.step,
+        shape.pairs,
+    )
+    inner = shape.inner // 2 if pairs else shape.inner
     type_ = I32 if pairs else F32
     a = dict(zip(["count", *arguments], k.arguments, strict=True))
     sums = {
@@ -102,11 +117,11 @@ def _prefetch(k: Kernel, filters: Value, number: Value, ahead: Value | None, who
         _prefetch_each(k, soon, whole, near=True)
         return
     part = whole // AHEAD_TILES
-    with k.if_else(ahead.equals(0)) as (own, others):
-        with own:
-            _prefetch_each(k, soon, whole, near=True)
-        with others:
-            _prefetch_each(k, ahead + number * part, part, near=False)
+    k.either(
+        ahead.equals(0),
+        lambda: _prefetch_each(k, soon, whole, near=True),
+        lambda: _prefetch_each(k, ahead + number * part, part, near=False),
+    )
 
 
 def _ask_on(k: Kernel, source: Value, width: int, step: Value, size: int) -> None:

@@ -31,9 +31,9 @@ from uncork.kernels.convolution.geometry import (
 from uncork.kernels.convolution.tiles import block_of
 from uncork.kernels.convolution.volumes import fits_blocks, over_volumes_in_blocks
 from uncork.kernels.epilogue import ELEMENT
-from uncork.kernels.extents import extents, is_empty
-from uncork.kernels.kernel_plan import Selection
-from uncork.kernels.layer import Layer
+from uncork.kernels.extents import decline_if, extents, is_empty
+from uncork.kernels.kernel_plan import KernelPlan, Selection
+from uncork.kernels.layer import Layer, present
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select_epilogue import bounded, epilogue_of
 from uncork.ops.convolution import Convolution1
@@ -52,26 +52,21 @@ def select_convolution(layer: Layer) -> Selection:
         filters.value is None or data.element_type is not ElementType.f32
     ):
         return by_nest(operation, inputs, outputs[0], target)
-    if data.element_type is not ElementType.f32:
-        return f"no kernel for {data.element_type}"
-    if filters.value is None:
-        return "no kernel for filters that are known at the call only"
+    decline_if(data.element_type is not ElementType.f32, f"no kernel for {data.element_type}")
+    source = layer.constant(1, "no kernel for filters that are")
     sizes, output = extents(data), extents(outputs[0])
-    if is_empty((*sizes, *output, *filters.value.shape)):
-        return "no kernel for empty tensors"
-    result = windows(product, sizes, filters.value, output, sized)
-    if isinstance(result, str):
-        return result
+    decline_if(is_empty((*sizes, *output, *source.shape)), "no kernel for empty tensors")
+    result = windows(product, sizes, source, output, sized)
     channels = result.filters.shape[0] * result.filters.shape[2]
     layer.require_room(plan_bytes(result.images, channels, result.axes))
     end, others = epilogue_of(operation, inputs, outputs[0], 1)
-    ordered, source = result.filters, filters.value
+    ordered = result.filters
 
     def work(g: Geometry) -> Work:
         """The work of a geometry, with the filters as they are."""
         return Work(g, ordered, source, product.type_name, end, others)
 
-    def planes(work: Work) -> Selection:
+    def planes(work: Work) -> KernelPlan:
         return planar(work, target)
 
     if len(result.axes) > 2:
@@ -89,11 +84,13 @@ def select_convolution(layer: Layer) -> Selection:
     return (by_pixels(whole, target) if few else None) or planes(whole)
 
 
-def planar(work: Work, target: Target) -> Selection:
+def planar(work: Work, target: Target) -> KernelPlan:
     """The plan of a convolution over planes of pixels, or by im2col where that is cheaper."""
     g = work.geometry
-    if not g.is_open and g.groups * g.channels * _seen(g) * 4 >= _LARGEST:
-        return "no kernel for images of 2 GB and more"
+    decline_if(
+        not g.is_open and g.groups * g.channels * _seen(g) * 4 >= _LARGEST,
+        "no kernel for images of 2 GB and more",
+    )
     if _few_pixels(g, target.lanes):
         return im2col.by_rows(work, target.lanes)
     return direct.over_planes(work, target)
@@ -119,26 +116,25 @@ def select_blocked(layer: Layer) -> Selection:
     data = layer.shape(0)
     inner, lanes = data[-1], operation.block
     assert isinstance(inner, int)
-    if plain[0] is None:
-        return "no kernel without data"
-    results = geometry(product, extents(plain[0]), filters, extents(result))
-    if isinstance(results, str):
-        return results
-    g, ordered = results
+    g, ordered = geometry(product, extents(present(plain[0])), filters, extents(result))
     layer.require_room(plan_bytes(g.images, g.groups * g.channels, (g.rows, g.columns)))
     ends = epilogue_of(own, plain, result, 1)
-    if operation.half and any(
-        (kind == ELEMENT) != operation.lies[position]
-        for kind, position in zip(ends[0].operands, ends[1], strict=True)
-    ):
-        return "no kernel for channels in bf16 at the end of a convolution"
+    decline_if(
+        operation.half
+        and any(
+            (kind == ELEMENT) != operation.lies[position]
+            for kind, position in zip(ends[0].operands, ends[1], strict=True)
+        ),
+        "no kernel for channels in bf16 at the end of a convolution",
+    )
     if g.groups > 1 and groups_fit(g.channels, g.outputs, inner, lanes):
         return depthwise_over_blocks(
             BlockedWork(g, ordered, filters, inner, lanes, *ends, half=operation.half), target
         )
     work = BlockedWork(g, ordered, filters, inner, lanes, *bounded(*ends), half=operation.half)
-    if work.half and work.step % 2:
-        return "no kernel in bf16 for steps of an odd number of channels"
+    decline_if(
+        work.half and work.step % 2, "no kernel in bf16 for steps of an odd number of channels"
+    )
     return (
         winograd_over_blocks(work, operation.side, target)
         if operation.side

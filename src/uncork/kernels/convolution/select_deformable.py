@@ -14,9 +14,9 @@ import numpy as np
 from msgspec import Struct
 
 from uncork.kernels.convolution.deformed_columns import Columns
-from uncork.kernels.extents import extents, is_empty, largest, nanoseconds, product
+from uncork.kernels.extents import decline_if, is_empty, largest, nanoseconds, product
 from uncork.kernels.gemm.address_table import in_order
-from uncork.kernels.gemm.indirect import multiplied, panels
+from uncork.kernels.gemm.indirect import panels
 from uncork.kernels.gemm.spec_indirect import IndirectGemm, indirect_gemm
 from uncork.kernels.kernel_plan import (
     In,
@@ -55,27 +55,19 @@ _LARGEST = 1 << 28
 
 
 def select_deformable(layer: Layer) -> Selection:
-    operation, inputs, outputs, target = (
-        layer.of(DeformableConvolution1),
-        layer.inputs,
-        layer.outputs,
-        layer.target,
-    )
-    data, filters = layer.input(0), layer.input(2)
-    if data.element_type is not ElementType.f32:
-        return f"no kernel for {data.element_type}"
-    if filters.value is None:
-        return "no kernel for filters that are known at the call only"
-    shape, result = extents(data), extents(outputs[0])
-    if is_empty((*shape, *result, *filters.value.shape)):
-        return "no kernel for empty tensors"
+    operation, inputs, target = layer.of(DeformableConvolution1), layer.inputs, layer.target
+    layer.require(0, ElementType.f32)
+    filters = layer.constant(2, "no kernel for filters that are")
+    shape, result = layer.shape(0), layer.result()
+    decline_if(is_empty((*shape, *result, *filters.shape)), "no kernel for empty tensors")
     known = [size for size in (*shape[1:], *result[1:]) if isinstance(size, int)]
-    if len(known) < 6:
-        return "no kernel for images whose size is known at the call only"
+    decline_if(len(known) < 6, "no kernel for images whose size is known at the call only")
     channels, *sizes = known[:3]
-    windows = windows_of(operation, sizes, known[4:], filters.value.shape[2:])
-    if sizes[0] * sizes[1] >= _LARGEST or any(_reach(window) > _MOST_CELLS for window in windows):
-        return "no kernel for so large an image"
+    windows = windows_of(operation, sizes, known[4:], filters.shape[2:])
+    decline_if(
+        sizes[0] * sizes[1] >= _LARGEST or any(_reach(window) > _MOST_CELLS for window in windows),
+        "no kernel for so large an image",
+    )
     columns = Columns(
         windows,
         shape[0],
@@ -86,7 +78,7 @@ def select_deformable(layer: Layer) -> Selection:
         bool(operation.bilinear_interpolation_pad),
         target,
     )
-    return _Deformable(columns, filters.value).plan()
+    return _Deformable(columns, filters).plan()
 
 
 def _reach(window: Window) -> int:
@@ -237,23 +229,22 @@ class _Deformable:
         first = images[0] * (len(self.filters) * self.pixels * 4) + strip[0] * c.width * 4
         panels_apart = -(-self.outputs // self.spec.width)
         scratch = places.addresses + panels_apart * addresses + share * self.spec.scratch_bytes
-        operands: dict[str, Operand] = {
-            "source": Scratch(places.columns),
-            "target": Out(0, first + outputs[0] * (self.pixels * 4)),
-            "matrix": outputs[0] * (self.inner * 4) + address_of(self.packed_weights.arrays[0]),
-            "sources": _further(tables[0], rows[0] * 8),
-            "targets": _further(tables[1], rows[0] * 8),
-            "rows": rows[1],
-            "inner": self.inner,
-            "columns": outputs[1],
-            "column": self.pixels * 4,
-            "batches": c.groups,
-            "source_batch": self.inner * 4,
-            "target_batch": self.outputs * self.pixels * 4,
-            "row_addresses": Scratch(places.addresses + panel * addresses + rows[0] * 8),
-            "scratch": Scratch(scratch),
-        }
-        return multiplied(self.spec, operands)
+        return self.spec(
+            source=Scratch(places.columns),
+            target=Out(0, first + outputs[0] * (self.pixels * 4)),
+            matrix=outputs[0] * (self.inner * 4) + address_of(self.packed_weights.arrays[0]),
+            sources=_further(tables[0], rows[0] * 8),
+            targets=_further(tables[1], rows[0] * 8),
+            rows=rows[1],
+            inner=self.inner,
+            columns=outputs[1],
+            column=self.pixels * 4,
+            batches=c.groups,
+            source_batch=self.inner * 4,
+            target_batch=self.outputs * self.pixels * 4,
+            row_addresses=Scratch(places.addresses + panel * addresses + rows[0] * 8),
+            scratch=Scratch(scratch),
+        )
 
 
 class _Places(Struct, frozen=True):

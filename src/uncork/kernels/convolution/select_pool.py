@@ -10,7 +10,6 @@ from uncork.kernels.extents import extents, nanoseconds
 from uncork.kernels.kernel_plan import (
     In,
     KernelCall,
-    Operand,
     Out,
     Scratch,
     Selection,
@@ -77,22 +76,21 @@ def select_pool(layer: Layer) -> Selection:
     def compute(
         some: tuple[SizeLike, SizeLike], lines: tuple[SizeLike, SizeLike], share: int
     ) -> KernelCall:
-        operands: dict[str, Operand] = {
-            "source": In(0),
-            "target": Out(0),
-            "outside": Scratch(share * line),
-            "first": some[0],
-            "end": some[0] + some[1],
-            "first_row": lines[0],
-            "end_row": lines[0] + lines[1],
-            "height": rows.size if rows else 1,
-            "width": columns.size,
-            "result_height": height,
-            "result_width": columns.count,
-            "top": rows.begin if rows else 0,
-            "left": columns.begin,
-        }
-        return spec, [operands[name] for name in spec.arguments]
+        return spec(
+            source=In(0),
+            target=Out(0),
+            outside=Scratch(share * line),
+            first=some[0],
+            end=some[0] + some[1],
+            first_row=lines[0],
+            end_row=lines[0] + lines[1],
+            height=rows.size if rows else 1,
+            width=columns.size,
+            result_height=height,
+            result_width=columns.count,
+            top=rows.begin if rows else 0,
+            left=columns.begin,
+        )
 
     def stages(threads: int) -> Stages:
         return Stages(

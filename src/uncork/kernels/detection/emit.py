@@ -81,11 +81,7 @@ def emit_suppress(k: Kernel, spec: Suppress) -> None:
             if not spec.sigma:
                 take()
             else:
-                with k.if_else(sigma.equals(0.0)) as (hard, soft):
-                    with hard:
-                        take()
-                    with soft:
-                        take_soft()
+                k.either(sigma.equals(0.0), take, take_soft)
     if spec.sorted:
         k.call(sort, [*sort_rooms(a, "row_"), found.get()])
     _write(k, spec, a, found.get())
@@ -140,7 +136,7 @@ def _candidates(
     full = k.integer((1 << lanes) - 1)
     with k.loop(0, a["count"], lanes) as first:
         there = k.lanes_below(a["count"] - first, lanes)
-        values = k.load_masked(scores + first * F32.bytes, F32, there)
+        values = k.load(scores + first * F32.bytes, F32, lanes, there)
         bits = k.variable(k.bits_of((values >= k.splat(least, lanes)) & there))
         with k.if_(bits.get().equals(full)):
             at = many.get() * U32.bytes

@@ -60,7 +60,7 @@ class BestByHeap:
             higher = k.variable(k.integer(0))
             with k.loop(0, self.anchors) as anchor:
                 address = scores + (anchor * self.cells + cell) * F32.bytes
-                values = k.load_masked(address, F32, mask)
+                values = k.load(address, F32, mask.lanes, mask)
                 bits = k.bits_of(values > lowest) & k.bits_of(mask)
                 higher.set(higher.get() | bits)
             with k.while_(lambda: higher.get() > 0):

@@ -110,7 +110,7 @@ class _Classify:
         many = k.variable(k.integer(0))
         with k.loop(0, a["count"], lanes) as first:
             mask = k.lanes_below(a["count"] - first, lanes)
-            values = k.load_masked(scores + first * F32.bytes, F32, mask, -math.inf)
+            values = k.load(scores + first * F32.bytes, F32, lanes, mask, -math.inf)
             least = k.splat(self.least, lanes)
             high = k.bits_of(values > least if self.spec.decay else values >= least)
             high = high & k.bits_of(mask)

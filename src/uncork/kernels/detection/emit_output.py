@@ -82,7 +82,7 @@ class Detecting:
         with k.loop(0, a["classes"], lanes) as first:
             address = scores + (box * a["classes"] + first) * F32.bytes
             mask = k.lanes_below(a["classes"] - first, lanes)
-            values = k.load_masked(address, F32, mask, -math.inf)
+            values = k.load(address, F32, lanes, mask, -math.inf)
             bits = k.variable(k.bits_of(values > k.splat(self.least, lanes)))
             with k.while_(lambda b=bits: b.get() > 0):  # type: ignore[misc]
                 number = first + k.trailing_zeros(bits.get())

@@ -71,7 +71,7 @@ class _Propose:
         k, lanes = self.k, self.spec.lanes
         with k.loop(0, self.count, lanes) as first:
             mask = k.lanes_below(self.count - first, lanes)
-            values = k.load_masked(scores + first * F32.bytes, F32, mask)
+            values = k.load(scores + first * F32.bytes, F32, lanes, mask)
             k.stop_unless(k.all_of(values.equals(values)), k.integer(1))
 
     def _row(self, image: Value, row: Value, sides: list[Value], score: Value) -> None:

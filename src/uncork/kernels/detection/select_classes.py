@@ -8,7 +8,7 @@ from uncork.internal_ops.found_rows import TakenOfClasses
 from uncork.kernels.detection.select import bits, sorts, zeros
 from uncork.kernels.detection.spec import NUMBERS
 from uncork.kernels.detection.spec_classes import OF_ALL, OF_IMAGE, Classify
-from uncork.kernels.extents import largest, nanoseconds, product, smallest
+from uncork.kernels.extents import decline_if, largest, nanoseconds, product, smallest
 from uncork.kernels.kernel_plan import In, KernelPlan, Out, Selection, Workspace
 from uncork.kernels.layer import Layer
 from uncork.ops.matrix_nms import MatrixNms8
@@ -19,11 +19,9 @@ from uncork.types import ElementType
 def select_classes(layer: Layer) -> Selection:
     means, lanes = layer.of(TakenOfClasses).layer, layer.target.lanes
     layer.require(1, ElementType.f32)
-    if not means.normalized:
-        return "no kernel for boxes of pixels"
+    decline_if(not means.normalized, "no kernel for boxes of pixels")
     if isinstance(means, MulticlassNms8):
-        if means.nms_eta < 1:
-            return "no kernel for thresholds that fall"
+        decline_if(means.nms_eta < 1, "no kernel for thresholds that fall")
         decay, overlap, sigma, post = "", means.iou_threshold, 0.0, 0.0
     else:
         assert isinstance(means, MatrixNms8)

@@ -9,7 +9,7 @@ from uncork.kernels.detection.select_output import taken
 from uncork.kernels.detection.select_regions import moved_lines
 from uncork.kernels.detection.spec import NUMBERS
 from uncork.kernels.detection.spec_output import BestRows, DetectOfClasses
-from uncork.kernels.extents import extents, is_empty, nanoseconds, smallest
+from uncork.kernels.extents import compute_nothing_of, nanoseconds, smallest
 from uncork.kernels.kernel_plan import In, KernelPlan, Out, Scratch, Selection, Workspace
 from uncork.kernels.layer import Layer
 from uncork.kernels.loops.axes import literal
@@ -28,11 +28,9 @@ _F32 = 4
 
 def select_detections(layer: Layer) -> Selection:
     operation, outputs, target = layer.of(DetectronDetectionOutput6), layer.outputs, layer.target
-    rois = layer.input(0)
     layer.require(0, ElementType.f32)
-    if is_empty(extents(outputs[0])):
-        return KernelPlan("detect_nothing", [])
-    regions, classes = extents(rois)[0], operation.num_classes
+    compute_nothing_of(layer.result(), "detect")
+    regions, classes = layer.shape(0)[0], operation.num_classes
     every = regions * classes
     lines = [f"b{n} = R[r, {n}]" for n in range(4)]
     lines += [
@@ -71,9 +69,8 @@ def select_detections(layer: Layer) -> Selection:
 
 def select_best(layer: Layer) -> Selection:
     operation, outputs = layer.of(DetectronTopKROIs6), layer.outputs
-    rois = layer.input(0)
     layer.require(0, ElementType.f32)
-    count, room = extents(rois)[0], Workspace()
+    count, room = layer.shape(0)[0], Workspace()
     kept = smallest(count, operation.max_rois)
     call = BestRows()(
         rows=In(0), scores=In(1), output=Out(0), count=count, kept=kept, **sorts(room, count)
@@ -87,12 +84,10 @@ def select_grid(layer: Layer) -> Selection:
     center's x, and whether it is one of y. Centers are computed in f64 and rounded.
     """
     operation, outputs, target = layer.of(DetectronPriorGridGenerator6), layer.outputs, layer.target
-    priors, features, image = layer.input(0), layer.input(1), layer.input(2)
     layer.require(0, ElementType.f32)
-    count = extents(priors)[0]
-    height, width = extents(features)[2:]
+    count, pixels = layer.shape(0)[0], layer.shape(2)[2:]
+    height, width = layer.shape(1)[2:]
     rows, columns = operation.h or height, operation.w or width
-    pixels = extents(image)[2:]
     cells = {"x": columns, "y": rows}
     steps = {"x": operation.stride_x, "y": operation.stride_y}
     lengths = {"x": "across", "y": "down"}

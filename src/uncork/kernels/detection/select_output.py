@@ -9,7 +9,14 @@ from collections.abc import Sequence
 from uncork.kernels.detection.select import bits, sorts, zeros
 from uncork.kernels.detection.spec import NUMBERS
 from uncork.kernels.detection.spec_output import Detect
-from uncork.kernels.extents import certainly, is_empty, nanoseconds, product, same
+from uncork.kernels.extents import (
+    certainly,
+    compute_nothing_of,
+    decline_if,
+    nanoseconds,
+    product,
+    same,
+)
 from uncork.kernels.kernel_plan import In, KernelPlan, Operand, Out, Scratch, Selection, Workspace
 from uncork.kernels.layer import Layer
 from uncork.kernels.loops.nest_call import Call, View
@@ -25,21 +32,19 @@ def select_detections(layer: Layer) -> Selection:
     operation, target = layer.operation, layer.target
     assert isinstance(operation, (DetectionOutput1, DetectionOutput8))
     layer.require(0, ElementType.f32)
-    if layer.has(3) or layer.has(4):
-        return "no kernel for two stages"
-    if not operation.share_location or operation.decrease_label_id:
-        return "no kernel for boxes of each class or classes of each box"
+    decline_if(layer.has(3) or layer.has(4), "no kernel for two stages")
+    decline_if(
+        not operation.share_location or operation.decrease_label_id,
+        "no kernel for boxes of each class or classes of each box",
+    )
     rows = layer.result()[2]
-    if is_empty((rows,)):
-        return KernelPlan("detect_nothing", [])
+    compute_nothing_of((rows,), "detect")
     (images, numbers), (_, confidences) = layer.shape(0), layer.shape(1)
     if not isinstance(numbers, int) or not isinstance(confidences, int) or numbers < 4:
         return "no kernel for numbers of boxes that only the call knows"
     priors = numbers // 4
     classes = confidences // priors
     decoding = _decoded(operation, images, priors, layer.shape(2), target)
-    if isinstance(decoding, str):
-        return decoding
     room = Workspace()
     call = Detect(operation.clip_after_nms, target.lanes)(
         corners=room.take(images * (priors * NUMBERS * _F32)),
@@ -83,11 +88,13 @@ def _decoded(
     priors: int,
     proposals: Sequence[SizeLike],
     target: Target,
-) -> Call | str:
-    """The loop nest that decodes all boxes into corners and areas, or why there is none."""
+) -> Call:
+    """The loop nest that decodes all boxes into corners and areas."""
     size, rows = operation.prior_size, 1 if operation.variance_encoded_in_target else 2
-    if not (certainly(proposals[0], 1) or same(proposals[0], images)):
-        return "no kernel for a batch of proposals that only the call knows"
+    decline_if(
+        not (certainly(proposals[0], 1) or same(proposals[0], images)),
+        "no kernel for a batch of proposals that only the call knows",
+    )
     step = 0 if certainly(proposals[0], 1) else rows * priors * size * _F32
     line = (images, priors * size)
     views = {

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from uncork.kernels.extents import is_empty, nanoseconds, product
+from uncork.kernels.extents import as_number, decline_if, is_empty, nanoseconds, product
 from uncork.kernels.kernel_plan import KernelPlan, Out, Selection
 from uncork.kernels.layer import Layer
 from uncork.kernels.loops.axes import literal
@@ -34,13 +34,13 @@ def select_priors(layer: Layer) -> Selection:
         return "no kernel for sizes that are not told by shapes"
     scale = 1.0
     if isinstance(operation, PriorBox1) and not operation.scale_all_sizes:
-        if not isinstance(down, int):
-            return "no kernel for boxes that are parts of an image of any size"
-        scale = float(down)
+        scale = float(as_number(down, "no kernel for boxes that are parts of an image of any size"))
     table = _table(operation, scale)
     count = len(table)
-    if count != operation.boxes_per_cell():
-        return "no kernel for boxes that are counted in another way than made"
+    decline_if(
+        count != operation.boxes_per_cell(),
+        "no kernel for boxes that are counted in another way than made",
+    )
     length = 4 * count
     if not length or is_empty((rows, columns)):
         return KernelPlan("priors_of_none", [])

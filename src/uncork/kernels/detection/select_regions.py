@@ -13,7 +13,14 @@ from uncork.internal_ops.found_rows import TakenRegions
 from uncork.kernels.detection.select import bits, zeros
 from uncork.kernels.detection.spec import NUMBERS
 from uncork.kernels.detection.spec_regions import Propose
-from uncork.kernels.extents import extents, is_empty, nanoseconds, product, smallest
+from uncork.kernels.extents import (
+    as_number,
+    compute_nothing_of,
+    decline_if,
+    nanoseconds,
+    product,
+    smallest,
+)
 from uncork.kernels.kernel_plan import (
     In,
     KernelCall,
@@ -35,6 +42,8 @@ from uncork.symbolic import SizeLike
 from uncork.types import ElementType
 
 _F32 = 4
+#: Why there is no kernel for an image of which it is open how much is told.
+_SCALES = "no kernel for a number of scales that only the call knows"
 #: The largest finite f32.
 _HIGHEST = float(np.finfo(np.float32).max)
 
@@ -180,11 +189,9 @@ def select_of_image(layer: Layer) -> Selection:
         layer.outputs,
         layer.target,
     )
-    scores = layer.input(3)
     layer.require(3, ElementType.f32)
-    if is_empty(extents(outputs[0])):
-        return KernelPlan("propose_nothing", [])
-    count, rows, columns = extents(scores)
+    compute_nothing_of(layer.result(), "propose")
+    count, rows, columns = layer.shape(3)
     boxes = _Regions(1, (count, rows, columns), target)
     lines, views = _anchored(boxes, 1, 2, 1)
     least = repr(float(np.float32(operation.min_size)))
@@ -205,14 +212,13 @@ def select_of_image(layer: Layer) -> Selection:
 
 def select_regions(layer: Layer) -> Selection:
     operation, outputs, target = layer.of(TakenRegions), layer.outputs, layer.target
-    means, info, scores = operation.layer, layer.input(0), layer.input(3)
+    means = operation.layer
     layer.require(3, ElementType.f32)
-    if means.nms_eta < 1 and means.nms_threshold > 0.5:
-        return "no kernel for thresholds that fall"
-    images, count, rows, columns = extents(scores)
-    numbers = extents(info)[1]
-    if not isinstance(numbers, int):
-        return "no kernel for a number of scales that only the call knows"
+    decline_if(
+        means.nms_eta < 1 and means.nms_threshold > 0.5, "no kernel for thresholds that fall"
+    )
+    images, count, rows, columns = layer.shape(3)
+    numbers = as_number(layer.shape(0)[1], _SCALES)
     pixel = int(not means.normalized)
     boxes = _Regions(images, (count, rows, columns), target, NUMBERS + 1)
     lines, views = _anchored(boxes, 1, 2, pixel)
@@ -239,14 +245,10 @@ def select_regions(layer: Layer) -> Selection:
 
 def select_proposal(layer: Layer) -> Selection:
     operation, outputs, target = layer.of(Proposal1), layer.outputs, layer.target
-    scores, image = layer.input(0), layer.input(2)
     layer.require(0, ElementType.f32)
-    if is_empty(extents(outputs[0])):
-        return KernelPlan("propose_nothing", [])
-    images, _, rows, columns = extents(scores)
-    (numbers,) = extents(image)
-    if not isinstance(numbers, int):
-        return "no kernel for a number of scales that only the call knows"
+    compute_nothing_of(layer.result(), "propose")
+    images, _, rows, columns = layer.shape(0)
+    numbers = as_number(layer.shape(2)[0], _SCALES)
     anchors = operation.cell_anchors()
     count, pixel, turned = len(anchors), operation.pixel, bool(operation.framework)
     boxes = _Regions(images, (count, rows, columns), target)

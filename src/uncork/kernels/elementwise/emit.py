@@ -95,10 +95,7 @@ def emit_expression(k: Kernel, spec: Expression) -> None:
                 last.to(U8) if last.type == BOOL else last,
                 output + position * result.bytes,
             )
-            if mask is None:
-                k.store(stored, target)
-            else:
-                k.store_masked(stored, target, mask)
+            k.store(stored, target, mask)
 
         def whole() -> None:
             with k.loop(0, size, spec.lanes) as start:
@@ -107,11 +104,12 @@ def emit_expression(k: Kernel, spec: Expression) -> None:
         if not spec.open_row:
             whole()
             return
-        with k.if_else(size >= spec.lanes, likely=True) as (long, short):
-            with long:
-                whole()
-            with short:
-                vector(k.integer(0), k.lanes_below(size, spec.lanes))
+        k.either(
+            size >= spec.lanes,
+            whole,
+            lambda: vector(k.integer(0), k.lanes_below(size, spec.lanes)),
+            likely=True,
+        )
 
     def loops(depth: int, output: Value, addresses: Sequence[Value]) -> None:
         if depth == spec.loops - 1:
@@ -128,9 +126,7 @@ def _loaded(
     k: Kernel, element_type: str, address: Value, lanes: int, mask: Value | None = None
 ) -> _Held:
     stored = STORED[element_type]
-    value = (
-        k.load(address, stored, lanes) if mask is None else k.load_masked(address, stored, mask, 1)
-    )
+    value = k.load(address, stored, lanes, mask, 1)
     return _Held(element_type, value > 0 if element_type == "boolean" else value)
 
 

@@ -6,12 +6,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Union, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from msgspec import Struct
 
-from uncork.kernels.extents import extents
+from uncork.kernels.extents import KernelDeclined, decline_if, extents
 from uncork.ops import Operation
 from uncork.ops.convert import keeps_integers
 from uncork.symbolic import SizeLike
@@ -42,7 +42,7 @@ class Lowered(Struct, frozen=True):
     constants: tuple[float, ...] = ()
 
 
-Lowering = Callable[[Operation, Sequence[TensorSpec], TensorSpec], Union[Lowered, str]]
+Lowering = Callable[[Operation, Sequence[TensorSpec], TensorSpec], Lowered]
 
 _CIRCULAR = ("Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Cos", "Cosh", "Sin", "Sinh", "Tan")
 #: Operation types that need nothing but their scalar operation: its name, and the types of their
@@ -67,6 +67,7 @@ _PLAIN: dict[str, tuple[str, frozenset[str]]] = {
     "LogicalXor": ("xor", _BOOLEAN),
     "Xor": ("xor", _BOOLEAN),
     "LogicalNot": ("not", _BOOLEAN),
+    "Select": ("select", _BOOLEAN),
     "BitwiseAnd": ("and", _INTEGERS | _BOOLEAN),
     "BitwiseOr": ("or", _INTEGERS | _BOOLEAN),
     "BitwiseXor": ("xor", _INTEGERS | _BOOLEAN),
@@ -98,22 +99,39 @@ _PLAIN: dict[str, tuple[str, frozenset[str]]] = {
 }
 
 
-def lowered(
-    operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec
-) -> Lowered | str:
-    """The lowering of an operation on these static specs, or the reason why there is none."""
+#: The same of operations that say by attributes which it is, and numbers that it takes.
+_VARIANTS: dict[str, Callable[[Any], tuple[Any, ...]]] = {
+    "Elu": lambda op: ("elu", _SINGLE, [np.float32(op.alpha)]),
+    "FakeQuantize": lambda op: ("fake_quantize", _FLOATS, [op.levels - 1]),
+    "Gelu": lambda op: (
+        "gelu_tanh" if getattr(op, "approximation_mode", "erf") == "tanh" else "gelu",
+        _SINGLE,
+    ),
+    "IsInf": lambda op: ("is_infinite", _FLOATS, [op.detect_positive, op.detect_negative]),
+    "Round": lambda op: (
+        "round_even" if op.mode == "half_to_even" else "round_away",
+        _NUMBERS,
+    ),
+    "Rounded": lambda op: (f"round_{op.element_type.name}", frozenset({"f32"})),
+}
+
+
+def lowered(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec) -> Lowered:
+    """The lowering of an operation on these static specs. Raises KernelDeclined where there is
+    none.
+    """
     lower = _LOWERINGS.get(operation.type_name)
     if lower is not None:
         return lower(operation, inputs, output)
-    op, types = _PLAIN[operation.type_name]
-    return _all(operation, inputs, op, types)
+    variant = _VARIANTS.get(operation.type_name)
+    return _all(
+        operation, inputs, *(_PLAIN[operation.type_name] if variant is None else variant(operation))
+    )
 
 
 def has_lowering(operation: Operation | None) -> bool:
     """Whether operations of this kind may have a lowering."""
-    return operation is not None and (
-        operation.type_name in _PLAIN or operation.type_name in _LOWERINGS
-    )
+    return operation is not None and operation.type_name in OPERATIONS
 
 
 def _all(
@@ -122,15 +140,13 @@ def _all(
     op: str,
     types: frozenset[str],
     constants: Sequence[float] = (),
-) -> Lowered | str:
-    """The lowering to a scalar operation of which every input is an operand, or why there is
-    none.
-    """
+) -> Lowered:
+    """The lowering to a scalar operation of which every input is an operand."""
     name = inputs[0].element_type.name
-    if name not in types:
-        return f"no kernel for {name}"
-    if getattr(operation, "auto_broadcast", "numpy") == "pdpd":
-        return "no kernel for pdpd broadcasting"
+    decline_if(name not in types, f"no kernel for {name}")
+    decline_if(
+        getattr(operation, "auto_broadcast", "numpy") == "pdpd", "no kernel for pdpd broadcasting"
+    )
     return Lowered(
         op,
         tuple(range(len(inputs))),
@@ -139,82 +155,40 @@ def _all(
     )
 
 
-def _divide(
-    operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec
-) -> Lowered | str:
+def _divide(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec) -> Lowered:
     if inputs[0].element_type.is_integer:
         word = "divide_down" if getattr(operation, "m_pythondiv", True) else "divide_cut"
         return _all(operation, inputs, word, _INTEGERS)
     return _all(operation, inputs, "divide", _FLOATS)
 
 
-def _select(
-    operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec
-) -> Lowered | str:
-    return _all(operation, inputs, "select", _BOOLEAN)
-
-
-def _round(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec) -> Lowered | str:
-    return _all(
-        operation,
-        inputs,
-        "round_even" if getattr(operation, "mode", "") == "half_to_even" else "round_away",
-        _NUMBERS,
-    )
-
-
-def _gelu(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec) -> Lowered | str:
-    return _all(
-        operation,
-        inputs,
-        "gelu_tanh" if getattr(operation, "approximation_mode", "erf") == "tanh" else "gelu",
-        _SINGLE,
-    )
-
-
-def _swish(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec) -> Lowered | str:
+def _swish(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec) -> Lowered:
     return _with_parameters(
         operation, inputs, "swish" if len(inputs) == 1 else "swish_scaled", _SINGLE
     )
 
 
-def _selu(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec) -> Lowered | str:
+def _selu(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec) -> Lowered:
     return _with_parameters(operation, inputs, "selu", _SINGLE)
 
 
 def _hard_sigmoid(
     operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec
-) -> Lowered | str:
+) -> Lowered:
     return _with_parameters(operation, inputs, "hard_sigmoid", _FLOATS)
-
-
-def _fake_quantize(
-    operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec
-) -> Lowered | str:
-    levels: int = getattr(operation, "levels", 2)
-    return _all(operation, inputs, "fake_quantize", _FLOATS, [levels - 1])
 
 
 def _with_parameters(
     operation: Operation, inputs: Sequence[TensorSpec], op: str, types: frozenset[str]
-) -> Lowered | str:
+) -> Lowered:
     """The lowering of an operation whose inputs but the first are one element each, whatever their
-    rank; or why there is none.
+    rank.
     """
     found = _all(operation, inputs, op, types)
-    return (
-        found
-        if isinstance(found, str)
-        else Lowered(op, found.inputs, (found.shapes[0], *((),) * (len(inputs) - 1)))
-    )
+    return Lowered(op, found.inputs, (found.shapes[0], *((),) * (len(inputs) - 1)))
 
 
-def _elu(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec) -> Lowered | str:
-    alpha: float = getattr(operation, "alpha", 1.0)
-    return _all(operation, inputs, "elu", _SINGLE, [np.float32(alpha)])
-
-
-def _clamp(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec) -> Lowered | str:
+def _clamp(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec) -> Lowered:
     clamp = cast("Clamp", operation)
     element_type = inputs[0].element_type
     low, high = float(clamp.min), float(clamp.max)
@@ -224,26 +198,19 @@ def _clamp(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpe
         most = clamp.bound(high, limits.min, limits.max, False)
         low = -math.inf if least == limits.min else least
         high = math.inf if most == limits.max else most
-        if any(_EXACT < abs(bound) < math.inf for bound in (low, high)):
-            return "no kernel for bounds of 64 bits"
+        decline_if(
+            any(_EXACT < abs(bound) < math.inf for bound in (low, high)),
+            "no kernel for bounds of 64 bits",
+        )
     elif element_type.bits <= 32:
         with np.errstate(over="ignore"):
             low, high = float(np.float32(low)), float(np.float32(high))
     return _all(operation, inputs, "clamp", _NUMBERS, [low, high])
 
 
-def _is_infinite(
-    operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec
-) -> Lowered | str:
-    signs = [getattr(operation, name) for name in ("detect_positive", "detect_negative")]
-    return _all(operation, inputs, "is_infinite", _FLOATS, signs)
-
-
-def _prelu(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec) -> Lowered | str:
+def _prelu(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec) -> Lowered:
     result = _all(operation, inputs, "prelu", _NUMBERS)
-    if isinstance(result, str) or not cast("PReLU", operation).by_channel(
-        inputs[0].shape, inputs[1].shape
-    ):
+    if not cast("PReLU", operation).by_channel(inputs[0].shape, inputs[1].shape):
         return result
     return Lowered(
         "prelu", result.inputs, (result.shapes[0], _by_channel(result.shapes[1], result.shapes[0]))
@@ -256,13 +223,10 @@ def _by_channel(
     return (*parameter, *(1,) * (len(data) - 2))
 
 
-def _batch_norm(
-    operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec
-) -> Lowered | str:
+def _batch_norm(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec) -> Lowered:
     order = (0, 1, 2, 3, 4) if operation.opset >= 5 else (2, 0, 1, 3, 4)
     name = inputs[0].element_type.name
-    if name not in _FLOATS:
-        return f"no kernel for {name}"
+    decline_if(name not in _FLOATS, f"no kernel for {name}")
     epsilon: float = getattr(operation, "epsilon", 0.0)
     shapes = [extents(inputs[i]) for i in order]
     constants = (float(np.float32(epsilon)) if name != "f64" else epsilon,)
@@ -274,20 +238,15 @@ def _batch_norm(
     )
 
 
-def _rounded(
-    operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec
-) -> Lowered | str:
-    element_type: ElementType = getattr(operation, "element_type", ElementType.f16)
-    return _all(operation, inputs, f"round_{element_type.name}", frozenset({"f32"}))
-
-
-def _broadcast(
-    operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec
-) -> Lowered | str:
-    if not all(spec.value is not None or spec.has_all_elements for spec in inputs[1:]):
-        return "the target shape is known at the call only"
-    if getattr(operation, "mode", "") not in ("numpy", "bidirectional"):
-        return "no kernel for explicit axes"
+def _broadcast(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec) -> Lowered:
+    decline_if(
+        not all(spec.value is not None or spec.has_all_elements for spec in inputs[1:]),
+        "the target shape is known at the call only",
+    )
+    decline_if(
+        getattr(operation, "mode", "") not in ("numpy", "bidirectional"),
+        "no kernel for explicit axes",
+    )
     return Lowered("same", (0,), (extents(inputs[0]),))
 
 
@@ -302,7 +261,7 @@ _EXPONENTS = {
 }
 
 
-def _power(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec) -> Lowered | str:
+def _power(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec) -> Lowered:
     exponents: Array | None = inputs[1].value
     op, name = None, inputs[0].element_type.name
     if (
@@ -315,17 +274,14 @@ def _power(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpe
     if op is None and name in _SINGLE:
         return _all(operation, inputs, "power", _SINGLE)
     if op is None or name not in (_FLOATS if op not in ("same", "square", "cube") else _NUMBERS):
-        return f"no kernel for such powers of {name}"
+        raise KernelDeclined(f"no kernel for such powers of {name}")
     found = _all(operation, inputs, op, _NUMBERS)
-    return found if isinstance(found, str) else Lowered(op, (0,), found.shapes[:1])
+    return Lowered(op, (0,), found.shapes[:1])
 
 
-def _convert(
-    operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec
-) -> Lowered | str:
+def _convert(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec) -> Lowered:
     source, target = inputs[0].element_type, output.element_type
-    if not _converts(source, target):
-        return f"no kernel from {source} to {target}"
+    decline_if(not _converts(source, target), f"no kernel from {source} to {target}")
     integers = source.is_integer and target.is_integer
     if source is target:
         op = "same"
@@ -350,17 +306,10 @@ def _converts(source: ElementType, target: ElementType) -> bool:
 
 _LOWERINGS: dict[str, Lowering] = {
     "Divide": _divide,
-    "Select": _select,
-    "Round": _round,
-    "Rounded": _rounded,
-    "FakeQuantize": _fake_quantize,
-    "Gelu": _gelu,
     "Swish": _swish,
     "Selu": _selu,
     "HardSigmoid": _hard_sigmoid,
-    "Elu": _elu,
     "Clamp": _clamp,
-    "IsInf": _is_infinite,
     "PReLU": _prelu,
     "BatchNormInference": _batch_norm,
     "Broadcast": _broadcast,
@@ -369,4 +318,4 @@ _LOWERINGS: dict[str, Lowering] = {
     "ConvertLike": _convert,
 }
 #: The types of all operations that have a lowering.
-OPERATIONS = (*_PLAIN, *_LOWERINGS)
+OPERATIONS = frozenset((*_PLAIN, *_VARIANTS, *_LOWERINGS))

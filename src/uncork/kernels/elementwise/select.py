@@ -11,7 +11,14 @@ from msgspec import Struct
 from uncork.internal_ops.fused import Fused
 from uncork.kernels.elementwise.lowering import Lowered, lowered
 from uncork.kernels.elementwise.spec import Expression, Member
-from uncork.kernels.extents import KernelDeclined, certainly, extents, nanoseconds, product, same
+from uncork.kernels.extents import (
+    certainly,
+    decline_if,
+    extents,
+    nanoseconds,
+    product,
+    same,
+)
 from uncork.kernels.kernel_plan import (
     In,
     KernelCall,
@@ -87,8 +94,10 @@ def loops_of(
     for axis, size in enumerate(shape):
         if not certainly(size, 1):
             changing = tuple(not certainly(s[axis], 1) for s in aligned)
-            if any(c and not same(s[axis], size) for c, s in zip(changing, aligned, strict=True)):
-                raise KernelDeclined("whether an operand stretches is known at the call only")
+            decline_if(
+                any(c and not same(s[axis], size) for c, s in zip(changing, aligned, strict=True)),
+                "whether an operand stretches is known at the call only",
+            )
             if groups and groups[-1][0] == changing:
                 groups[-1][1].append(axis)
             else:
@@ -145,9 +154,9 @@ class PendingMember(Struct, frozen=True):
 
 def expression(
     parts: Sequence[PendingMember], target: Target
-) -> tuple[Expression, Loops, list[int]] | str:
+) -> tuple[Expression, Loops, list[int]]:
     """The spec of the kernel for parts of which the last is the result, its loops, and the number
-    of the outside input that each operand is; or why there is no kernel.
+    of the outside input that each operand is. Raises KernelDeclined where there is no kernel.
     """
     shape = extents(parts[-1].output)
     operands: list[
@@ -155,9 +164,11 @@ def expression(
     ] = []  # outside input, shape by which it stretches, type
     lowerings: list[tuple[Lowered, list[tuple[bool, int]]]] = []
     for part in parts:
-        result = _lowered(part)
-        if isinstance(result, str):
-            return result
+        decline_if(
+            any(spec.element_type is ElementType.string for spec in (*part.specs, part.output)),
+            "no kernel for strings",
+        )
+        result = lowered(part.operation, part.specs, part.output)
         arguments: list[tuple[bool, int]] = []
         for position, dims in zip(result.inputs, result.shapes, strict=True):
             outside, number = part.inputs[position]
@@ -180,16 +191,15 @@ def expression(
     )
     types = tuple(operand[2] for operand in operands)
     ops = [member.op for member in members]
-    if (
+    decline_if(
         not target.has("f16c")
         and target.has("sse2")
-        and any("f16" in name for name in (*types, *(m.result for m in members), *ops))
-    ):
-        return "no kernel for f16 on this machine"
+        and any("f16" in name for name in (*types, *(m.result for m in members), *ops)),
+        "no kernel for f16 on this machine",
+    )
     sizes = [_element_bytes(name) for name in (members[-1].result, *types)]
     loops, varying = loops_of(shape, [operand[1] for operand in operands], sizes)
-    if len(loops.sizes) > _MOST_LOOPS:
-        return "no kernel for this broadcasting"
+    decline_if(len(loops.sizes) > _MOST_LOOPS, "no kernel for this broadcasting")
     widest = max(
         4 if name in ("f16", "bf16") else _element_bytes(name)
         for name in (*types, *(m.result for m in members))
@@ -208,17 +218,8 @@ def expression(
     return spec, loops, [operand[0] for operand in operands]
 
 
-def _lowered(part: PendingMember) -> Lowered | str:
-    if any(spec.element_type is ElementType.string for spec in (*part.specs, part.output)):
-        return "no kernel for strings"
-    return lowered(part.operation, part.specs, part.output)
-
-
 def _native(parts: Sequence[PendingMember], target: Target) -> Selection:
-    result = expression(parts, target)
-    if isinstance(result, str):
-        return result
-    spec, loops, sources = result
+    spec, loops, sources = expression(parts, target)
     steps = sum(_COSTS.get(member.op, 1.0) for member in spec.members)
     return KernelPlan(
         spec.name,
@@ -265,8 +266,7 @@ def _split(spec: Expression, loops: Loops, sources: Sequence[int], threads: int)
 def select_elementwise(layer: Layer) -> Selection:
     operation, inputs, outputs, target = layer.operation, layer.inputs, layer.outputs, layer.target
     specs = tuple(spec for spec in inputs if spec is not None)
-    if len(specs) < len(inputs):
-        return "no kernel for inputs that are left out"
+    decline_if(len(specs) < len(inputs), "no kernel for inputs that are left out")
     return _native(
         [PendingMember(operation, tuple((True, i) for i in range(len(specs))), specs, outputs[0])],
         target,

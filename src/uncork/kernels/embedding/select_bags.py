@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from uncork.internal_ops.fused import NarrowedBag
 from uncork.kernels.embedding.spec_bags import Bag, DenseRows, QuantizedRows, Segments
-from uncork.kernels.extents import KernelDeclined, nanoseconds, product
+from uncork.kernels.extents import as_number, decline_if, nanoseconds, product
 from uncork.kernels.kernel_plan import (
     In,
     KernelCall,
@@ -66,14 +66,13 @@ def select_segments(layer: Layer) -> Selection:
 def _dense(layer: Layer) -> LookupTable:
     """The first input as a table whose rows are summed as they are stored."""
     table = layer.input(0)
-    if table.element_type.bits < 8 or (
-        table.element_type.bits == 8 and table.element_type.is_float
-    ):
-        raise KernelDeclined(f"no kernel for tables of {table.element_type}")
+    decline_if(
+        table.element_type.bits < 8
+        or (table.element_type.bits == 8 and table.element_type.is_float),
+        f"no kernel for tables of {table.element_type}",
+    )
     count, *rest = layer.shape(0)
-    columns = product(rest)
-    if not isinstance(columns, int):
-        raise KernelDeclined("the length of a table's rows is known at the call only")
+    columns = as_number(product(rest), "the length of a table's rows is known at the call only")
     rows = DenseRows(table.element_type.name, columns, layer.target.lanes)
     operands: dict[str, Operand] = {"table": In(0), "parameters": 0, "rows": count}
     return LookupTable(rows, columns * table.element_type.dtype.itemsize, operands, ids=1)
@@ -113,8 +112,7 @@ def segments_of(
     reference.
     """
     segments = layer.number(table.ids + 2, "the number of segments is")
-    if not table.rows.columns:
-        return "rows without elements"
+    decline_if(not table.rows.columns, "rows without elements")
     spec = _spec(layer, table, segment, "offsets", table.ids + 4, narrowed)
     (count,), (owners,) = layer.shape(table.ids), layer.shape(table.ids + 1)
     finder = Segments(layer.input(table.ids + 1).element_type.name)

@@ -18,7 +18,7 @@ from uncork.kernels.embedding.select_bags import (
     segments_of,
 )
 from uncork.kernels.embedding.spec_bags import QuantizedGather, QuantizedRows
-from uncork.kernels.extents import has_extents, product
+from uncork.kernels.extents import decline_if, has_extents, product
 from uncork.kernels.kernel_plan import In, KernelPlan, Operand, Out, Selection
 from uncork.kernels.layer import Layer
 from uncork.kernels.runtime.addresses import address_of
@@ -68,18 +68,19 @@ def _quantized(table: CompressedTable, target: Target) -> LookupTable:
 
 def select_lookup(layer: Layer) -> Selection:
     operation = layer.of(CompressedLookup)
-    if not operation.table.columns:
-        return "rows without elements"
-    if operation.table.element_type.name.startswith("f8") and not converts_halves(layer.target):
-        return "no kernel for f16 on this machine"
+    decline_if(not operation.table.columns, "rows without elements")
+    decline_if(
+        operation.table.element_type.name.startswith("f8") and not converts_halves(layer.target),
+        "no kernel for f16 on this machine",
+    )
     table, lookup = _quantized(operation.table, layer.target), operation.lookup
     if isinstance(operation, CompressedBag):
-        if not has_extents(layer.input(1)):
-            return "the number of bags is known at the call only"
+        decline_if(not has_extents(layer.input(1)), "the number of bags is known at the call only")
         return bags_by_offsets(layer, table, lookup, operation.narrowed)
     if isinstance(operation, (CompressedPacked, CompressedGather)):
-        if not has_extents(layer.input(0)):
-            return "the number of indices is known at the call only"
+        decline_if(
+            not has_extents(layer.input(0)), "the number of indices is known at the call only"
+        )
         if isinstance(operation, CompressedPacked):
             return bags_of_one_size(layer, table, lookup, operation.narrowed)
         return _gather(layer, operation, table)

@@ -8,7 +8,7 @@ these operations counts, the other is told how much there is.
 from __future__ import annotations
 
 from uncork.internal_ops.found_sizes import FilledRows, UniqueElements
-from uncork.kernels.extents import nanoseconds, product
+from uncork.kernels.extents import decline_if, nanoseconds, product
 from uncork.kernels.finding.spec import (
     CountFilled,
     CountNonZero,
@@ -41,8 +41,7 @@ def select_count(layer: Layer) -> Selection:
 
 def select_non_zero(layer: Layer) -> Selection:
     element, shape = layer.stored(0), layer.shape(0)
-    if len(shape) > _MOST_AXES:
-        return "no kernel for so many axes"
+    decline_if(len(shape) > _MOST_AXES, "no kernel for so many axes")
     if not shape:
         return KernelPlan("non_zero_nothing", [])
     spec = NonZero(element, layer.outputs[0].element_type.name, len(shape), _lanes(layer))
@@ -96,8 +95,7 @@ def select_filled_count(layer: Layer) -> Selection:
 
 def select_filled_rows(layer: Layer) -> Selection:
     values, indices = layer.input(0).element_type, layer.input(2).element_type
-    if values is ElementType.string:
-        return "no kernel for strings"
+    decline_if(values is ElementType.string, "no kernel for strings")
     (count,), (total,), (rows,) = layer.shape(0), layer.result(1), layer.result(2)
     spec = FillRows(values.dtype.itemsize, indices.name, layer.of(FilledRows).layer.strict)
     call = spec(

@@ -113,7 +113,7 @@ class Pass(Struct, frozen=True):
             operands.update(
                 {f"{side}_{n}": s for n, s in zip(("outer", "inner", "step"), strides, strict=True)}
             )
-        return spec, [operands[name] for name in spec.arguments]
+        return spec(**operands)
 
     @property
     def cost(self) -> float | Size:

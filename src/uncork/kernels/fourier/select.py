@@ -10,7 +10,9 @@ import numpy as np
 from uncork.kernels.extents import (
     KernelDeclined,
     always_same,
+    as_number,
     certainly,
+    decline_if,
     extents,
     is_empty,
     product,
@@ -42,15 +44,13 @@ def select_transform(layer: Layer) -> Selection:
     axes = layer.constant(1, "axes are")
     size = _size_of(data)
     sizes, made = list(extents(data)), list(extents(outputs[0]))
-    if is_empty(made):
-        return "no kernel for empty tensors"
+    decline_if(is_empty(made), "no kernel for empty tensors")
     sizes, made = (
         sizes[: len(sizes) - transform.from_complex],
         made[: len(made) - transform.to_complex],
     )
     places = [int(axis) % len(sizes) for axis in axes.flat]
-    if not places:
-        return "no kernel without axes"
+    decline_if(not places, "no kernel without axes")
     walk = list(zip(places, _wanted(layer.optional(2), len(places)), strict=True))
     if not transform.from_complex:  # the axis of real numbers comes first
         walk.reverse()
@@ -102,16 +102,13 @@ def select_transform(layer: Layer) -> Selection:
 def select_frames(layer: Layer) -> Selection:
     operation, outputs = layer.of(STFT15), layer.outputs
     size, length, step = _size_of(layer.input(0)), *_frame(layer)
-    (own,) = layer.shape(1)
+    own = as_number(layer.shape(1)[0], "the length of the window is known at the call only")
     *lead, whole = layer.shape(0)
     made = extents(outputs[0])
     kept = length // 2 + 1
     frames = made[-2] if operation.transpose_frames else made[-3]
     count, pair = product(lead) * frames, 2 * size
-    if not isinstance(own, int):
-        return "the length of the window is known at the call only"
-    if is_empty(made):
-        return "no kernel for empty tensors"
+    decline_if(is_empty(made), "no kernel for empty tensors")
     begin = (length - own) // 2
     inner: tuple[SizeLike, SizeLike] = (
         (pair, frames * pair) if operation.transpose_frames else (kept * pair, pair)
@@ -142,11 +139,9 @@ def select_signal(layer: Layer) -> Selection:
     operation, target = layer.of(ISTFT16), layer.target
     size, length, step = _size_of(layer.input(0)), *_frame(layer)
     *lead, kept, frames, _ = layer.shape(0)
-    (own,), made = layer.shape(1), layer.result()
-    if not isinstance(own, int):
-        return "the length of the window is known at the call only"
-    if is_empty(made):
-        return "no kernel for empty tensors"
+    own = as_number(layer.shape(1)[0], "the length of the window is known at the call only")
+    made = layer.result()
+    decline_if(is_empty(made), "no kernel for empty tensors")
     _length(length, -1, COMPLEX)
     batch, pair = product(lead), 2 * size
     count, reached = batch * frames, (frames - 1) * step + length
@@ -167,24 +162,23 @@ def select_signal(layer: Layer) -> Selection:
         inverse=True,
     )
     scale = np.array([math.sqrt(length) if operation.normalized else 1], _DTYPES[size])
-    operands: dict[str, Operand] = {
-        "pieces": Scratch(0),
-        "window": In(1),
-        "target": Out(0),
-        "batch": batch,
-        "frames": frames,
-        "frame": length,
-        "step": step,
-        "begin": (length - own) // 2,
-        "own": own,
-        "first": length // 2 if operation.center else 0,
-        "length": made[-1],
-        "reached": reached,
-        "scale": address_of(scale),
-        "room": Scratch(pieces),
-    }
     spec = Overlap(max(1, target.lanes * 4 // size), size)
-    last = spec, [operands[name] for name in spec.arguments]
+    last = spec(
+        pieces=Scratch(0),
+        window=In(1),
+        target=Out(0),
+        batch=batch,
+        frames=frames,
+        frame=length,
+        step=step,
+        begin=(length - own) // 2,
+        own=own,
+        first=length // 2 if operation.center else 0,
+        length=made[-1],
+        reached=reached,
+        scale=address_of(scale),
+        room=Scratch(pieces),
+    )
     return planned(layer, [only], pieces + 2 * reached * size, [last], [scale])
 
 
@@ -208,8 +202,7 @@ def _wanted(signal_size: TensorSpec | None, count: int) -> list[SizeLike]:
     if signal_size.value is not None:
         return [int(n) for n in signal_size.value.flat]
     result = [n for n in signal_size.elements or () if isinstance(n, (int, Size))]
-    if len(result) < count:
-        raise KernelDeclined("sizes are known at the call only")
+    decline_if(len(result) < count, "sizes are known at the call only")
     return result
 
 

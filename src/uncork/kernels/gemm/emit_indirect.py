@@ -13,10 +13,8 @@ from uncork.kernels.gemm.microkernel import (
     Microkernel,
     RegisterTile,
     Row,
-    loaded,
     of_panels,
     row_results,
-    stored,
 )
 from uncork.kernels.gemm.spec_indirect import IndirectGemm
 from uncork.kernels.gemm.spec_matmul import FREE_MASKS
@@ -95,10 +93,10 @@ def _row_epilogue(spec: IndirectGemm, columns: int) -> EpilogueEmitter:
                     _moved(k, place, row.extra["column"], rows[name], k.integer(4), there)
 
         def element(name: str, column: int, lanes: int, mask: Value | None) -> Value:
-            return loaded(k, rows[name] + column * 4, lanes, mask)
+            return k.load(rows[name] + column * 4, F32, lanes, mask)
 
         for column, part, mask in row_results(k, row, spec.lanes, columns, spec.end, element):
-            stored(k, part, whole + column * 4, mask)
+            k.store(part, whole + column * 4, mask)
         if not spec.neighbours:
             _moved(k, whole, k.integer(4), target, row.extra["column"], there)
 

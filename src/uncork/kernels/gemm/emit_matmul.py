@@ -18,10 +18,8 @@ from uncork.kernels.gemm.microkernel import (
     PanelSpec,
     RegisterTile,
     Row,
-    loaded,
     of_panels,
     row_results,
-    stored,
 )
 from uncork.kernels.gemm.microkernel_blocks import RESUMED, ROWS, InnerBlocks
 from uncork.kernels.gemm.spec_matmul import DOUBLE, FREE_MASKS, MASKED, Matmul
@@ -131,12 +129,12 @@ def row_epilogue(
 
         def element(name: str, column: int, lanes: int, mask: Value | None) -> Value:
             place = target + row.extra[name] + column * held.bytes
-            there = loaded(k, place, lanes, mask, held)
+            there = k.load(place, held, lanes, mask)
             return widened(k, "bf16", there) if narrow else there
 
         for column, part, mask in row_results(k, row, spec.lanes, columns, spec.end, element):
             rounded = k.to_bf16(part) if narrow else part
-            stored(k, rounded, target + column * held.bytes, mask)
+            k.store(rounded, target + column * held.bytes, mask)
 
     return end
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import numpy as np
 
 from uncork.kernels.gemm.spec_indirect import IndirectGemm
-from uncork.kernels.kernel_plan import KernelCall, Operand
 from uncork.kernels.runtime.packed_weights import panels_of
 from uncork.types import Array
 
@@ -19,8 +18,3 @@ def panels(spec: IndirectGemm, matrices: Array) -> Array:
     if len(matrices) == 1:
         return panels_of(matrices[0], spec.width)[None]
     return np.stack([panels_of(matrix, spec.width) for matrix in matrices])
-
-
-def multiplied(spec: IndirectGemm, operands: dict[str, Operand]) -> KernelCall:
-    """A call of the kernel."""
-    return spec, [operands[name] for name in spec.arguments]

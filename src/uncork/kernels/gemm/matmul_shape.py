@@ -9,7 +9,7 @@ from itertools import product as combinations
 
 from msgspec import Struct
 
-from uncork.kernels.extents import certainly, is_known, product, same
+from uncork.kernels.extents import certainly, decline_if, is_empty, is_known, product, same
 from uncork.ops.matmul import MatMul
 from uncork.symbolic import SizeLike
 
@@ -73,8 +73,11 @@ class MatMulShape(Struct, frozen=True):
 
 def matmul_shape(
     matmul: MatMul, left: Sequence[SizeLike], right: Sequence[SizeLike]
-) -> MatMulShape | str:
-    """The product of tensors of these sizes; or why no kernel can tell how its batches meet."""
+) -> MatMulShape:
+    """The product of tensors of these sizes. Raises KernelDeclined where there is nothing to
+    multiply, or no kernel can tell how batches meet.
+    """
+    decline_if(is_empty((*left, *right)), "no kernel for empty matrices")
     turned_first, turned_second = (
         matmul.transpose_a and len(left) > 1,
         matmul.transpose_b and len(right) > 1,
@@ -96,11 +99,12 @@ def matmul_shape(
         return MatMulShape(rows * firsts, inner, columns, False, turned_second, 1, _ONE, _ONE, one)
     rest, batches = _last_group(batch_first, batch_second, count)
     rest, outer = _last_group(batch_first, batch_second, rest)
-    if not all(map(is_known, (*batch_first[:rest], *batch_second[:rest]))):
-        return "no kernel for batches that stretch by sizes of the call"
+    decline_if(
+        not all(map(is_known, (*batch_first[:rest], *batch_second[:rest]))),
+        "no kernel for batches that stretch by sizes of the call",
+    )
     places = list(_places(batch_first[:rest], batch_second[:rest]))
-    if len(places) > _MOST_RUNS:
-        return "no kernel for that many batches that stretch"
+    decline_if(len(places) > _MOST_RUNS, "no kernel for that many batches that stretch")
     each_first, each_second = product(batch_first[rest:]), product(batch_second[rest:])
     each = outer.count * batches.count
     runs = [Run(a * each_first, b * each_second, n * each) for n, (a, b) in enumerate(places)]

@@ -343,25 +343,12 @@ def _piece(
             return element(name, column, total.lanes, mask)
         place = row.extra[name]
         return (
-            loaded(k, place + column * total.type.bytes, total.lanes, mask, total.type)
+            k.load(place + column * total.type.bytes, total.type, total.lanes, mask)
             if kind == CHANNEL
             else k.load(place, total.type)
         )
 
     return apply_epilogue(k, end, total, operand)
-
-
-def loaded(k: Kernel, place: Value, lanes: int, mask: Value | None, type_: Type = F32) -> Value:
-    """A vector, or those of its numbers that exist."""
-    return k.load(place, type_, lanes) if mask is None else k.load_masked(place, type_, mask)
-
-
-def stored(k: Kernel, value: Value, place: Value, mask: Value | None) -> None:
-    """Store a vector, or those of its numbers that exist."""
-    if mask is None:
-        k.store(value, place)
-    else:
-        k.store_masked(value, place, mask)
 
 
 def over_accumulators(

@@ -11,6 +11,7 @@ from msgspec import Struct
 from uncork.kernels.extents import (
     always_same,
     certainly,
+    decline_if,
     extents,
     is_empty,
     is_known,
@@ -18,7 +19,7 @@ from uncork.kernels.extents import (
     product,
 )
 from uncork.kernels.gemm.address_table import in_order
-from uncork.kernels.gemm.indirect import multiplied, panels
+from uncork.kernels.gemm.indirect import panels
 from uncork.kernels.gemm.spec_address_table import LOOPS
 from uncork.kernels.gemm.spec_indirect import indirect_gemm
 from uncork.kernels.kernel_plan import (
@@ -49,8 +50,10 @@ Label = Union[str, int]
 def select_einsum(layer: Layer) -> Selection:
     operation, inputs, outputs, target = layer.of(Einsum), layer.inputs, layer.outputs, layer.target
     constants = [i for i, spec in enumerate(inputs) if spec is not None and spec.value is not None]
-    if len(inputs) != 2 or not constants:
-        return "no kernel for other than two operands, one of them a constant"
+    decline_if(
+        len(inputs) != 2 or not constants,
+        "no kernel for other than two operands, one of them a constant",
+    )
     choices = [_chosen(operation, inputs, outputs[0], constant, target) for constant in constants]
     return next((choice for choice in choices if isinstance(choice, KernelPlan)), choices[0])
 
@@ -246,23 +249,22 @@ def _native(
         the outer labels.
         """
         source, result = starts[number]
-        operands: dict[str, Operand] = {
-            "source": In(data, source),
-            "target": Out(0, result),
-            "matrix": address_of(packed_weights.arrays[0]) + number * matrices * matrix_bytes,
-            "sources": tables.source(first),
-            "targets": tables.target(first),
-            "rows": some,
-            "inner": inner,
-            "columns": width,
-            "column": column,
-            "batches": matrices,
-            "source_batch": data_steps[last[0]] if last else 0,
-            "target_batch": output_steps[last[0]] if last else 0,
-            "row_addresses": Scratch(tables.scratch + first * 8),
-            "scratch": Scratch(tables.scratch + count * 8 + share * spec.scratch_bytes),
-        }
-        return multiplied(spec, operands)
+        return spec(
+            source=In(data, source),
+            target=Out(0, result),
+            matrix=address_of(packed_weights.arrays[0]) + number * matrices * matrix_bytes,
+            sources=tables.source(first),
+            targets=tables.target(first),
+            rows=some,
+            inner=inner,
+            columns=width,
+            column=column,
+            batches=matrices,
+            source_batch=data_steps[last[0]] if last else 0,
+            target_batch=output_steps[last[0]] if last else 0,
+            row_addresses=Scratch(tables.scratch + first * 8),
+            scratch=Scratch(tables.scratch + count * 8 + share * spec.scratch_bytes),
+        )
 
     def stages(threads: int) -> Stages:
         rows = shares(count, threads, whole_tiles)

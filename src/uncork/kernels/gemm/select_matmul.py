@@ -13,7 +13,14 @@ from msgspec.structs import astuple, replace
 from uncork.internal_ops.fused import FusedLinear
 from uncork.internal_ops.held import HALF, HeldProduct, widened
 from uncork.kernels.epilogue import ELEMENT, PLAIN, Epilogue
-from uncork.kernels.extents import KernelDeclined, certainly, extents, is_empty, nanoseconds
+from uncork.kernels.extents import (
+    KernelDeclined,
+    certainly,
+    decline_if,
+    extents,
+    is_empty,
+    nanoseconds,
+)
 from uncork.kernels.gemm.matmul_shape import MatMulShape, Run, matmul_shape
 from uncork.kernels.gemm.spec_matmul import DOUBLE, MASKED, SINGLE, Matmul
 from uncork.kernels.kernel_plan import (
@@ -102,10 +109,11 @@ def pack(spec: Matmul, matrix: Array) -> Array:
 
 def unsuited(matmul: MatMul, left: Sequence[SizeLike], right: Sequence[SizeLike]) -> str:
     """Why no kernel multiplies matrices of these sizes; nothing where one does."""
-    if is_empty((*left, *right)):
-        return "no kernel for empty matrices"
-    shape = matmul_shape(matmul, left, right)
-    return shape if isinstance(shape, str) else ""
+    try:
+        matmul_shape(matmul, left, right)
+    except KernelDeclined as declined:
+        return str(declined)
+    return ""
 
 
 def select_linear(layer: Layer) -> Selection:
@@ -117,11 +125,7 @@ def select_linear(layer: Layer) -> Selection:
     if size is None:
         return f"no kernel for {a.element_type}"
     left, right = extents(a), extents(b)
-    if is_empty((*left, *right)):
-        return "no kernel for empty matrices"
     shape = matmul_shape(matmul, left, right)
-    if isinstance(shape, str):
-        return shape
     end, others = epilogue_of(operation, inputs, outputs[0], -1)
     constant = b.value if shape.is_one_product else None
     numbers = ProductNumbers(size, alike=layer.hints.rows_alike)
@@ -136,8 +140,10 @@ def select_held(layer: Layer) -> Selection:
     shape, end, others = _held_product(layer)
     for kind, position in zip(end.operands, others, strict=True):
         wanted = held.result if kind == ELEMENT else ElementType.f32
-        if layer.input(position).element_type is not wanted:
-            return f"an operand of {layer.input(position).element_type} where {wanted} is read"
+        decline_if(
+            layer.input(position).element_type is not wanted,
+            f"an operand of {layer.input(position).element_type} where {wanted} is read",
+        )
     assert isinstance(shape.inner, int)
     words = replace(shape, inner=shape.inner // 2)
     weights = layer.constant(1, "weights")
@@ -174,11 +180,7 @@ def _held_product(layer: Layer) -> tuple[MatMulShape, Epilogue, list[int]]:
     operation = layer.of(HeldProduct).operation
     matmul = operation.product if isinstance(operation, FusedLinear) else operation
     assert isinstance(matmul, MatMul)
-    left, right = layer.shape(0), layer.shape(1)
-    if refused := unsuited(matmul, left, right):
-        raise KernelDeclined(refused)
-    shape = matmul_shape(matmul, left, right)
-    assert isinstance(shape, MatMulShape)
+    shape = matmul_shape(matmul, layer.shape(0), layer.shape(1))
     result = present(widened(layer.outputs[0]))
     end, others = epilogue_of(operation, [widened(spec) for spec in layer.inputs], result, -1)
     return shape, end, others

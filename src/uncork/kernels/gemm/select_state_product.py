@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from uncork.internal_ops.state_product import StateProduct
-from uncork.kernels.extents import extents, is_empty, nanoseconds, product, same, same_extents
+from uncork.kernels.extents import (
+    decline_if,
+    extents,
+    is_empty,
+    nanoseconds,
+    product,
+    same,
+    same_extents,
+)
 from uncork.kernels.gemm.select_matmul import specialised
 from uncork.kernels.kernel_plan import (
     In,
@@ -32,20 +40,22 @@ def select_state_product(layer: Layer) -> Selection:
     """
     operation, target = layer.of(StateProduct), layer.target
     a, storage, length = (layer.input(position) for position in range(3))
-    if a.element_type is not ElementType.f32:
-        return f"no kernel for {a.element_type}"
+    decline_if(a.element_type is not ElementType.f32, f"no kernel for {a.element_type}")
     left, stored, matrix = (
         extents(a),
         extents(storage),
         extents(operation.matrices(storage, length)),
     )
     rank, repeats, matmul = len(stored), operation.repeats, operation.product
-    if rank < 3 or len(left) != rank or operation.value.axis < rank - 2 or matmul.transpose_a:
-        return "no kernel for matrices that lie so"
-    if is_empty((*left, *matrix)):
-        return "no kernel for empty products"
-    if not same_extents(left[:-3], matrix[:-3]) or not same(left[-3], matrix[-3] * repeats):
-        return "no kernel for batches that stretch"
+    decline_if(
+        rank < 3 or len(left) != rank or operation.value.axis < rank - 2 or matmul.transpose_a,
+        "no kernel for matrices that lie so",
+    )
+    decline_if(is_empty((*left, *matrix)), "no kernel for empty products")
+    decline_if(
+        not same_extents(left[:-3], matrix[:-3]) or not same(left[-3], matrix[-3] * repeats),
+        "no kernel for batches that stretch",
+    )
     rows, inner, batches = left[-2] * repeats, left[-1], product(matrix[:-2])
     columns = matrix[-2] if matmul.transpose_b else matrix[-1]
     spec = specialised(target.lanes, columns, packed=False)

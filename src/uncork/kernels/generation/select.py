@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from uncork.kernels.extents import extents, largest, nanoseconds, product, smallest
+from uncork.kernels.extents import decline_if, extents, largest, nanoseconds, product, smallest
 from uncork.kernels.generation.spec import OneHot, Steps
 from uncork.kernels.kernel_plan import In, KernelPlan, Operand, Out, Selection
 from uncork.kernels.layer import Layer
@@ -52,11 +52,12 @@ def select_range(layer: Layer) -> Selection:
     result = outputs[0].element_type
     start, stop, step = (spec.element_type for spec in inputs if spec is not None)
     is_float = result.name in _FLOATS
-    if not is_float and not result.is_integer:
-        return f"no kernel for ranges of {result}"
+    decline_if(not is_float and not result.is_integer, f"no kernel for ranges of {result}")
     for given in (start, stop, step):
-        if not given.is_integer and given.name not in _FLOATS:
-            return f"no kernel for ranges of {result} from {given}"
+        decline_if(
+            not given.is_integer and given.name not in _FLOATS,
+            f"no kernel for ranges of {result} from {given}",
+        )
     (count,) = extents(outputs[0])
     spec = Steps(start.name, stop.name, step.name, result.name)
     return KernelPlan(

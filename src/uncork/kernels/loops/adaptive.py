@@ -6,34 +6,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from uncork.kernels.extents import extents, is_empty, product
-from uncork.kernels.kernel_plan import In, KernelPlan, Out, Scratch, Selection
-from uncork.kernels.layer import present
-from uncork.kernels.loops.nest_call import Call, View, computed_type, require_types, row_bytes
+from uncork.kernels.extents import compute_nothing_of, decline_if, is_empty, product
+from uncork.kernels.kernel_plan import In, Out, Scratch, Selection
+from uncork.kernels.layer import Layer
+from uncork.kernels.loops.nest_call import Call, View, computed_type, row_bytes
 from uncork.kernels.loops.windows import AXES, TAPS
-from uncork.kernels.runtime.target import Target
 from uncork.symbolic import SizeLike
-from uncork.types import TensorSpec
 
 #: No place of an element.
 _NOWHERE = 2**31 - 1
 
 
-def adaptive_pool(
-    word: str, inputs: Sequence[TensorSpec | None], output: TensorSpec, target: Target
-) -> Selection:
+def adaptive_pool(word: str, layer: Layer) -> Selection:
     """The nest of adaptive pooling: all spatial axes but the last are pooled into a row in working
     memory, window by window; then the row is.
     """
-    data = present(inputs[0])
-    name = data.element_type.name
-    require_types([name], target)
-    shape, result = extents(data), extents(output)
-    if is_empty(result):
-        return KernelPlan("pool_nothing", [])
-    if is_empty(shape):
-        return "no cells to look at"
-    axes = range(len(AXES) - len(shape) + 2, len(AXES))
+    name, shape, result = layer.input(0).element_type.name, layer.shape(0), layer.result()
+    compute_nothing_of(result, "pool")
+    decline_if(is_empty(shape), "no cells to look at")
+    axes = _axes(shape)
     *rows, last = axes
     fold, end = ("max", "m") if word == "max" else ("sum", "m / {}")
     lines = [" ".join(["n", *(AXES[a] for a in rows)]) + ":"]
@@ -54,9 +45,7 @@ def adaptive_pool(
         f"    Y[{out}] = {end.format(_count([last]))}",
     ]
     planes, computed = product(shape[:2]), computed_type(name)
-    sizes: dict[str, SizeLike] = {"n": planes, "u": shape[-1]}
-    for a, size, count in zip(axes, shape[2:], result[2:], strict=True):
-        sizes |= {AXES[a]: count, f"s{AXES[a]}": size, f"c{AXES[a]}": count}
+    sizes = _sizes(shape, result) | {"u": shape[-1]}
     views = {
         "X": View(In(0), name, (planes, *shape[2:])),
         "Y": View(Out(0), name, (planes, *result[2:])),
@@ -68,7 +57,7 @@ def adaptive_pool(
         "\n".join(lines),
         sizes,
         views,
-        target,
+        layer.target,
         1,
         cost,
         row_bytes(shape[-1], computed),
@@ -76,24 +65,17 @@ def adaptive_pool(
     ).native()
 
 
-def largest_with_places(
-    inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target
-) -> Selection:
+def largest_with_places(layer: Layer) -> Selection:
     """The nest of AdaptiveMaxPool with the place of each largest cell, the first of equal ones: a
     second look at the window finds it.
     """
-    data = present(inputs[0])
-    name = data.element_type.name
-    require_types([name], target)
-    shape, result = extents(data), extents(outputs[0])
-    if is_empty(result):
-        return KernelPlan("pool_nothing", [])
-    if is_empty(shape):
-        return "no cells to look at"
+    name, shape, result = layer.input(0).element_type.name, layer.shape(0), layer.result()
+    compute_nothing_of(result, "pool")
+    decline_if(is_empty(shape), "no cells to look at")
     plane = product(shape[2:])
     if not isinstance(plane, int) or plane >= _NOWHERE:
         return "no kernel for indices that may be beyond 32 bits"
-    axes = range(len(AXES) - len(shape) + 2, len(AXES))
+    axes = _axes(shape)
     out = ", ".join(["n", *(AXES[a] for a in axes)])
     *outer, last = (_loop(a) for a in axes)
     loops = " ".join([*outer, last.replace("=", "*=", 1)])
@@ -108,17 +90,28 @@ def largest_with_places(
   Y[{out}] = m
   I[{out}] = index(f, 0)"""
     planes = product(shape[:2])
-    extent: dict[str, SizeLike] = {"n": planes}
-    for a, size, count in zip(axes, shape[2:], result[2:], strict=True):
-        extent |= {AXES[a]: count, f"s{AXES[a]}": size, f"c{AXES[a]}": count}
+    extent = _sizes(shape, result)
     counts = (planes, *result[2:])
     views = {
         "X": View(In(0), name, (planes, *shape[2:])),
         "Y": View(Out(0), name, counts),
-        "I": View(Out(1), outputs[1].element_type.name, counts),
+        "I": View(Out(1), layer.outputs[1].element_type.name, counts),
     }
     cost = product(shape) // 4 + product(result) * 8
-    return Call("adaptive_places", text, extent, views, target, 1, cost, shared="n").native()
+    return Call("adaptive_places", text, extent, views, layer.target, 1, cost, shared="n").native()
+
+
+def _axes(shape: Sequence[SizeLike]) -> range:
+    """The spatial axes of a tensor, by their numbers among all that have names."""
+    return range(len(AXES) - len(shape) + 2, len(AXES))
+
+
+def _sizes(shape: Sequence[SizeLike], result: Sequence[SizeLike]) -> dict[str, SizeLike]:
+    """The number of planes and, for each spatial axis, of windows and of cells."""
+    sizes: dict[str, SizeLike] = {"n": product(shape[:2])}
+    for a, size, count in zip(_axes(shape), shape[2:], result[2:], strict=True):
+        sizes |= {AXES[a]: count, f"s{AXES[a]}": size, f"c{AXES[a]}": count}
+    return sizes
 
 
 def _begin(a: int) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 
 from msgspec import Struct
 
-from uncork.kernels.extents import KernelDeclined, certainly, product
+from uncork.kernels.extents import certainly, decline_if, product
 from uncork.kernels.kernel_plan import In, Out
 from uncork.kernels.loops.nest_call import Call, View
 from uncork.kernels.runtime.target import Target
@@ -48,8 +48,7 @@ class Groups(Struct, frozen=True):
         for reduced in (True, False):
             if not any(kind is reduced for _, kind in found):
                 found.insert(0, (1, reduced))
-        if len(found) > _MOST:
-            raise KernelDeclined("no kernel for so many axes in turn")
+        decline_if(len(found) > _MOST, "no kernel for so many axes in turn")
         return Groups(
             tuple(AxisGroup("abcdef"[n], size, reduced) for n, (size, reduced) in enumerate(found))
         )
@@ -118,6 +117,5 @@ class Groups(Struct, frozen=True):
 
 def literal(number: float) -> str:
     """A number as the language writes it."""
-    if not math.isfinite(number):
-        raise KernelDeclined(f"no kernel for {number} among its attributes")
+    decline_if(not math.isfinite(number), f"no kernel for {number} among its attributes")
     return repr(float(number))

@@ -140,14 +140,12 @@ class Views:
         """A vector of neighbours; where the mask is not set, `padding` or anything."""
         k, s, name = self.k, self.state, self.state.types[view]
         stored, computed = STORED[name], COMPUTED[name]
-        if mask is None:
-            return widened(k, name, k.load(address, stored, lanes))
         if padding is not None and not isinstance(padding, list) and stored == computed:
-            return k.load_masked(address, stored, mask, padding)
-        value = widened(k, name, k.load_masked(address, stored, mask))
+            return k.load(address, stored, lanes, mask, padding)
+        value = widened(k, name, k.load(address, stored, lanes, mask))
         return (
             value
-            if padding is None
+            if mask is None or padding is None
             else k.select(mask, value, k.splat(s.typed(padding, computed)[0], lanes))
         )
 
@@ -375,10 +373,7 @@ class Views:
                     self._backwards(value),
                     None if mask is None else self._backwards(mask),
                 )
-            if mask is None:
-                k.store(value, address)
-            else:
-                k.store_masked(value, address, mask)
+            k.store(value, address, mask)
 
     def write_interleaved(self, node: ast.Subscript, parts: list[list[Value]]) -> None:
         """Store the elements of several vectors interleaved; along the last index the vector's step
@@ -402,11 +397,11 @@ class Views:
                 picks = [place % count * s.lanes + place // count for place in places_in_row]
                 value = s.shuffled(joined, joined, picks)
                 address = first + (u * count + row) * s.lanes * self._bytes(view)
-                if s.active is None:
-                    k.store(value, address)
-                    continue
-                left = (s.size(s.vector) - s.at[s.vector]) * count - row * s.lanes
-                k.store_masked(value, address, k.lanes_below(left, s.lanes))
+                mask = None
+                if s.active is not None:
+                    left = (s.size(s.vector) - s.at[s.vector]) * count - row * s.lanes
+                    mask = k.lanes_below(left, s.lanes)
+                k.store(value, address, mask)
 
     def _joined(self, parts: list[Value]) -> Value:
         """Vectors one after the other as one."""

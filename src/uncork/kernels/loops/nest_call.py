@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from uncork.kernels.extents import KernelDeclined, certainly, nanoseconds, product
+from uncork.kernels.extents import certainly, decline_if, nanoseconds, product
 from uncork.kernels.kernel_plan import (
     In,
     KernelCall,
@@ -92,8 +92,10 @@ def vector_lanes(types: Sequence[str], target: Target) -> int:
 
 def require_types(types: Sequence[str], target: Target) -> None:
     """Decline where a processor cannot compute with one of these types."""
-    if "f16" in types and target.has("sse2") and not target.has("f16c"):
-        raise KernelDeclined("no kernel for f16 on this machine")
+    decline_if(
+        "f16" in types and target.has("sse2") and not target.has("f16c"),
+        "no kernel for f16 on this machine",
+    )
 
 
 class Call(Struct, frozen=True):
@@ -138,6 +140,7 @@ class Call(Struct, frozen=True):
     def kernel_call(self) -> KernelCall:
         program = parse(self.text)
         types = tuple((name, self.views[name].element_type) for name in program.views)
+        require_types([view.element_type for view in self.views.values()], self.target)
         spec = Nest(
             self.label,
             self.text,

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 from msgspec.structs import replace
 
-from uncork.kernels.extents import KernelDeclined, product
+from uncork.kernels.extents import decline_if, product
 from uncork.kernels.kernel_plan import In, KernelCall, Out, Scratch
 from uncork.kernels.loops.nest_call import Call, View, computed_type, element_bytes, row_bytes
 from uncork.kernels.loops.resize_taps import Taps
@@ -76,8 +76,7 @@ class Resizing:
                 self.counts[-1], self.extents[-1] = self.counts[-1] * count, self.extents[-1] * size
                 continue
             merges = found is None
-            if len(self.loops) == len(_NAMES):
-                raise KernelDeclined("no kernel for so many axes")
+            decline_if(len(self.loops) == len(_NAMES), "no kernel for so many axes")
             self.loops.append(_NAMES[len(self.loops)])
             self.counts.append(count)
             self.extents.append(size)

@@ -11,7 +11,7 @@ from typing import Union
 import numpy as np
 from msgspec import Struct
 
-from uncork.kernels.extents import KernelDeclined
+from uncork.kernels.extents import decline_if
 from uncork.kernels.kernel_plan import KernelCall, Scratch
 from uncork.kernels.loops.axes import literal
 from uncork.kernels.loops.nest_call import Call, View, row_bytes
@@ -127,8 +127,10 @@ class OpenTaps:
             axis,
             how,
         )
-        if how.mode not in _LINES or how.antialias:
-            raise KernelDeclined(f"no kernel for {how.mode} to sizes that only the call knows")
+        decline_if(
+            how.mode not in _LINES or how.antialias,
+            f"no kernel for {how.mode} to sizes that only the call knows",
+        )
         self.count = {"nearest": 1, "linear": 3, "linear_onnx": 2, "cubic": 4}[how.mode]
         shape = (self.count, axis.result)
         self.cells = View(Scratch(scratch), "i32", shape, own=False)

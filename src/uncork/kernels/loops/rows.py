@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from uncork.kernels.extents import is_empty
-from uncork.kernels.kernel_plan import KernelPlan, Selection
+from uncork.kernels.extents import compute_nothing_of
+from uncork.kernels.kernel_plan import Selection
 from uncork.kernels.loops.axes import Groups, literal
-from uncork.kernels.loops.nest_call import require_types
 from uncork.kernels.runtime.target import Target
 from uncork.symbolic import SizeLike
 
@@ -18,9 +17,7 @@ def softmax(
     kind: str, shape: Sequence[SizeLike], axis: int, name: str, target: Target
 ) -> Selection:
     """Softmax or log_softmax along an axis, of f32, f16 and bf16."""
-    if is_empty(shape):
-        return KernelPlan("softmax_nothing", [])
-    require_types([name], target)
+    compute_nothing_of(shape, "softmax")
     g = Groups.of(shape, [axis])
     x, y = f"X[{g.element}]", f"Y[{g.element}]"
     lines = [f"{g.kept}:", f"  {g.reduced}: m = max({x})"]
@@ -57,9 +54,7 @@ def standardised(
     """The nest that takes away the mean over the axes and, if asked for, divides the rest by the
     standard deviation.
     """
-    if is_empty(shape):
-        return KernelPlan("standardise_nothing", [])
-    require_types([name], target)
+    compute_nothing_of(shape, "standardise")
     g = Groups.of(shape, axes)
     x = f"X[{g.element}]"
     lines = [f"{g.kept}:", f"  {g.reduced}: s = sum({x})", f"  m = s / {g.count}"]

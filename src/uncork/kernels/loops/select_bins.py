@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from uncork.kernels.extents import extents, is_empty, may_be_empty, product
-from uncork.kernels.kernel_plan import In, KernelPlan, Out, Selection
-from uncork.kernels.layer import Layer, present
+from uncork.kernels.extents import compute_nothing_of, decline_if, is_empty, may_be_empty, product
+from uncork.kernels.kernel_plan import In, Out, Selection
+from uncork.kernels.layer import Layer
 from uncork.kernels.loops.axes import literal
-from uncork.kernels.loops.nest_call import Call, View, computed_type, require_types
+from uncork.kernels.loops.nest_call import Call, View, computed_type
 from uncork.kernels.loops.regions import Rooms, pooled
-from uncork.kernels.runtime.target import Target
 from uncork.ops.psroi_pooling import PSROIPooling1
 from uncork.ops.roi_pooling import ROIPooling1
 from uncork.symbolic import SizeLike
-from uncork.types import TensorSpec
 
 #: Corners further outside, and larger images, are left to the reference: quotients of cells by bins
 #: are to be exact in f32.
@@ -25,12 +23,7 @@ _NUMBERS = {"x": (1, 3, "w"), "y": (2, 4, "h")}
 
 
 def select_pooling(layer: Layer) -> Selection:
-    operation, inputs, outputs, target = (
-        layer.of(ROIPooling1),
-        layer.inputs,
-        layer.outputs,
-        layer.target,
-    )
+    operation = layer.of(ROIPooling1)
     counts = operation.pooled_h, operation.pooled_w
     scale = literal(operation.spatial_scale)
     if operation.method == "max":
@@ -39,18 +32,12 @@ def select_pooling(layer: Layer) -> Selection:
         lines = [line for axis in "xy" for line in _places(axis, counts["yx".index(axis)])]
     weighted = operation.method == "bilinear"
     lines += pooled(weighted)
-    return _selected(counts, weighted, lines, inputs, outputs, target)
+    return _selected(counts, weighted, lines, layer)
 
 
 def select_position_sensitive(layer: Layer) -> Selection:
-    operation, inputs, outputs, target = (
-        layer.of(PSROIPooling1),
-        layer.inputs,
-        layer.outputs,
-        layer.target,
-    )
-    if operation.mode != "average":
-        return f"no kernel for {operation.mode}"
+    operation = layer.of(PSROIPooling1)
+    decline_if(operation.mode != "average", f"no kernel for {operation.mode}")
     size = operation.group_size
     lines = [line for axis in "xy" for line in _edges(axis, size, literal(operation.spatial_scale))]
     lines += [
@@ -60,31 +47,23 @@ def select_position_sensitive(layer: Layer) -> Selection:
         "  both_sides = both(number(Ay[y]) < number(By[y]), number(Ax[x]) < number(Bx[x]))",
         "  Y[n, c, y, x] = where(both_sides, s / cells, 0.0)",
     ]
-    return _selected((size, size), False, lines, inputs, outputs, target, grouped=True)
+    return _selected((size, size), False, lines, layer, grouped=True)
 
 
 def _selected(
     counts: tuple[int, int],
     weighted: bool,
     lines: Sequence[str],
-    inputs: Sequence[TensorSpec | None],
-    outputs: Sequence[TensorSpec],
-    target: Target,
+    layer: Layer,
     grouped: bool = False,
 ) -> Selection:
     """The selection of the nest whose `lines` pool the box n of image b; `grouped`: each bin has
     channels of its own.
     """
-    data = present(inputs[0])
-    name = data.element_type.name
-    require_types([name], target)
-    shape, result = extents(data), extents(outputs[0])
-    if is_empty(result):
-        return KernelPlan("bins_nothing", [])
-    if is_empty(shape[:2]) or may_be_empty(shape[2:]):
-        return "no cells to look at"
-    if max(counts) > _MOST_BINS:
-        return "no kernel for so many bins"
+    name, shape, result = layer.input(0).element_type.name, layer.shape(0), layer.result()
+    compute_nothing_of(result, "bins")
+    decline_if(is_empty(shape[:2]) or may_be_empty(shape[2:]), "no cells to look at")
+    decline_if(max(counts) > _MOST_BINS, "no kernel for so many bins")
     boxes, (images, _, height, width) = result[0], shape
     # The boxes end where one has the image -1: what follows is 0.
     text = "\n".join(
@@ -119,7 +98,7 @@ def _selected(
         "z": product(result[1:]),
     }
     return Call(
-        "bins", text, extent, views, target, 1, product(result) * 8, rooms.size, shared="n"
+        "bins", text, extent, views, layer.target, 1, product(result) * 8, rooms.size, shared="n"
     ).native()
 
 

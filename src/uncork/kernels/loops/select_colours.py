@@ -4,10 +4,10 @@ NV12toBGR, I420toRGB, I420toBGR.
 
 from __future__ import annotations
 
-from uncork.kernels.extents import extents, is_empty, product
-from uncork.kernels.kernel_plan import In, KernelPlan, Out, Selection
+from uncork.kernels.extents import compute_nothing_of, product
+from uncork.kernels.kernel_plan import In, Out, Selection
 from uncork.kernels.layer import Layer
-from uncork.kernels.loops.nest_call import Call, View, computed_type, element_bytes, require_types
+from uncork.kernels.loops.nest_call import Call, View, computed_type, element_bytes
 from uncork.ops.yuv_to_rgb import I420toRGB8, NV12toRGB8
 from uncork.symbolic import SizeLike
 
@@ -27,14 +27,12 @@ _COLOURS = "{light} + red", "{light} - fall - drop", "{light} + blue"
 
 
 def select_colours(layer: Layer) -> Selection:
-    operation, inputs, outputs, target = layer.operation, layer.inputs, layer.outputs, layer.target
-    data, *others = [spec for spec in inputs if spec is not None]
+    operation, target = layer.operation, layer.target
+    data, *others = [spec for spec in layer.inputs if spec is not None]
     assert isinstance(operation, (NV12toRGB8, I420toRGB8))
     name = data.element_type.name
-    require_types([name], target)
-    batch, height, width, _ = extents(outputs[0])
-    if is_empty((batch, height, width)):
-        return KernelPlan("colour_nothing", [])
+    batch, height, width, _ = layer.result()
+    compute_nothing_of((batch, height, width), "colour")
     rows, size = height // 2, element_bytes(name)
     plane = height * width
     # Of a single plane the colours come below the brightness.

@@ -9,7 +9,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from uncork.kernels.extents import extents, is_empty, largest, may_be_empty, nanoseconds, product
+from uncork.kernels.extents import (
+    decline_if,
+    extents,
+    is_empty,
+    largest,
+    may_be_empty,
+    nanoseconds,
+    product,
+)
 from uncork.kernels.kernel_plan import In, KernelCall, KernelPlan, Out, Selection, Stages
 from uncork.kernels.layer import Layer
 from uncork.kernels.loops.nest_call import Call, View, computed_type, require_types
@@ -36,16 +44,14 @@ def select_features(layer: Layer) -> Selection:
     specs = [spec for spec in inputs if spec is not None]
     name = specs[0].element_type.name
     require_types([name], target)
-    if computed_type(name) != "f32":
-        return f"no kernel for {name}"
+    decline_if(computed_type(name) != "f32", f"no kernel for {name}")
     rois, *pyramid = (extents(spec) for spec in specs)
     item = specs[0].element_type.dtype.itemsize
     copied: KernelCall = CopyBytes(), [In(0), Out(1), rois[0] * (4 * item)]
     result = extents(outputs[0])
     if is_empty(result):
         return KernelPlan("align_nothing", [copied])
-    if any(may_be_empty(shape[2:]) for shape in pyramid):
-        return "no cells to look at"
+    decline_if(any(may_be_empty(shape[2:]) for shape in pyramid), "no cells to look at")
     numbers = _numbers(operation, len(pyramid))
     calls = [
         _level(align, numbers[index], name, In(1 + index), shape, result, target)

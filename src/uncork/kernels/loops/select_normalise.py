@@ -6,11 +6,18 @@ import math
 from collections.abc import Callable, Sequence
 from typing import cast
 
-from uncork.kernels.extents import KernelDeclined, certainly, extents, is_empty, product
-from uncork.kernels.kernel_plan import In, KernelPlan, Out, Selection
+from uncork.kernels.extents import (
+    KernelDeclined,
+    certainly,
+    compute_nothing_of,
+    decline_if,
+    extents,
+    product,
+)
+from uncork.kernels.kernel_plan import In, Out, Selection
 from uncork.kernels.layer import Layer
 from uncork.kernels.loops.axes import Groups, literal
-from uncork.kernels.loops.nest_call import Call, View, require_types
+from uncork.kernels.loops.nest_call import Call, View
 from uncork.kernels.runtime.target import Target
 from uncork.ops import Operation
 from uncork.ops._common.indices import normalised_axes
@@ -29,12 +36,10 @@ def select_normalising(layer: Layer) -> Selection:
     operation, inputs, target = layer.operation, layer.inputs, layer.target
     given = [spec for spec in inputs if spec is not None]
     name = given[0].element_type.name
-    require_types([name], target)
     shape = extents(given[0])
     if isinstance(operation, NormalizeL2):
         layer.constant(1, "axes")  # wrong ones are refused, however little there is to compute
-    if is_empty(shape):
-        return KernelPlan("normalise_nothing", [])
+    compute_nothing_of(shape, "normalise")
     return _RULES[operation.type_name](operation, given, shape, name, target)
 
 
@@ -47,8 +52,10 @@ def _group(
     norm = cast("GroupNormalization", operation)
     groups, inner = norm.num_groups, product(shape[2:])
     channels = shape[1] // groups
-    if any(not certainly(product(extents(spec)), 1) and spec.rank != 1 for spec in inputs[1:]):
-        return "no kernel for such a scale or bias"
+    decline_if(
+        any(not certainly(product(extents(spec)), 1) and spec.rank != 1 for spec in inputs[1:]),
+        "no kernel for such a scale or bias",
+    )
     text = f"""n g:
   r*: s = sum(F[n, g, r])
   m = s / size(r)
@@ -114,8 +121,7 @@ def _window(
             groups[-1] = (groups[-1][0], groups[-1][1] * size, False)
         else:
             groups.append(("abcdef"[len(groups)] if len(groups) < 6 else "", size, axis in along))
-    if not groups or len(groups) > 5:
-        return "no kernel for such axes"
+    decline_if(not groups or len(groups) > 5, "no kernel for such axes")
     taps = [f"{name}{name}" for name, _, windowed in groups if windowed]
     count = (2 * radius + 1) ** len(taps)
     written_out = count <= _WRITTEN_OUT
@@ -158,8 +164,10 @@ def _power(value: str, exponent: float, name: str) -> str:
     }
     if exponent in known:
         return known[exponent]
-    if name == "f64" or not math.isfinite(exponent):
-        raise KernelDeclined(f"no kernel for powers of {exponent} of {name}")
+    decline_if(
+        name == "f64" or not math.isfinite(exponent),
+        f"no kernel for powers of {exponent} of {name}",
+    )
     return f"exp({literal(exponent)} * log({value}))"
 
 

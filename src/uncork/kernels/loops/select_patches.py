@@ -4,8 +4,8 @@ ExtractImagePatches.
 
 from __future__ import annotations
 
-from uncork.kernels.extents import extents, is_empty, largest, product
-from uncork.kernels.kernel_plan import In, KernelPlan, Out, Selection
+from uncork.kernels.extents import compute_nothing_of, decline_if, largest, product
+from uncork.kernels.kernel_plan import In, Out, Selection
 from uncork.kernels.layer import Layer
 from uncork.kernels.loops.nest_call import Call, View, element_bytes
 from uncork.ops._common.spatial import extent
@@ -20,14 +20,11 @@ _BY_BYTES = {1: "u8", 2: "u16", 4: "u32", 8: "u64"}
 
 
 def select_patches(layer: Layer) -> Selection:
-    operation, outputs, target = layer.of(ExtractImagePatches3), layer.outputs, layer.target
-    data = layer.input(0)
-    if data.element_type.name not in _TYPES:
-        return f"no kernel for {data.element_type.name}"
-    name = _BY_BYTES[element_bytes(data.element_type.name)]
-    shape, result = extents(data), extents(outputs[0])
-    if is_empty(result):
-        return KernelPlan("patches_nothing", [])
+    operation, target = layer.of(ExtractImagePatches3), layer.target
+    name, shape, result = layer.input(0).element_type.name, layer.shape(0), layer.result()
+    decline_if(name not in _TYPES, f"no kernel for {name}")
+    name = _BY_BYTES[element_bytes(name)]
+    compute_nothing_of(result, "patches")
     sizes: dict[str, SizeLike] = {"n": shape[0], "c": shape[1]}
     cells = []
     for axis, (place, tap) in enumerate(zip("yx", "ji", strict=True)):

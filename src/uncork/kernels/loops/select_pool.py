@@ -12,18 +12,25 @@ from collections.abc import Sequence
 from typing import cast
 
 from uncork.internal_ops.pooled_values import PooledValues
-from uncork.kernels.extents import certainly, extents, is_empty, largest, may_be_empty, product
-from uncork.kernels.kernel_plan import In, KernelPlan, Out, Scratch, Selection
-from uncork.kernels.layer import Layer, present
+from uncork.kernels.extents import (
+    certainly,
+    compute_nothing_of,
+    decline_if,
+    is_empty,
+    largest,
+    may_be_empty,
+    product,
+)
+from uncork.kernels.kernel_plan import In, Out, Scratch, Selection
+from uncork.kernels.layer import Layer
 from uncork.kernels.loops.adaptive import adaptive_pool, largest_with_places
-from uncork.kernels.loops.nest_call import Call, View, computed_type, require_types, row_bytes
+from uncork.kernels.loops.nest_call import Call, View, computed_type, row_bytes
 from uncork.kernels.loops.windows import PADS, Window, covers_all, taps_written_out, windows_of
 from uncork.kernels.runtime.target import Target
 from uncork.ops._common.indices import normalised_axis
 from uncork.ops.avg_pool import AvgPool1, Pooling
 from uncork.ops.max_pool import MaxPool8
 from uncork.symbolic import SizeLike
-from uncork.types import TensorSpec
 
 _FLOATS = frozenset({"f32", "f64", "f16", "bf16"})
 _NUMBERS = _FLOATS | {"i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64"}
@@ -34,54 +41,36 @@ _NOWHERE = 2**31 - 1
 
 
 def select_max_pool(layer: Layer) -> Selection:
-    operation, inputs, outputs, target = layer.operation, layer.inputs, layer.outputs, layer.target
-    return _select("max", cast("Pooling", operation), inputs, outputs, target)
+    return _select("max", cast("Pooling", layer.operation), layer)
 
 
 def select_avg_pool(layer: Layer) -> Selection:
-    operation, inputs, outputs, target = layer.operation, layer.inputs, layer.outputs, layer.target
-    return _select("avg", cast("Pooling", operation), inputs, outputs, target)
+    return _select("avg", cast("Pooling", layer.operation), layer)
 
 
 def select_values(layer: Layer) -> Selection:
-    operation, inputs, outputs, target = layer.operation, layer.inputs, layer.outputs, layer.target
-    pool = cast("PooledValues", operation).pool
+    pool = cast("PooledValues", layer.operation).pool
     if isinstance(pool, Pooling):
-        return _select("max", pool, inputs, outputs, target)
-    return adaptive_pool("max", inputs, outputs[0], target)
+        return _select("max", pool, layer)
+    return adaptive_pool("max", layer)
 
 
 def select_adaptive_mean(layer: Layer) -> Selection:
-    inputs, outputs, target = layer.inputs, layer.outputs, layer.target
-    if may_be_empty(layer.shape(0)[2:]):
-        return "no cells to look at"
-    return adaptive_pool("avg", inputs, outputs[0], target)
+    decline_if(may_be_empty(layer.shape(0)[2:]), "no cells to look at")
+    return adaptive_pool("avg", layer)
 
 
 def select_adaptive_largest(layer: Layer) -> Selection:
-    inputs, outputs, target = layer.inputs, layer.outputs, layer.target
-    if may_be_empty(layer.shape(0)[2:]):
-        return "no cells to look at"
-    return largest_with_places(inputs, outputs, target)
+    decline_if(may_be_empty(layer.shape(0)[2:]), "no cells to look at")
+    return largest_with_places(layer)
 
 
-def _select(
-    word: str,
-    operation: Pooling,
-    inputs: Sequence[TensorSpec | None],
-    outputs: Sequence[TensorSpec],
-    target: Target,
-) -> Selection:
-    data = present(inputs[0])
-    name = data.element_type.name
-    if name not in (_NUMBERS if word == "max" else _FLOATS):
-        return f"no kernel for {name}"
-    require_types([name], target)
-    shape, result = extents(data), extents(outputs[0])
-    if is_empty(result):
-        return KernelPlan("pool_nothing", [])
-    if is_empty(shape):
-        return "no cells to look at"
+def _select(word: str, operation: Pooling, layer: Layer) -> Selection:
+    name, outputs, target = layer.input(0).element_type.name, layer.outputs, layer.target
+    decline_if(name not in (_NUMBERS if word == "max" else _FLOATS), f"no kernel for {name}")
+    shape, result = layer.shape(0), layer.result()
+    compute_nothing_of(result, "pool")
+    decline_if(is_empty(shape), "no cells to look at")
     windows = windows_of(operation, shape[2:], result[2:], operation.kernel)
     planes = product(shape[:2])
     if len(outputs) > 1:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import cast
 
-from uncork.kernels.extents import extents, is_empty, may_be_empty, product
-from uncork.kernels.kernel_plan import In, KernelPlan, Out, Selection
+from uncork.kernels.extents import compute_nothing_of, decline_if, may_be_empty, product
+from uncork.kernels.kernel_plan import In, Out, Selection
 from uncork.kernels.layer import Layer
 from uncork.kernels.loops.axes import literal
-from uncork.kernels.loops.nest_call import Call, View, computed_type, require_types
+from uncork.kernels.loops.nest_call import Call, View, computed_type
 from uncork.kernels.loops.regions import Rooms, pooled
 from uncork.ops.roi_align import ROIAlign3
 from uncork.symbolic import SizeLike
@@ -24,16 +24,11 @@ _CORNERS = {"x": (0, 2), "y": (1, 3)}
 
 
 def select_align(layer: Layer) -> Selection:
-    operation, outputs, target = layer.operation, layer.outputs, layer.target
+    align = cast("ROIAlign3", layer.operation)
     data, images = layer.input(0), layer.input(2)
-    align = cast("ROIAlign3", operation)
-    name = data.element_type.name
-    require_types([name], target)
-    shape, result = extents(data), extents(outputs[0])
-    if is_empty(result):
-        return KernelPlan("align_nothing", [])
-    if may_be_empty(shape[2:]):
-        return "no cells to look at"
+    name, shape, result = data.element_type.name, layer.shape(0), layer.result()
+    compute_nothing_of(result, "align")
+    decline_if(may_be_empty(shape[2:]), "no cells to look at")
     mean = align.mode == "avg"
     lines = ["n:", *_begin(align), *(mean_lines(align) if mean else _largest(align))]
     computed = computed_type(name)
@@ -67,7 +62,7 @@ def select_align(layer: Layer) -> Selection:
         "\n".join(lines),
         sizes,
         views,
-        target,
+        layer.target,
         1,
         product(result) * taps,
         rooms.size,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from uncork.kernels.extents import KernelDeclined, extents, is_empty, same
-from uncork.kernels.kernel_plan import KernelPlan, Selection
+from uncork.kernels.extents import KernelDeclined, compute_nothing_of, decline_if, same
+from uncork.kernels.kernel_plan import Selection
 from uncork.kernels.layer import Layer
 from uncork.kernels.loops.nest_call import computed_type, element_bytes, require_types
 from uncork.kernels.loops.resize_nest import Resizing
@@ -26,21 +26,13 @@ _BY_BYTES = {1: "u8", 2: "u16", 4: "u32", 8: "u64"}
 
 
 def select_resizing(layer: Layer) -> Selection:
-    operation, inputs, outputs, target = (
-        layer.of(Interpolating),
-        layer.inputs,
-        layer.outputs,
-        layer.target,
-    )
-    data = layer.input(0)
-    name = data.element_type.name
+    operation, inputs, target = layer.of(Interpolating), layer.inputs, layer.target
+    name = layer.input(0).element_type.name
     require_types([name], target)
-    shape: Sequence[SizeLike] = extents(data)
-    result: Sequence[SizeLike] = extents(outputs[0])
-    if is_empty(result):
-        return KernelPlan("resize_nothing", [])
-    if any(begin or end for begin, end in operation.pads(len(shape))):
-        return "no kernel for pads"
+    shape: Sequence[SizeLike] = layer.shape(0)
+    result: Sequence[SizeLike] = layer.result()
+    compute_nothing_of(result, "resize")
+    decline_if(any(begin or end for begin, end in operation.pads(len(shape))), "no kernel for pads")
     how = operation.settings(is_padded=False, rank=len(shape))
     if how.mode == "nearest":
         name = _BY_BYTES[element_bytes(name)]
@@ -75,8 +67,10 @@ def select_resizing(layer: Layer) -> Selection:
             along.append(OpenTaps(axis, how, computed, scratch, target))
             scratch = scratch + along[-1].scratch
     along, shape, result = _with_channels(along, shape, result)
-    if computed != computed_type(name) and not _as_the_reference(along, len(shape)):
-        return f"no kernel for {name} along these axes"
+    decline_if(
+        computed != computed_type(name) and not _as_the_reference(along, len(shape)),
+        f"no kernel for {name} along these axes",
+    )
     return Resizing(along, shape, result, name, computed).nest(target).native()
 
 

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from typing import cast
 
-from uncork.kernels.extents import KernelDeclined, extents, is_empty, may_be_empty, product
-from uncork.kernels.kernel_plan import In, KernelPlan, Out, Selection
+from uncork.kernels.extents import (
+    as_number,
+    compute_nothing_of,
+    decline_if,
+    is_empty,
+    may_be_empty,
+    product,
+)
+from uncork.kernels.kernel_plan import In, Out, Selection
 from uncork.kernels.layer import Layer
-from uncork.kernels.loops.nest_call import Call, View, computed_type, require_types
+from uncork.kernels.loops.nest_call import Call, View, computed_type
 from uncork.ops.grid_sample import GridSample9
 
 #: Coordinates are cut so far outside: an image has no such cells; only where it is mirrored without
@@ -22,27 +29,22 @@ _CUBIC = -0.75
 
 
 def select_sampling(layer: Layer) -> Selection:
-    operation, outputs, target = layer.operation, layer.outputs, layer.target
-    data, grid = layer.input(0), layer.input(1)
-    sample = cast("GridSample9", operation)
-    name, places = data.element_type.name, grid.element_type.name
-    require_types([name, places], target)
-    if computed_type(name) != "f32" or computed_type(places) != "f32":
-        return f"no kernel for {name} at places of {places}"
-    shape, result = extents(data), extents(outputs[0])
-    if is_empty(result):
-        return KernelPlan("sample_nothing", [])
-    if is_empty(shape[:2]) or may_be_empty(shape[2:]):
-        return "no cells to look at"
-    cells = product(shape[2:])
-    if not isinstance(cells, int):
-        raise KernelDeclined("the size of the image is known at the call only")
-    if cells > _MOST_CELLS:
-        return "no kernel for so large an image"
-    if sample.padding_mode == "reflection" and max(cast("tuple[int, int]", shape[2:])) > (
-        _MOST_MIRRORED
-    ):
-        return "no kernel for mirrored images of that size"
+    sample = cast("GridSample9", layer.operation)
+    name, places = (layer.input(position).element_type.name for position in (0, 1))
+    decline_if(
+        computed_type(name) != "f32" or computed_type(places) != "f32",
+        f"no kernel for {name} at places of {places}",
+    )
+    shape, result = layer.shape(0), layer.result()
+    compute_nothing_of(result, "sample")
+    decline_if(is_empty(shape[:2]) or may_be_empty(shape[2:]), "no cells to look at")
+    cells = as_number(product(shape[2:]), "the size of the image is known at the call only")
+    decline_if(cells > _MOST_CELLS, "no kernel for so large an image")
+    decline_if(
+        sample.padding_mode == "reflection"
+        and max(cast("tuple[int, int]", shape[2:])) > (_MOST_MIRRORED),
+        "no kernel for mirrored images of that size",
+    )
     text = "\n".join(["n y x*:", *(f"  {line}" for line in _lines(sample))])
     sizes = dict(zip("ncyx", result, strict=True)) | {"h": shape[2], "w": shape[3]}
     views = {
@@ -56,7 +58,7 @@ def select_sampling(layer: Layer) -> Selection:
         text,
         sizes,
         views,
-        target,
+        layer.target,
         1,
         product(result) * taps,
         shared=("n", "y"),

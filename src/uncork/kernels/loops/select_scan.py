@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
-from uncork.kernels.extents import certainly, extents, is_empty, product
-from uncork.kernels.kernel_plan import In, KernelPlan, Out, Selection
+from uncork.kernels.extents import certainly, compute_nothing_of, product
+from uncork.kernels.kernel_plan import In, Out, Selection
 from uncork.kernels.layer import Layer
-from uncork.kernels.loops.nest_call import Call, View, element_bytes, require_types
+from uncork.kernels.loops.nest_call import Call, View, element_bytes
 from uncork.kernels.runtime.target import Target
 from uncork.ops._common.indices import normalised_axis
 from uncork.ops.cumsum import CumSum
@@ -16,22 +16,14 @@ from uncork.symbolic import SizeLike
 
 
 def select_running_sum(layer: Layer) -> Selection:
-    operation, inputs, target = layer.operation, layer.inputs, layer.target
-    data = layer.input(0)
-    given = inputs[1] if len(inputs) > 1 else None
-    if given is not None and given.value is None:
-        return "the axis is known at the call only"
-    name = data.element_type.name
-    require_types([name], target)
-    shape = extents(data)
-    if is_empty(shape):
-        return KernelPlan("sum_nothing", [])
-    along = 0 if given is None or given.value is None else int(given.value.reshape(-1)[0])
-    axis = normalised_axis(operation, along, len(shape))
+    given = layer.constant(1, "the axis is") if layer.has(1) else None
+    name, shape = layer.input(0).element_type.name, layer.shape(0)
+    compute_nothing_of(shape, "sum")
+    along = 0 if given is None else int(given.reshape(-1)[0])
+    axis = normalised_axis(layer.operation, along, len(shape))
     sizes = product(shape[:axis]), shape[axis], product(shape[axis + 1 :])
-    scan = cast("CumSum", operation)
     make = _along_rows if certainly(sizes[2], 1) else _along_columns
-    return make(scan, sizes, name, target).native()
+    return make(cast("CumSum", layer.operation), sizes, name, layer.target).native()
 
 
 def _along_columns(scan: CumSum, sizes: Sequence[SizeLike], name: str, target: Target) -> Call:

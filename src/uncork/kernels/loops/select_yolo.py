@@ -4,24 +4,19 @@ RegionYolo.
 
 from __future__ import annotations
 
-from uncork.kernels.extents import extents, is_empty, product
-from uncork.kernels.kernel_plan import In, KernelPlan, Out, Selection
+from uncork.kernels.extents import compute_nothing_of, decline_if, product
+from uncork.kernels.kernel_plan import In, Out, Selection
 from uncork.kernels.layer import Layer
-from uncork.kernels.loops.nest_call import Call, View, require_types
+from uncork.kernels.loops.nest_call import Call, View
 from uncork.ops.region_yolo import RegionYolo1
 from uncork.symbolic import SizeLike
 
 
 def select_probabilities(layer: Layer) -> Selection:
     operation, target = layer.of(RegionYolo1), layer.target
-    data = layer.input(0)
-    name = data.element_type.name
-    require_types([name], target)
-    if name == "f64":
-        return "no kernel for f64"
-    shape = extents(data)
-    if is_empty(shape):
-        return KernelPlan("yolo_nothing", [])
+    name, shape = layer.input(0).element_type.name, layer.shape(0)
+    decline_if(name == "f64", "no kernel for f64")
+    compute_nothing_of(shape, "yolo")
     coords, classes, regions = operation.coords, operation.classes, operation.regions
     tensor = shape[0], regions, coords + 1 + classes, product(shape[2:])
     # a class is a number like the objectness, but where all of them share one

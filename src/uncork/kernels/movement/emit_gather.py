@@ -98,11 +98,12 @@ def _emit_open_items(k: Kernel, spec: Gather) -> None:
         if spec.strict:
             k.stop_unless(index.below(size), k.integer(1))
         target = output + (slab * count + j) * item
-        with k.if_else(index.below(size), likely=True) as (inside, outside):
-            with inside:
-                copy_open(k, data + (slab * size + index) * item, target, item)
-            with outside:
-                copy_open(k, None, target, item)
+        k.either(
+            index.below(size),
+            lambda: copy_open(k, data + (slab * size + index) * item, target, item),
+            lambda: copy_open(k, None, target, item),
+            likely=True,
+        )
 
 
 class _Lookup(Struct, frozen=True):
@@ -233,11 +234,11 @@ class _Gather:
         k = self.k
         with k.loop(j, j + count) as i:
             index = self._position(lookup, i)
-            with k.if_else(index.below(self.size)) as (one, none):
-                with one:
-                    self._move(lookup, index, i)
-                with none:
-                    self._absent(lookup, i)
+            k.either(
+                index.below(self.size),
+                lambda: self._move(lookup, index, i),
+                lambda: self._absent(lookup, i),
+            )
 
     def _move(self, lookup: _Lookup, index: Value, j: Value) -> None:
         """Copy the item of an index to place `j`."""
@@ -293,11 +294,7 @@ class _Gather:
                     one(j)
             with mixed, k.loop(0, self.count) as j:
                 known = k.load(positions + j * 4, I32).to(I64) >= 0
-                with k.if_else(known) as (inside, outside):
-                    with inside:
-                        one(j)
-                    with outside:
-                        copy(k, None, target + j * item, item)
+                k.either(known, lambda: one(j), lambda: copy(k, None, target + j * item, item))
 
 
 class _Following:
@@ -356,11 +353,12 @@ def stream(k: Kernel, source: Value, target: Value, size: int | Value) -> None:
     with k.loop(blocks, before_last, 64) as offset:
         line(shift + offset)
     last = shift + before_last
-    with k.if_else(shift.equals(0), likely=True) as (whole, part):
-        with whole:
-            line(last)
-        with part:
-            parts(last, size if isinstance(size, Value) else k.integer(size))
+    k.either(
+        shift.equals(0),
+        lambda: line(last),
+        lambda: parts(last, size if isinstance(size, Value) else k.integer(size)),
+        likely=True,
+    )
 
 
 def copy(k: Kernel, source: Value | None, target: Value, size: int) -> None:

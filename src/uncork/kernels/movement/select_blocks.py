@@ -5,7 +5,7 @@ blocks.
 from __future__ import annotations
 
 from uncork.internal_ops.blocks import ToBlocks
-from uncork.kernels.extents import extents, is_empty, nanoseconds, product
+from uncork.kernels.extents import decline_if, extents, is_empty, nanoseconds, product
 from uncork.kernels.kernel_plan import In, KernelCall, KernelPlan, Out, Selection
 from uncork.kernels.layer import Layer, shared_call
 from uncork.kernels.movement.strided_copy import strided_copy_call
@@ -19,8 +19,10 @@ def select_blocks(layer: Layer) -> Selection:
     into = isinstance(operation, ToBlocks)
     data = layer.input(0)
     blocked = extents(outputs[0] if into else data)
-    if data.element_type.dtype.itemsize != 4 or is_empty(blocked):
-        return "no kernel for empty tensors and others than of 32 bits"
+    decline_if(
+        data.element_type.dtype.itemsize != 4 or is_empty(blocked),
+        "no kernel for empty tensors and others than of 32 bits",
+    )
     images, blocks, *others, block = blocked
     return channels_moved((images * blocks, block, product(others)), into, target)
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from uncork.kernels.extents import extents, is_empty, nanoseconds, product
+from uncork.kernels.extents import compute_nothing_of, extents, nanoseconds, product
 from uncork.kernels.kernel_plan import (
     AtLeast,
     In,
@@ -46,8 +46,7 @@ def select_gather(layer: Layer) -> Selection:
         product(shape[batch:along]),
         product(places[batch:]),
     )
-    if is_empty((item, count)):
-        return KernelPlan("gather_nothing", [])
+    compute_nothing_of((item, count), "gather")
     if not isinstance(item, int):
         return _select_open_items(layer, item, (batches, outer, count), shape[along])
     by_columns = (

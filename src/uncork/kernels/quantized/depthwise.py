@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from uncork.kernels.extents import nanoseconds
-from uncork.kernels.kernel_plan import KernelCall, KernelPlan, Operand, Stages, shares
+from uncork.kernels.kernel_plan import KernelCall, KernelPlan, Stages, shares
 from uncork.kernels.layer import staged
 from uncork.kernels.quantized.layout import CodesWork, Laid, has_many_registers, tiles_of
 from uncork.kernels.quantized.spec import DepthwiseOfCodes
@@ -58,16 +58,15 @@ class _DepthwiseCalls(Laid):
             self.channels, self.widths, end,
         )  # fmt: skip
         channel, across = address_of(self.channel), self.channel.shape[1] * 4
-        operands: dict[str, Operand] = {
+        return spec(
             **self.row_operands(images, rows, 0),
-            "weights": address_of(self.packed_weights.arrays[0]),
-            "start": channel,
-            "scale": channel + across,
-            "shift": channel + 2 * across,
-            "tap_row": g.rows.dilation * self.row,
-            **{f"tiles_{kind}": count for kind, count in enumerate(self.counts)},
-        }
-        return spec, [operands[name] for name in spec.arguments]
+            weights=address_of(self.packed_weights.arrays[0]),
+            start=channel,
+            scale=channel + across,
+            shift=channel + 2 * across,
+            tap_row=g.rows.dilation * self.row,
+            **({f"tiles_{kind}": count for kind, count in enumerate(self.counts)}),
+        )
 
     def stages(self, threads: int) -> Stages:
         found: list[list[KernelCall]] = []

@@ -11,7 +11,7 @@ from msgspec import Struct, field
 from uncork.internal_ops.fused import FusedMember, FusedProduct
 from uncork.internal_ops.quantized import Grid, QuantizedProduct
 from uncork.kernels.epilogue import CHANNEL, ELEMENT, NUMBER, ScalarOp
-from uncork.kernels.extents import KernelDeclined
+from uncork.kernels.extents import KernelDeclined, decline_if
 from uncork.kernels.kernel_plan import In, Operand
 from uncork.kernels.quantized.grids import grid_of, numbers_of
 from uncork.kernels.quantized.spec import CODES, GRID, ROUNDED, CodesEpilogue
@@ -106,15 +106,18 @@ class _Builder:
     def end(self, last: Grid | None) -> BoundEpilogue:
         members = self.members
         if last is not None:
-            if not members or grid_of(members[-1].operation, self._given(members[-1])[1:]) != last:
-                raise KernelDeclined("a product that is not quantized has no codes")
+            decline_if(
+                not members or grid_of(members[-1].operation, self._given(members[-1])[1:]) != last,
+                "a product that is not quantized has no codes",
+            )
             source, members = members[-1].arguments[0], members[:-1]
         for index, member in enumerate(members):
             self._read(index, member)
         if last is None:
             return BoundEpilogue(self._spec(False, False), self.operands, self.bias)
-        if self.stands[source] != (False, len(self.ops)):
-            raise KernelDeclined("codes of what is not the last value")
+        decline_if(
+            self.stands[source] != (False, len(self.ops)), "codes of what is not the last value"
+        )
         limits = self._limits()
         if limits is None:
             return BoundEpilogue(

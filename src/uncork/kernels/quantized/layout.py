@@ -103,27 +103,26 @@ class Laid:
         g, channels = self.g, self.channels
         rows, columns = g.rows.data_range(0, self.height), g.columns.data_range(0, self.width)
         source_row = g.columns.size * channels
-        operands: dict[str, Operand] = {
-            "source": In(
+        spec = Surround(self.size > 1, self.lanes)
+        yield spec(
+            source=In(
                 0,
                 images[0] * g.rows.size * source_row
                 + rows.first * source_row
                 + columns.first * channels,
             ),
-            "target": Scratch(0),
-            "images": images[1],
-            "source_image": g.rows.size * source_row,
-            "rows": self.height,
-            "above": smallest(rows.position, self.height),
-            "inside": rows.length,
-            "source_row": source_row,
-            "left": columns.position * channels,
-            "copied": columns.length * channels,
-            "right": (self.width - columns.position - columns.length) * channels,
-            "code": self.work.grid.zero or 0,
-        }
-        spec = Surround(self.size > 1, self.lanes)
-        yield spec, [operands[name] for name in spec.arguments]
+            target=Scratch(0),
+            images=images[1],
+            source_image=g.rows.size * source_row,
+            rows=self.height,
+            above=smallest(rows.position, self.height),
+            inside=rows.length,
+            source_row=source_row,
+            left=columns.position * channels,
+            copied=columns.length * channels,
+            right=(self.width - columns.position - columns.length) * channels,
+            code=self.work.grid.zero or 0,
+        )
 
     def channel_arrays(self, columns: int, flipped: bool = False) -> Array:
         """The arrays `[start, scale, shift]` of `columns` outputs; with `flipped` codes are 128

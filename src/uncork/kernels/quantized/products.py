@@ -168,21 +168,20 @@ class _CodeProductCalls(Laid):
         tiles: Sequence[SizeLike] = self.tiles.counts
         if isinstance(g.columns.count, int):
             left, tiles = some_of_tiles(self.tiles.widths, self.tiles.counts, some_tiles)
-        operands: dict[str, Operand] = {
+        return spec(
             **self.row_operands(images, rows, column, left),
-            "weights": groups[0] * weights[0].nbytes + address_of(weights),
-            "table": self.table,
-            "runs": self.number_of_runs,
-            "run": self.run_length,
-            "start": channel,
-            "scale": channel + across,
-            "shift": channel + 2 * across,
-            "target_pixel": self.columns,
-            "groups": groups[1],
-            "group": weights[0].nbytes,
-            **{f"tiles_{kind}": count for kind, count in enumerate(tiles)},
-        }
-        return spec, [operands[name] for name in spec.arguments]
+            weights=groups[0] * weights[0].nbytes + address_of(weights),
+            table=self.table,
+            runs=self.number_of_runs,
+            run=self.run_length,
+            start=channel,
+            scale=channel + across,
+            shift=channel + 2 * across,
+            target_pixel=self.columns,
+            groups=groups[1],
+            group=weights[0].nbytes,
+            **({f"tiles_{kind}": count for kind, count in enumerate(tiles)}),
+        )
 
     def stages(self, threads: int) -> Stages:
         found: list[list[KernelCall]] = [[call] for call in self.fill_address_table()]

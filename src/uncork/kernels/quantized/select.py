@@ -11,7 +11,14 @@ import numpy as np
 
 from uncork.internal_ops.quantized import PLAIN, WORD, QuantizedPool, QuantizedProduct, Reheld
 from uncork.kernels.convolution.geometry import Geometry, WindowAxis, geometry
-from uncork.kernels.extents import KernelDeclined, extents, is_empty, nanoseconds, product
+from uncork.kernels.extents import (
+    KernelDeclined,
+    decline_if,
+    extents,
+    is_empty,
+    nanoseconds,
+    product,
+)
 from uncork.kernels.kernel_plan import (
     In,
     KernelCall,
@@ -53,22 +60,27 @@ def work_of(operation: QuantizedProduct, inputs: Sequence[TensorSpec | None]) ->
         if isinstance(operation.product, MatMul)
         else _windows(operation, data, result)
     )
-    if is_empty((*extents(data), *extents(result))):
-        raise KernelDeclined("no kernel for empty tensors")
+    decline_if(is_empty((*extents(data), *extents(result))), "no kernel for empty tensors")
     if not g.inside and grid.zero is None:
         raise KernelDeclined("no code stands for the zeros around the data")
     outputs = operation.weights.outputs
     largest = np.abs(codes.reshape(outputs, -1).astype(np.int64)).sum(1).max() * (
         _LARGEST_CODE + abs(grid.nearest_zero)
     )
-    if largest > (_LARGEST_SUM if g.groups == 1 else _LARGEST_IN_F32):
-        raise KernelDeclined("sums of 32 bits do not hold so many products")
+    decline_if(
+        largest > (_LARGEST_SUM if g.groups == 1 else _LARGEST_IN_F32),
+        "sums of 32 bits do not hold so many products",
+    )
     end = epilogue_of(operation, plain, result, -1 if isinstance(operation.product, MatMul) else 1)
     coded = operation.result.grid is not None
-    if outputs % WORD and ((coded and end.operands) or CODES in end.spec.operands):
-        raise KernelDeclined("no kernel ends codes that fill no words")
-    if not (np.isfinite(weights.scales).all() and np.isfinite(end.bias).all()):
-        raise KernelDeclined("no kernel for scales and biases that are not finite")
+    decline_if(
+        outputs % WORD and ((coded and end.operands) or CODES in end.spec.operands),
+        "no kernel ends codes that fill no words",
+    )
+    decline_if(
+        not (np.isfinite(weights.scales).all() and np.isfinite(end.bias).all()),
+        "no kernel for scales and biases that are not finite",
+    )
     return CodesWork(g, codes, weights, grid, end, [held.grid for held in operation.held], coded)
 
 
@@ -76,8 +88,9 @@ def _matrix(operation: QuantizedProduct, data: TensorSpec) -> tuple[Geometry, Ar
     """The geometry and the codes of a matrix product, whose rows are taken as a row of pixels."""
     matmul, sizes = operation.product, extents(data)
     assert isinstance(matmul, MatMul)
-    if len(sizes) < 2 or matmul.transpose_a:
-        raise KernelDeclined("no kernel for vectors and a transposed first matrix")
+    decline_if(
+        len(sizes) < 2 or matmul.transpose_a, "no kernel for vectors and a transposed first matrix"
+    )
     codes = operation.weights.codes
     columns, inner = codes.shape
     rows = product(sizes[:-1])
@@ -91,13 +104,9 @@ def _windows(
 ) -> tuple[Geometry, Array]:
     codes = operation.weights.codes.reshape(operation.weights.shape)
     assert isinstance(operation.product, Convolution1)
-    found = geometry(operation.product, extents(data), codes, extents(result))
-    if isinstance(found, str):
-        raise KernelDeclined(found)
-    g, ordered = found
+    g, ordered = geometry(operation.product, extents(data), codes, extents(result))
     if g.groups > 1:
-        if not g.channels == g.outputs == 1:
-            raise KernelDeclined("no kernel for groups of several channels")
+        decline_if(not g.channels == g.outputs == 1, "no kernel for groups of several channels")
         if operation.result == PLAIN or (operation.result.grid is None and g.groups % WORD):
             raise KernelDeclined("no kernel ends codes that fill no words")
         return g, ordered.reshape(g.groups, *ordered.shape[2:])
@@ -116,8 +125,7 @@ def select_pool(layer: Layer) -> Selection:
     operation, inputs, target = layer.of(QuantizedPool), layer.inputs, layer.target
     data = present(operation.plain(inputs)[0])
     (result,) = operation.operation.describe([data])
-    if is_empty((*extents(data), *extents(result))):
-        return "no kernel for empty tensors"
+    decline_if(is_empty((*extents(data), *extents(result))), "no kernel for empty tensors")
     pool = cast("Pooling", operation.pool)
     return pooled_codes(pool, pool.kernel, extents(data), extents(result), target)
 
@@ -126,8 +134,7 @@ def select_reheld(layer: Layer) -> Selection:
     operation, outputs, target = layer.of(Reheld), layer.outputs, layer.target
     source, held = operation.source, operation.target
     plain = extents(TensorSpec(outputs[0].element_type, source.plain_shape(layer.input(0).shape)))
-    if is_empty(plain):
-        return "no kernel for empty tensors"
+    decline_if(is_empty(plain), "no kernel for empty tensors")
     back = source.grid is not None
     if back and held.grid is not None:
         return "no kernel from codes to codes"
@@ -135,8 +142,9 @@ def select_reheld(layer: Layer) -> Selection:
     if grid is None:
         return channels_moved((plain[0], plain[1], product(plain[2:])), held.last, target)
     moves = source.last != held.last
-    if moves and source.last != back:
-        return "no kernel for codes whose channels are where they were"
+    decline_if(
+        moves and source.last != back, "no kernel for codes whose channels are where they were"
+    )
     apart = moves and not all(isinstance(size, int) and size == 1 for size in plain[2:])
     if apart:
         images, channels, pixels = plain[0], plain[1], product(plain[2:])

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
-from uncork.kernels.extents import extents, is_empty, nanoseconds, product
-from uncork.kernels.kernel_plan import In, KernelCall, KernelPlan, Out, Selection
+from uncork.kernels.extents import (
+    compute_nothing_of,
+    decline_if,
+    extents,
+    is_empty,
+    nanoseconds,
+    product,
+)
+from uncork.kernels.kernel_plan import In, KernelCall, Out, Selection
 from uncork.kernels.layer import Layer, shared_call
 from uncork.kernels.quantized.spec_rows import CodedRows
 from uncork.symbolic import SizeLike
@@ -19,10 +26,8 @@ def select_decoded(layer: Layer) -> Selection:
 
 def _selected(layer: Layer, rank: int | None, back: bool) -> Selection:
     sizes = extents(layer.outputs[0] if back else layer.input(0))
-    if not rank or is_empty(sizes[-1:]):
-        return "no kernel for empty rows"
-    if is_empty(sizes):
-        return KernelPlan("coded_nothing", [])
+    decline_if(not rank or is_empty(sizes[-1:]), "no kernel for empty rows")
+    compute_nothing_of(sizes, "coded")
     spec, rows = CodedRows(layer.target.lanes, back), product(sizes[:-1])
 
     def some(first: SizeLike, count: SizeLike) -> KernelCall:

@@ -33,14 +33,12 @@ def emit_packed_weights(k: Kernel, spec: PanelsOfWeights) -> None:
             def some(source: Value = source, first: Value = first, there: Value = there) -> None:
                 with k.loop(0, spec.units) as unit, k.loop(0, inner) as position:
                     place = first + position * step + unit * size
-                    with k.if_else(unit < there) as (given, past):
-                        with given:
-                            k.store(k.load(source + row * unit + position * size, type_), place)
-                        with past:
-                            k.store(k.constant(0.0, type_), place)
+                    k.either(
+                        unit < there,
+                        lambda: k.store(
+                            k.load(source + row * unit + position * size, type_), place
+                        ),
+                        lambda: k.store(k.constant(0.0, type_), place),
+                    )
 
-            with k.if_else(there >= spec.units, likely=True) as (whole, part):
-                with whole:
-                    every()
-                with part:
-                    some()
+            k.either(there >= spec.units, every, some, likely=True)

@@ -9,7 +9,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from uncork.kernels.extents import KernelDeclined, certainly, extents, nanoseconds
+from uncork.kernels.extents import as_number, certainly, decline_if, extents, nanoseconds
 from uncork.kernels.kernel_plan import KernelPlan, Selection
 from uncork.kernels.layer import Layer
 from uncork.kernels.recurrent.sequence_calls import Lookup, SequenceCalls
@@ -57,8 +57,7 @@ def select_sequence(layer: Layer) -> Selection:
 
 def require_no_additions(layer: Layer) -> None:
     """Decline what version 1 of LSTMs adds: coupled gates, and peepholes that may not be 0."""
-    if layer.of(LSTM1).input_forget:
-        raise KernelDeclined("no kernel for coupled gates")
+    decline_if(layer.of(LSTM1).input_forget, "no kernel for coupled gates")
     port = len(type(layer.operation).inputs) - 1
     if layer.has(port):
         layer.constant(port, "peephole weights")
@@ -103,22 +102,24 @@ def planned(
     """The kernels that walk over X. `weights` are W, R and B with directions first."""
     x, target, hints, size = walked.x, layer.target, layer.hints, SINGLE
     if lookup is None:
-        if x.element_type not in (ElementType.f32, ElementType.f64):
-            return f"no kernel for {x.element_type}"
+        decline_if(
+            x.element_type not in (ElementType.f32, ElementType.f64),
+            f"no kernel for {x.element_type}",
+        )
         size = x.element_type.dtype.itemsize
-    if not all(source.shape.is_static for source in weights):
-        return "the shapes of the weights are known at the call only"
+    decline_if(
+        not all(source.shape.is_static for source in weights),
+        "the shapes of the weights are known at the call only",
+    )
     values = [source.value for source in weights if source.value is not None]
     if isinstance(operation, GRU):
         cell = "gru_after" if operation.linear_before_reset else "gru"
     else:
         cell = "lstm" if isinstance(operation, LSTM) else "rnn"
     batch, steps, inner = walked.sizes
-    if not isinstance(inner, int):
-        return "how long a step of X is is known at the call only"
+    inner = as_number(inner, "how long a step of X is is known at the call only")
     clipped = 0 < operation.clip < math.inf
-    if clipped and size == DOUBLE:
-        return "no kernel for f64 that is clipped"
+    decline_if(clipped and size == DOUBLE, "no kernel for f64 that is clipped")
     singles = len(values) == 3 and size == SINGLE
     precision, tiles = _products(hints.precision, batch, target) if singles else ("f32", "")
     spec = Recurrent(
@@ -133,8 +134,10 @@ def planned(
         alike=hints.rows_alike,
     )
     if lookup is not None:
-        if len(values) < 3 or precision != "f32":
-            return f"no kernel for products looked up in {precision}"
+        decline_if(
+            len(values) < 3 or precision != "f32",
+            f"no kernel for products looked up in {precision}",
+        )
         spec = replace(spec, lookup=x.element_type.name, wraps=lookup.wraps, strict=lookup.strict)
     clip = int(np.float32(operation.clip).view(np.int32)) if clipped else 0
     sequence = SequenceCalls(

@@ -14,7 +14,7 @@ from typing import Union
 from uncork.kernels.codegen import functions
 from uncork.kernels.codegen import llvm_ir as ir
 from uncork.kernels.codegen.activations import exp
-from uncork.kernels.codegen.emit import F32, I32, Kernel, Type, Value, Variable, emitter
+from uncork.kernels.codegen.emit import F32, I32, Kernel, Value, Variable, emitter
 from uncork.kernels.codegen.joining import COMBINE, Combine, joined, plus
 from uncork.kernels.codegen.joining import identity as identity_of
 from uncork.kernels.codegen.scalar_ops import COMPUTED, absolute
@@ -52,19 +52,6 @@ Term = Callable[[Value, Union[Value, None]], Value]
 Action = Callable[[Value, Union[Value, None]], None]
 
 
-def load_row(k: Kernel, address: Value, type_: Type, lanes: int, mask: Value | None) -> Value:
-    """Load a vector of a row."""
-    return k.load(address, type_, lanes) if mask is None else k.load_masked(address, type_, mask)
-
-
-def store_row(k: Kernel, value: Value, address: Value, mask: Value | None) -> None:
-    """Store a vector of a row."""
-    if mask is None:
-        k.store(value, address)
-    else:
-        k.store_masked(value, address, mask)
-
-
 class VectorRow:
     """A row of `count` values that a kernel walks through in vectors: there are at least as many as
     lanes, unless it is an `open_row`.
@@ -82,11 +69,12 @@ class VectorRow:
         if not self.may_be_short:
             whole()
             return
-        with k.if_else(self.count >= self.lanes, likely=True) as (at_least, less):
-            with at_least:
-                whole()
-            with less:
-                short(k.lanes_below(self.count, self.lanes))
+        k.either(
+            self.count >= self.lanes,
+            whole,
+            lambda: short(k.lanes_below(self.count, self.lanes)),
+            likely=True,
+        )
 
     def folded(self, identity: Value, combine: Combine, term: Term, blocks: bool) -> Value:
         """`term(position)` joined over the row, in several accumulators in turn. With `blocks`
@@ -159,7 +147,7 @@ class VectorRow:
         k = self.k
         self.either(
             lambda: self._scaled_vectors(target, scale),
-            lambda mask: k.store_masked(k.load_masked(target, F32, mask) * scale, target, mask),
+            lambda mask: k.store(k.load(target, F32, self.lanes, mask) * scale, target, mask),
         )
 
     def _scaled_vectors(self, target: Value, scale: Value) -> None:
@@ -187,16 +175,14 @@ def emit_reduction(k: Kernel, spec: Reduction) -> None:
 
     def term(address: Value, mask: Value | None) -> Value:
         return _term(
-            k, spec.op, widened(k, spec.element_type, load_row(k, address, stored, lanes, mask))
+            k, spec.op, widened(k, spec.element_type, k.load(address, stored, lanes, mask))
         )
 
     def end(total: Value, address: Value, mask: Value | None = None) -> None:
         if spec.op == "prod" and computed.kind == "float":
             # Infinity times 0, which the reference may not meet: it multiplies in another order.
             k.stop_unless(k.all_of(total.equals(total)), k.integer(1))
-        store_row(
-            k, narrowed(k, _ended(k, spec.op, total, count), spec.element_type), address, mask
-        )
+        k.store(narrowed(k, _ended(k, spec.op, total, count), spec.element_type), address, mask)
 
     of_count, of_inner = VectorRow(k, count, spec), VectorRow(k, inner, spec)
     with k.loop(0, outer) as block:
@@ -270,7 +256,7 @@ def _softmax(k: Kernel, spec: Rows) -> None:
 
         # Whether a NaN is the largest does not matter: the sum will be one, and so all of the row.
         def value_at(i: Value, mask: Value | None, source: Value = source) -> Value:
-            return load_row(k, source + i * 4, F32, lanes, mask)
+            return k.load(source + i * 4, F32, lanes, mask)
 
         top = values.folded(lowest, Kernel.maximum, value_at, False)
         tops = k.splat(top, lanes)
@@ -280,7 +266,7 @@ def _softmax(k: Kernel, spec: Rows) -> None:
         ) -> Value:
             value = exp(k, value_at(i, mask) - tops)
             if spec.kind == "softmax":
-                store_row(k, value, target + i * 4, mask)
+                k.store(value, target + i * 4, mask)
             return value
 
         total = values.folded(zero, plus, raised, spec.blocks)
@@ -297,7 +283,7 @@ def _softmax(k: Kernel, spec: Rows) -> None:
                 tops: Value = tops,
                 loss: Value = loss,
             ) -> None:
-                store_row(k, value_at(i, mask) - tops - loss, target + i * 4, mask)
+                k.store(value_at(i, mask) - tops - loss, target + i * 4, mask)
 
             values.along(less)
 
@@ -314,7 +300,7 @@ def _standardising(k: Kernel, spec: Rows) -> None:
 
     def standardise(source: Value, target: Value) -> None:
         def value_at(i: Value, mask: Value | None) -> Value:
-            return load_row(k, source + i * 4, F32, lanes, mask)
+            return k.load(source + i * 4, F32, lanes, mask)
 
         total = values.folded(zero, plus, value_at, spec.blocks)
         mean = k.splat(total / size, lanes)
@@ -327,7 +313,7 @@ def _standardising(k: Kernel, spec: Rows) -> None:
             return difference * difference
 
         def store_centred(i: Value, mask: Value | None) -> None:
-            store_row(k, centred(i, mask), target + i * 4, mask)
+            k.store(centred(i, mask), target + i * 4, mask)
 
         if spec.kind == "centre":
             values.along(store_centred)
@@ -342,7 +328,7 @@ def _standardising(k: Kernel, spec: Rows) -> None:
         divisor = k.splat(deviation, lanes)
 
         def store_divided(i: Value, mask: Value | None) -> None:
-            store_row(k, centred(i, mask) / divisor, target + i * 4, mask)
+            k.store(centred(i, mask) / divisor, target + i * 4, mask)
 
         values.along(store_divided)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 from msgspec.structs import replace
 
-from uncork.kernels.extents import certainly, extents, is_empty, nanoseconds, product
+from uncork.kernels.extents import certainly, decline_if, extents, is_empty, nanoseconds, product
 from uncork.kernels.kernel_plan import (
     In,
     KernelCall,
@@ -86,23 +86,24 @@ _OPS = {
 
 def select_reduction(layer: Layer) -> Selection:
     operation, target = layer.operation, layer.target
-    data, axes = layer.input(0), layer.input(1)
-    if axes.value is None:
-        return "axes are known at the call only"
+    data, axes = layer.input(0), layer.constant(1, "axes are")
     op, name = _OPS[operation.type_name], data.element_type.name
     if op in ("all", "any"):
         name = "u8"  # by which booleans are stored
-    if name not in (_FLOATS if op in ("mean", "l2") else _FLOATS | _INTEGERS):
-        return f"no kernel for {name}"
-    if name == "f16" and target.has("sse2") and not target.has("f16c"):
-        return "no kernel for f16 on this machine"
+    decline_if(
+        name not in (_FLOATS if op in ("mean", "l2") else _FLOATS | _INTEGERS),
+        f"no kernel for {name}",
+    )
+    decline_if(
+        name == "f16" and target.has("sse2") and not target.has("f16c"),
+        "no kernel for f16 on this machine",
+    )
     shape = extents(data)
-    folds = _folds(shape, normalised_axes(operation, axes.value, len(shape)))
-    if not axes.value.size and op in ("l1", "l2"):
-        return "no kernel for no axes"
+    folds = _folds(shape, normalised_axes(operation, axes, len(shape)))
+    decline_if(not axes.size and op in ("l1", "l2"), "no kernel for no axes")
     if folds is None:
         return nests.reduction(
-            op, shape, normalised_axes(operation, axes.value, len(shape)), name, target
+            op, shape, normalised_axes(operation, axes, len(shape)), name, target
         )
     outer, count, inner = folds
     along_rows = certainly(inner, 1)
@@ -152,8 +153,7 @@ def _folds(
 def _rows(
     kind: str, rows: SizeLike, count: SizeLike, epsilon: float, cost: float, target: Target
 ) -> Selection:
-    if is_empty((rows, count)):
-        return "nothing to compute"
+    decline_if(is_empty((rows, count)), "nothing to compute")
     width = _fitting(count, 4, target.lanes)
     open_row = not isinstance(count, int)
     found = Rows(kind, width, _chains(count, width), epsilon, open_row, _in_blocks(count))
@@ -171,11 +171,9 @@ def select_softmax(layer: Layer) -> Selection:
     operation, target = layer.operation, layer.target
     data = layer.input(0)
     name = data.element_type.name
-    if name not in ("f32", "f16", "bf16"):
-        return f"no kernel for {name}"
+    decline_if(name not in ("f32", "f16", "bf16"), f"no kernel for {name}")
     shape = extents(data)
-    if not shape:
-        return "no kernel for a scalar"
+    decline_if(not shape, "no kernel for a scalar")
     axis: int = getattr(operation, "axis", -1)
     along = normalised_axis(operation, axis, len(shape))
     kind = "log_softmax" if operation.type_name == "LogSoftmax" else "softmax"

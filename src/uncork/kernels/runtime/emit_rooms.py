@@ -71,11 +71,12 @@ def emit_join() -> str:
     room = Room(k, k.load(row["found"], I64))
     parts, runs, size = row["size"] // row["elements"], row["runs"], row["bytes"]
     behind = runs.equals(1) & row["step"].equals(size)
-    with k.if_else(behind, likely=True) as (whole, apart):
-        with whole:
-            copy_open(k, room["address"], row["first"], parts * size)
-        with apart:
-            _copy_parts(k, room["address"], row["first"], (parts, runs, size), row)
+    k.either(
+        behind,
+        lambda: copy_open(k, room["address"], row["first"], parts * size),
+        lambda: _copy_parts(k, room["address"], row["first"], (parts, runs, size), row),
+        likely=True,
+    )
     k.finish(k.integer(0))
     return k.text()
 

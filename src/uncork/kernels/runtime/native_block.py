@@ -22,6 +22,13 @@ _VERSION = 8 * CONTEXT.index("version")
 _word = ctypes.c_int64.from_address
 
 
+def free_rooms(words: Array, rooms: Sequence[int]) -> None:
+    """Give back the memory of rooms, whose addresses stand in these words of a block."""
+    free = ctypes.pythonapi.PyMem_RawFree
+    for room in rooms:
+        free(ctypes.c_void_p(int(words[room])))
+
+
 class NativeBlock(np.ndarray):
     """The words of a segment, and what must live as long as they do: `run` keeps its block alive,
     and nothing else.

@@ -20,6 +20,7 @@ from uncork.kernels.runtime.context import Context
 from uncork.kernels.runtime.cpython_entry import functions
 from uncork.kernels.runtime.kernel_cache import STORE
 from uncork.kernels.runtime.loop_layout import ROOM
+from uncork.kernels.runtime.native_block import free_rooms
 from uncork.kernels.runtime.segment import Segment
 from uncork.kernels.runtime.segment_plan import (
     ArrayGuard,
@@ -30,7 +31,6 @@ from uncork.kernels.runtime.segment_plan import (
 )
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.runtime.turns_layout import MISFITS, TURNS_HEAD
-from uncork.types import Array
 
 
 class TurnPlan(Struct, frozen=True):
@@ -156,7 +156,7 @@ class TurnTable:
         base = self._address = address_of_words(self._block, "turns", self._rooms)
         self._block[:] = [base + 8 * word if isinstance(word, _Ref) else word for word in words]
         if self._rooms and recording() is None:
-            weakref.finalize(self, _free, self._block, self._rooms).atexit = False
+            weakref.finalize(self, free_rooms, self._block, self._rooms).atexit = False
         names = functions()
         call = (STORE.address_of(TURNS, self._target), base, names["save"], names["restore"])
         self._released_words = np.array(call, np.int64)
@@ -296,13 +296,6 @@ class TurnTable:
         if release:
             return int(_callable(STORE.address_of(RELEASED, self._target))(self._released))
         return int(_callable(STORE.address_of(TURNS, self._target))(self._address))
-
-
-def _free(block: Array, rooms: range) -> None:
-    """Give the memory of rooms back."""
-    free = ctypes.pythonapi.PyMem_RawFree
-    for room in rooms:
-        free(ctypes.c_void_p(int(block[room])))
 
 
 @functools.lru_cache(maxsize=2)

@@ -22,13 +22,13 @@ def emit_max_of_segments(k: Kernel, spec: MaxOfSegments) -> None:
     begun, before = k.variable(k.integer(0)), k.variable(k.integer(0))
 
     def read(address: Value, mask: Value) -> Value:
-        return k.load_masked(address, stored, mask)
+        return k.load(address, stored, mask.lanes, mask)
 
     def write(target: Value, value: Callable[[Value, Value], Value]) -> None:
         """Write a row: `value(offset, mask)` are some of its elements."""
         with k.loop(0, width, spec.lanes) as first:
             mask, offset = k.lanes_below(width - first, spec.lanes), first * stored.bytes
-            k.store_masked(value(offset, mask), target + offset, mask)
+            k.store(value(offset, mask), target + offset, mask)
 
     def leave_empty(end: Value) -> None:
         """Write the segments without rows before this one."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
-from uncork.kernels.extents import extents, product
+from uncork.kernels.extents import decline_if, extents, product
 from uncork.kernels.kernel_plan import In, KernelCall, Operand, Out, Scratch, shares
 from uncork.kernels.movement.spec_nd_copy import CopyBytes, FillBytes
 from uncork.kernels.runtime.target import Target
@@ -131,21 +131,21 @@ def bytes_of(name: str) -> int:
     return int(ElementType.parse(name).dtype.itemsize)
 
 
-def reduction_of(op: str, uses_data: bool, data: TensorSpec, target: Target) -> Joining | str:
-    """The reduction for elements of this type; or why there is none."""
+def reduction_of(op: str, uses_data: bool, data: TensorSpec, target: Target) -> Joining:
+    """The reduction for elements of this type. Raises KernelDeclined where there is none."""
     element_type = data.element_type
     name = element_type.name
     is_plain = element_type.bits in (8, 16, 32, 64) and (
         element_type.is_integer or name in ("f32", "f64", "f16", "bf16", "boolean")
     )
-    if not is_plain:
-        return f"no kernel for reductions of {name}"
-    if name == "f16" and not target.has("f16c") and target.has("sse2"):
-        return "no kernel for f16 on this machine"
+    decline_if(not is_plain, f"no kernel for reductions of {name}")
+    decline_if(
+        name == "f16" and not target.has("f16c") and target.has("sse2"),
+        "no kernel for f16 on this machine",
+    )
     held = _HELD.get(name, name)
     if op == "mean" and element_type.is_integer:
-        if element_type.bits == 64:
-            return "no kernel for means of 64-bit integers"
+        decline_if(element_type.bits == 64, "no kernel for means of 64-bit integers")
         held = "i64"
     return Joining(
         op,

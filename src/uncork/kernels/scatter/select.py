@@ -13,7 +13,14 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from uncork.kernels.extents import certainly, extents, nanoseconds, product, same_extents
+from uncork.kernels.extents import (
+    certainly,
+    decline_if,
+    extents,
+    nanoseconds,
+    product,
+    same_extents,
+)
 from uncork.kernels.kernel_plan import (
     In,
     KernelCall,
@@ -252,8 +259,6 @@ def select_tuples(layer: Layer) -> Selection:
     if op == "none":
         return _put(walk, data)
     reduction = reduction_of(op, True, data, target)
-    if isinstance(reduction, str):
-        return reduction
     stored = data.element_type.dtype.itemsize
     lanes = 1 if isinstance(run, int) and run < reduction.lanes else reduction.lanes
 
@@ -286,8 +291,10 @@ def select_gather_nd(layer: Layer) -> Selection:
     )
     # Of no batches at all the indices would not be looked at.
     one_of_indices = one_of_indices and all(isinstance(size, int) and size > 0 for size in lead)
-    if not one_of_data and not one_of_indices and not same_extents(lead, own_batches):
-        return "no kernel for batches that stretch"
+    decline_if(
+        not one_of_data and not one_of_indices and not same_extents(lead, own_batches),
+        "no kernel for batches that stretch",
+    )
     own, steps = shape[batch : batch + numbers], strides(shape, 1)[batch:]
     count, run = product(places[batch:-1]), product(shape[batch + numbers :])
     item = data.element_type.dtype.itemsize
@@ -321,8 +328,7 @@ def select_elements(layer: Layer) -> Selection:
     shape = extents(data)
     along = layer.axis(3, len(shape))
     loops = _loops(shape, extents(indices), along)
-    if len(loops[0]) + len(loops[1]) > _MOST:
-        return "no kernel for so many axes"
+    decline_if(len(loops[0]) + len(loops[1]) > _MOST, "no kernel for so many axes")
     steps = strides(shape, 1)
     rows = strides(extents(indices), 1)
     axes = [*loops[0], (extents(indices)[along], steps[along], rows[along]), *loops[1]]
@@ -372,8 +378,6 @@ def select_elements(layer: Layer) -> Selection:
 
         return staged(stages, nanoseconds(whole + total * 16, 1 / 16))
     reduction = reduction_of(op, getattr(operation, "use_init_val", True), data, target)
-    if isinstance(reduction, str):
-        return reduction
     actions = reduction.actions()
 
     def joined(threads: int) -> Stages:

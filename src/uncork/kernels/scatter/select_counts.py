@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from uncork.internal_ops.scattered_counts import COUNTED
-from uncork.kernels.extents import extents, nanoseconds, product
+from uncork.kernels.extents import decline_if, extents, nanoseconds, product
 from uncork.kernels.kernel_plan import In, KernelPlan, Operand, Out, Selection
 from uncork.kernels.layer import Layer
 from uncork.kernels.scatter.spec_counts import CountKeys
@@ -12,8 +12,7 @@ from uncork.kernels.scatter.spec_counts import CountKeys
 def select_counts(layer: Layer) -> Selection:
     data, keys = layer.input(0), layer.input(1)
     layer.require(0, *COUNTED)
-    if keys.element_type.bits < 8:
-        return f"no kernel for {keys.element_type}"
+    decline_if(keys.element_type.bits < 8, f"no kernel for {keys.element_type}")
     places, count = extents(data)[0], product(extents(keys))
     spec = CountKeys(data.element_type.name, keys.element_type.name)
     operands: list[Operand] = [In(0), In(1), Out(0), places, count]

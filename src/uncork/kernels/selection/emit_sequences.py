@@ -61,11 +61,9 @@ def _length(k: Kernel, spec: GreedyPath, a: dict[str, Value], row: Value) -> Val
     with k.while_(lambda: (step.get() < a["steps"]) & ended.get().equals(0)):
         address = a["lengths"] + (step.get() * a["rows"] + row) * item.bytes
         present = widened(k, spec.lengths, k.load(address, item))
-        with k.if_else(present.equals(0.0)) as (then, otherwise):
-            with then:
-                ended.set(k.integer(1))
-            with otherwise:
-                step.set(step.get() + 1)
+        k.either(
+            present.equals(0.0), lambda: ended.set(k.integer(1)), lambda: step.set(step.get() + 1)
+        )
     return step.get()
 
 
@@ -75,7 +73,7 @@ def _best(k: Kernel, spec: GreedyPath, address: Value, classes: Value) -> Value:
 
     def values(first: Value) -> tuple[Value, Value]:
         mask = k.lanes_below(classes - first, lanes)
-        read = k.load_masked(address + first * item.bytes, item, mask)
+        read = k.load(address + first * item.bytes, item, mask.lanes, mask)
         return widened(k, spec.data, read), mask
 
     largest = _largest(k, spec, address, classes)
@@ -109,7 +107,7 @@ def _largest(k: Kernel, spec: GreedyPath, address: Value, classes: Value) -> Val
             variable.set(larger(k, variable.get(), found))
     with k.loop(whole, classes, lanes) as first:
         mask = k.lanes_below(classes - first, lanes)
-        read = k.load_masked(address + first * item.bytes, item, mask)
+        read = k.load(address + first * item.bytes, item, mask.lanes, mask)
         found = k.select(mask, widened(k, spec.data, read), lowest)
         most[0].set(larger(k, most[0].get(), found))
     vector = most[0].get()

@@ -7,7 +7,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from uncork.internal_ops.leading_best import LeadingBest
-from uncork.kernels.extents import certainly, extents, nanoseconds, product
+from uncork.kernels.extents import certainly, decline_if, extents, nanoseconds, product
 from uncork.kernels.kernel_plan import (
     AtLeast,
     In,
@@ -51,8 +51,9 @@ def select_elements(layer: Layer) -> Selection:
 def select_best(layer: Layer) -> Selection:
     operation, outputs, target = layer.operation, layer.outputs, layer.target
     data, k = layer.input(0), layer.input(1)
-    if None in (k.sizes() or [None]):
-        return "how many are wanted is known at the call only"  # and may be more than there are
+    decline_if(
+        None in (k.sizes() or [None]), "how many are wanted is known at the call only"
+    )  # and may be more than there are
     shape = extents(data)
     topk = operation.topk if isinstance(operation, LeadingBest) else operation
     axis: int = getattr(topk, "axis", 0) % len(shape)
@@ -76,8 +77,10 @@ def select_best(layer: Layer) -> Selection:
             return best, [*places, some, shape[axis], count]
 
         return shared_call(some_rows, rows, nanoseconds(product(shape), 1 / 4))
-    if data.element_type is ElementType.f16 and target.has("sse2") and not target.has("f16c"):
-        return "no kernel for f16 on this machine"
+    decline_if(
+        data.element_type is ElementType.f16 and target.has("sse2") and not target.has("f16c"),
+        "no kernel for f16 on this machine",
+    )
     item = data.element_type.dtype.itemsize
     lanes = max(1, target.lanes * 4 // max(4, item)) if certainly(inner, 1) else 1
     ranked: Ranked | BestOfColumns = Ranked(

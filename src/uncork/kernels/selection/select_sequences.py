@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from uncork.kernels.extents import extents, nanoseconds, product
+from uncork.kernels.extents import decline_if, extents, nanoseconds, product
 from uncork.kernels.kernel_plan import In, KernelPlan, Operand, Out, Selection
 from uncork.kernels.layer import Layer
 from uncork.kernels.loops.nest_call import require_types, vector_lanes
@@ -18,8 +18,7 @@ from uncork.types import TensorSpec
 def select_decoded(layer: Layer) -> Selection:
     operation, target = layer.of(CTCGreedyDecoder1), layer.target
     data = layer.input(0)
-    if operation.strict:
-        return "no kernel that looks at whole masks"
+    decline_if(operation.strict, "no kernel that looks at whole masks")
     name = data.element_type.name
     steps, rows, classes = extents(data)
     lanes = vector_lanes([name], target)

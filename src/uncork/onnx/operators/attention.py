@@ -59,10 +59,11 @@ def mask_bias(call: Call, mask: Source, keys: Source, low: float) -> Source:
     graph = call.graph
     rank = graph.rank(mask)
     if rank == 1:
-        if graph.sizes(mask)[0] not in (None, graph.sizes(keys)[0]):
-            raise call.refuse(
-                "a mask of starts and ends", "give it as [batch, keys], of zeros and ones"
-            )
+        call.refuse_if(
+            graph.sizes(mask)[0] not in (None, graph.sizes(keys)[0]),
+            "a mask of starts and ends",
+            "give it as [batch, keys], of zeros and ones",
+        )
         columns = graph.convert(graph.range(graph.size_of(keys, 2)), graph.type(mask))
         hidden = graph.make("GreaterEqual", columns, graph.reshape(mask, [-1, 1, 1, 1]))
     else:
@@ -134,8 +135,9 @@ def projected(
 def _multi_head_attention(call: Call) -> tuple[Value, ...]:
     graph, heads = call.graph, call.integer("num_heads")
     low = call.number("mask_filter_value", -10000.0)
-    if not call.has(1) or not call.has(2):
-        raise call.refuse("packed queries, keys and values", "give them apart")
+    call.refuse_if(
+        not call.has(1) or not call.has(2), "packed queries, keys and values", "give them apart"
+    )
     tensors = [call[0], call[1], call[2]]
     if call.has(3):
         width = [graph.sizes(t)[-1] or 0 for t in tensors]
@@ -161,10 +163,15 @@ def _multi_head_attention(call: Call) -> tuple[Value, ...]:
 def _group_query_attention(call: Call) -> tuple[Value, ...]:
     graph = call.graph
     heads, groups = call.integer("num_heads"), call.integer("kv_num_heads")
-    if heads < 1 or groups < 1 or heads % groups:
-        raise ValidationError(f"{heads} heads cannot share {groups} heads of keys")
-    if call.count > 10 and any(call.has(i) for i in range(10, call.count)):
-        raise call.refuse("an attention bias or a sink", "write attention by its nodes")
+    ValidationError.when(
+        heads < 1 or groups < 1 or heads % groups,
+        f"{heads} heads cannot share {groups} heads of keys",
+    )
+    call.refuse_if(
+        call.count > 10 and any(call.has(i) for i in range(10, call.count)),
+        "an attention bias or a sink",
+        "write attention by its nodes",
+    )
     query, key, value = _queries_keys_values(call, heads, groups)
     # The last key of each row, and the place of its first new one: a prompt that is filled up on
     # the right begins at 0.

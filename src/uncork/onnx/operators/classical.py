@@ -109,11 +109,11 @@ def _label_encoder(call: Call) -> Source:
         default = 0
     if "default_tensor" in call.attributes:
         array, kind = call.tensor("default_tensor")
-        if kind is not values_kind or array.size != 1:
-            raise ValidationError(
-                f"attribute 'default_tensor': expected one element of {values_kind}, got "
-                f"{array.size} of {kind}"
-            )
+        ValidationError.when(
+            kind is not values_kind or array.size != 1,
+            f"attribute 'default_tensor': expected one element of {values_kind}, got "
+            f"{array.size} of {kind}",
+        )
         default = array.reshape(-1)[0]
     return _mapped(call, keys, values, default, keys_kind, values_kind)
 
@@ -130,8 +130,10 @@ def _mapped(
 ) -> Source:
     """Each element by a table; what is not in it becomes the default."""
     graph, data = call.graph, call[0]
-    if len(keys) != len(values) or len(keys) == 0:
-        raise ValidationError(f"expected as many values as keys, got {len(values)}, {len(keys)}")
+    ValidationError.when(
+        len(keys) != len(values) or len(keys) == 0,
+        f"expected as many values as keys, got {len(values)}, {len(keys)}",
+    )
     rank = graph.rank(data)
     table = graph.constant(np.array(keys, source.dtype), source)
     column = graph.unsqueeze(data, rank)
@@ -181,8 +183,9 @@ def _transformed(call: Call, scores: Source) -> Source:
         return graph.make("Sigmoid", scores)
     if how == "SOFTMAX":
         return graph.make("SoftMax", scores, axis=-1)
-    if how == "PROBIT":
-        raise call.refuse("post_transform PROBIT", "apply it to the scores outside the model")
+    call.refuse_if(
+        how == "PROBIT", "post_transform PROBIT", "apply it to the scores outside the model"
+    )
     exps = graph.make("SoftMax", scores, axis=-1)
     zero = graph.make("Equal", scores, graph.like(0.0, scores))
     return graph.select(zero, graph.like(0.0, scores), exps)
@@ -192,8 +195,9 @@ def _linear(call: Call, rows: int) -> Source:
     """The products with the coefficients, and the intercepts."""
     graph, data = call.graph, _as_f32(call)
     numbers = np.array(call.numbers("coefficients"), np.float32)
-    if rows < 1 or len(numbers) % rows:
-        raise ValidationError(f"{len(numbers)} coefficients do not make {rows} rows")
+    ValidationError.when(
+        rows < 1 or len(numbers) % rows, f"{len(numbers)} coefficients do not make {rows} rows"
+    )
     scores = graph.matmul(data, graph.constant(numbers.reshape(rows, -1)), tb=True)
     return graph.plus(scores, _floats(call, "intercepts")) if call.get("intercepts") else scores
 

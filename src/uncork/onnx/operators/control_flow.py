@@ -108,11 +108,11 @@ def _in_place(call: Call, proto: Any) -> tuple[Value, ...]:
 def _loop(call: Call) -> tuple[Value, ...]:
     graph, proto = call.graph, call.need("body")
     initial = [call[i] for i in range(2, call.count)]
-    if len(proto.input) != len(initial) + 2 or len(proto.output) < len(initial) + 1:
-        raise ValidationError(
-            f"its body has {len(proto.input)} inputs and {len(proto.output)} outputs, "
-            f"expected {len(initial) + 2} and {len(initial) + 1} or more"
-        )
+    ValidationError.when(
+        len(proto.input) != len(initial) + 2 or len(proto.output) < len(initial) + 1,
+        f"its body has {len(proto.input)} inputs and {len(proto.output)} outputs, "
+        f"expected {len(initial) + 2} and {len(initial) + 1} or more",
+    )
     trips = graph.i64(-1) if not call.has(0) else graph.reshape(call[0], [])
     goes_on = graph.constant(True) if not call.has(1) else graph.reshape(call[1], [])
     specs = [graph.spec(source) for source in initial]
@@ -162,14 +162,15 @@ def _wider(before: PartialShape, after: PartialShape, attempt: int) -> PartialSh
 
 @lowering("Scan")
 def _scan_of_batches(call: Call) -> tuple[Value, ...]:
-    if call.has(0):
-        raise call.refuse("sequence_lens of Scan-8", "convert the model to opset 9 or newer")
+    call.refuse_if(call.has(0), "sequence_lens of Scan-8", "convert the model to opset 9 or newer")
     graph, proto = call.graph, call.need("body")
     scanned = call.integer("num_scan_inputs")
     values = [call[i] for i in range(1, call.count)]
-    batch = graph.sizes(values[0])[0] if values else None
-    if batch is None:
-        raise call.refuse("Scan-8 with an open batch", "convert the model to opset 9 or newer")
+    batch = call.wanted(
+        graph.sizes(values[0])[0] if values else None,
+        "Scan-8 with an open batch",
+        "convert the model to opset 9 or newer",
+    )
     directions = call.integers("directions", [0] * scanned)
     states = len(values) - scanned
     results: list[list[Source]] = []
@@ -185,8 +186,10 @@ def _scan_of_axes(call: Call) -> tuple[Value, ...]:
     proto, scanned = call.need("body"), call.integer("num_scan_inputs")
     values = call.tensors
     states = len(values) - scanned
-    if not 0 < scanned <= len(values):
-        raise ValidationError(f"attribute 'num_scan_inputs': got {scanned} of {len(values)}")
+    ValidationError.when(
+        not 0 < scanned <= len(values),
+        f"attribute 'num_scan_inputs': got {scanned} of {len(values)}",
+    )
     return tuple(
         _scan(
             call,
@@ -212,10 +215,10 @@ def _scan(
     output_directions: Sequence[int] = (),
 ) -> list[Source]:
     graph = call.graph
-    if len(proto.input) != len(states) + len(scanned) or len(proto.output) < len(states):
-        raise ValidationError(
-            f"its body has {len(proto.input)} inputs, expected {len(states) + len(scanned)}"
-        )
+    ValidationError.when(
+        len(proto.input) != len(states) + len(scanned) or len(proto.output) < len(states),
+        f"its body has {len(proto.input)} inputs, expected {len(states) + len(scanned)}",
+    )
     body = _Body(call, proto)
     inputs: list[BodyInput] = []
     for i, source in enumerate(states):

@@ -21,8 +21,7 @@ def convolution(call: Call, data: Source, weights: Source) -> Source:
     """The products of a convolution node, without its bias."""
     graph = call.graph
     rank = graph.rank(weights, "the weights")
-    if rank < 3:
-        raise ValidationError(f"expected weights of 3 dimensions or more, got {rank}")
+    ValidationError.when(rank < 3, f"expected weights of 3 dimensions or more, got {rank}")
     settings = window(call, rank - 2)
     group = call.integer("group", 1)
     if group == 1:
@@ -61,8 +60,7 @@ def _conv_transpose(call: Call) -> Source:
     axes = rank - 2
     settings = window(call, axes)
     more = call.integers("output_padding") or [0] * axes
-    if len(more) != axes:
-        raise ValidationError(f"attribute 'output_padding': expected {axes} numbers")
+    ValidationError.when(len(more) != axes, f"attribute 'output_padding': expected {axes} numbers")
     wanted = call.integers("output_shape")
     auto = settings["auto_pad"]
     if wanted or auto in ("same_upper", "same_lower"):
@@ -91,16 +89,13 @@ def _set_pads(
     upper = str(settings["auto_pad"]) == "same_upper"
     begins, ends = [], []
     for i, cells in enumerate(kernel):
-        if cells is None:
-            raise call.refuse("a kernel of open size", "export the model with its weights")
-        extent = (cells - 1) * settings["dilations"][i] + 1
+        known = call.wanted(cells, "a kernel of open size", "export the model with its weights")
+        extent = (known - 1) * settings["dilations"][i] + 1
         total = extent + more[i] - settings["strides"][i]
         if wanted:
-            size = sizes[i]
-            if size is None:
-                raise call.refuse(
-                    "output_shape with data of open size", "export the model with its sizes"
-                )
+            size = call.wanted(
+                sizes[i], "output_shape with data of open size", "export the model with its sizes"
+            )
             total = settings["strides"][i] * (size - 1) + more[i] + extent - wanted[i]
         if total < 0:
             more[i] -= total
@@ -115,8 +110,7 @@ def _set_pads(
 def _deform_conv(call: Call) -> Source:
     graph, data, weights, offset = call.graph, call[0], call[1], call[2]
     rank = graph.rank(weights, "the weights")
-    if rank != 4:
-        raise call.refuse(f"weights of {rank} dimensions", "images have two axes")
+    call.refuse_if(rank != 4, f"weights of {rank} dimensions", "images have two axes")
     mask = (call[4],) if call.has(4) else ()
     result = graph.make(
         "DeformableConvolution",
@@ -135,8 +129,7 @@ def _deform_conv(call: Call) -> Source:
 @lowering("Col2Im")
 def _col2im(call: Call) -> Source:
     axes = call.graph.spec(call[1]).shape.size
-    if axes != 2:
-        raise call.refuse(f"an image of {axes} axes", "the IR has images of two")
+    call.refuse_if(axes != 2, f"an image of {axes} axes", "the IR has images of two")
     settings = window(call, 2)
     settings.pop("auto_pad")
     return call.graph.make("Col2Im", call[0], call[1], call[2], **settings)

@@ -44,8 +44,10 @@ def _dense(call: Call) -> tuple[Array, ElementType]:
     places, _ = call.scope.tensor(sparse.indices)
     shape = tuple(sparse.dims)
     count = math.prod(shape)
-    if any(d < 0 for d in shape) or count > 1 << 28:
-        raise ValidationError(f"expected the shape of a tensor, got {list(shape)}")
+    ValidationError.when(
+        any(d < 0 for d in shape) or count > 1 << 28,
+        f"expected the shape of a tensor, got {list(shape)}",
+    )
     dense = np.zeros(count, kind.dtype)
     if places.ndim == 2:
         places = np.ravel_multi_index(tuple(places.T), shape)

@@ -133,8 +133,7 @@ def _bit_shift(call: Call) -> Source:
 @lowering("Max", "Min", "Sum", "Mean")
 def _of_several(call: Call) -> Source:
     graph, tensors = call.graph, call.tensors
-    if not tensors:
-        raise ValidationError("has no inputs, expected at least one")
+    ValidationError.when(not tensors, "has no inputs, expected at least one")
     name = {"Max": "Maximum", "Min": "Minimum"}.get(call.op_type, "Add")
     total = reduce(lambda a, b: graph.make(name, a, b), tensors)
     return graph.over(total, len(tensors)) if call.op_type == "Mean" else total
@@ -285,11 +284,11 @@ def _cast_like(call: Call) -> Source:
 def cast(call: Call, kind: ElementType) -> Source:
     """The first input in another type. Raises UnsupportedError for texts."""
     source = call.graph.type(call[0])
-    if T.string in (kind, source) and kind is not source:
-        raise call.refuse(
-            f"a cast from {source} to {kind}",
-            "texts are made numbers before the model, or by a LabelEncoder in it",
-        )
+    call.refuse_if(
+        T.string in (kind, source) and kind is not source,
+        f"a cast from {source} to {kind}",
+        "texts are made numbers before the model, or by a LabelEncoder in it",
+    )
     small = (T.f8e4m3, T.f8e5m2)
     if kind in small and call.integer("saturate", 1):
         return _saturated(call, kind)

@@ -43,9 +43,11 @@ def _gather_nd(call: Call) -> Source:
     batch = call.integer("batch_dims")
     value = graph.known(indices)
     if value is None or (value < 0).any():
-        width = graph.sizes(indices)[-1]
-        if width is None:
-            raise call.refuse("a number of index columns that is open", "export it with its size")
+        width = call.wanted(
+            graph.sizes(indices)[-1],
+            "a number of index columns that is open",
+            "export it with its size",
+        )
         sizes = graph.slice(graph.shape_of(data), batch, batch + width, 0)
         sizes = graph.convert(sizes, graph.type(indices))
         negative = graph.make("Less", indices, graph.like(0, indices))
@@ -83,8 +85,9 @@ def _tensor_scatter(call: Call) -> Source:
     graph, cache, update = call.graph, call[0], call[1]
     rank = graph.rank(cache)
     axis = call.axis(rank, default=-2)
-    if axis == 0:
-        raise ValidationError("attribute 'axis': expected another axis than that of the batch")
+    ValidationError.when(
+        axis == 0, "attribute 'axis': expected another axis than that of the batch"
+    )
     length = graph.size_of(update, axis)
     places = graph.range(length)
     shape = [1] * rank
@@ -254,8 +257,7 @@ def _max_unpool(call: Call) -> Source:
     strides = call.integers("strides", [1] * len(kernel))
     pads = call.integers("pads", [0] * 2 * len(kernel))
     sizes = graph.sizes(data)
-    if None in sizes:
-        raise call.refuse("data of open size", "export the model with its sizes")
+    call.refuse_if(None in sizes, "data of open size", "export the model with its sizes")
     known = [int(n or 0) for n in sizes]
     shape = known[:2] + [
         (known[i + 2] - 1) * strides[i] - pads[i] - pads[i + rank - 2] + kernel[i]

@@ -173,13 +173,19 @@ def _matmul_n_bits(call: Call) -> Source:
     graph, data = call.graph, call[0]
     columns, rows, bits = call.integer("N"), call.integer("K"), call.integer("bits", 4)
     block = call.integer("block_size")
-    if bits not in (4, 8) or block < 16:
-        raise call.refuse(f"{bits} bits in blocks of {block}", "4 and 8 bits are supported")
-    if call.has(4) and not _in_order(call):
-        raise call.refuse("g_idx that reorders rows", "export the model without act_order")
-    codes = graph.known(call[1])
-    if codes is None:
-        raise call.refuse("weights that are computed", "export them as initializers")
+    call.refuse_if(
+        bits not in (4, 8) or block < 16,
+        f"{bits} bits in blocks of {block}",
+        "4 and 8 bits are supported",
+    )
+    call.refuse_if(
+        call.has(4) and not _in_order(call),
+        "g_idx that reorders rows",
+        "export the model without act_order",
+    )
+    codes = call.wanted(
+        graph.known(call[1]), "weights that are computed", "export them as initializers"
+    )
     blocks = -(-rows // block)
     kind = graph.type(data)
     element_type = T.u4 if bits == 4 else T.u8
@@ -194,9 +200,9 @@ def _matmul_n_bits(call: Call) -> Source:
     if call.has(3):
         zeros = call[3]
         if graph.type(zeros) is T.u8:
-            stored = graph.known(zeros)
-            if stored is None:
-                raise call.refuse("zero points that are computed", "export them as initializers")
+            stored = call.wanted(
+                graph.known(zeros), "zero points that are computed", "export them as initializers"
+            )
             points = _unpacked(stored.reshape(columns, -1), bits)[:, :blocks]
             zeros = graph.convert(graph.constant(np.ascontiguousarray(points), element_type), kind)
         zeros = graph.reshape(zeros, [columns, blocks, 1])

@@ -117,8 +117,9 @@ def _split(call: Call) -> tuple[Source, ...]:
         return graph.several("VariadicSplit", data, graph.i64(axis), lengths)
     if call.version >= 18:
         count = call.integer("num_outputs", count)
-        if not 0 < count <= 1 << 16:
-            raise ValidationError(f"attribute 'num_outputs': expected 1 or more, got {count}")
+        ValidationError.when(
+            not 0 < count <= 1 << 16, f"attribute 'num_outputs': expected 1 or more, got {count}"
+        )
         size = graph.sizes(data)[call.place(axis, graph.rank(data))]
         if size is None or size % count:
             return _uneven(call, data, axis, count, size)
@@ -252,8 +253,7 @@ def _mode(call: Call) -> str:
 
 def _padded(call: Call, data: Source, pads: list[int], value: Source) -> Source:
     graph, mode = call.graph, _mode(call)
-    if len(pads) % 2:
-        raise ValidationError(f"expected two pads for each axis, got {len(pads)}")
+    ValidationError.when(len(pads) % 2, f"expected two pads for each axis, got {len(pads)}")
     half = len(pads) // 2
     begins, ends = graph.i64(pads[:half]), graph.i64(pads[half:])
     return graph.make("Pad", data, begins, ends, value, pad_mode=mode)
@@ -278,8 +278,7 @@ def _wrapped(call: Call, data: Source, begins: Source, ends: Source) -> Source:
 def _trilu(call: Call) -> Source:
     graph, data = call.graph, call[0]
     rank = graph.rank(data)
-    if rank < 2:
-        raise ValidationError(f"expected a matrix, got rank {rank}")
+    ValidationError.when(rank < 2, f"expected a matrix, got rank {rank}")
     rows = graph.unsqueeze(graph.range(graph.size_of(data, rank - 2)), 1)
     columns = graph.unsqueeze(graph.range(graph.size_of(data, rank - 1)), 0)
     k = call.optional(1)

@@ -134,15 +134,15 @@ def _group_normalization(call: Call) -> Source:
     graph, data = call.graph, call[0]
     groups = call.integer("num_groups", 1)
     epsilon = call.number("epsilon", 1e-5)
-    if groups < 1:
-        raise ValidationError(f"attribute 'num_groups': expected 1 or more, got {groups}")
+    ValidationError.when(groups < 1, f"attribute 'num_groups': expected 1 or more, got {groups}")
     scale, shift = call[1], call[2]
     channels = graph.sizes(data)[1]
     if call.version < 21:
         # A number for each group, where later versions have one for each channel.
-        if channels is None:
-            raise call.refuse("an open number of channels", "export the model with its size")
-        each = channels // groups
+        known = call.wanted(
+            channels, "an open number of channels", "export the model with its size"
+        )
+        each = known // groups
         scale, shift = (
             graph.reshape(graph.broadcast(graph.unsqueeze(s, 1), graph.i64([groups, each])), [-1])
             for s in (scale, shift)

@@ -16,8 +16,7 @@ T = ElementType
 
 def _kernel(call: Call) -> list[int]:
     kernel = call.integers("kernel_shape")
-    if not kernel:
-        raise ValidationError("attribute 'kernel_shape': expected a size for each axis")
+    ValidationError.when(not kernel, "attribute 'kernel_shape': expected a size for each axis")
     return kernel
 
 
@@ -48,8 +47,9 @@ def _columns_first(call: Call, data: Source, places: Source) -> Source:
     """Places in flattened images as counted along columns."""
     graph = call.graph
     sizes = graph.sizes(data)[2:]
-    if None in sizes:
-        raise call.refuse("storage_order 1 with data of open size", "export it with its sizes")
+    call.refuse_if(
+        None in sizes, "storage_order 1 with data of open size", "export it with its sizes"
+    )
     known = [n or 0 for n in sizes]
     count = math.prod(known)
     image = graph.over(places, count)
@@ -98,8 +98,7 @@ def _lp_pool(call: Call) -> Source:
 def spatial(call: Call, data: Source) -> list[int]:
     """The axes behind batch and channels."""
     rank = call.graph.rank(data)
-    if rank < 3:
-        raise ValidationError(f"expected data of 3 dimensions or more, got {rank}")
+    ValidationError.when(rank < 3, f"expected data of 3 dimensions or more, got {rank}")
     return list(range(2, rank))
 
 
@@ -160,8 +159,7 @@ def _max_roi_pool(call: Call) -> Source:
 @lowering("GridSample")
 def _grid_sample(call: Call) -> Source:
     rank = call.graph.rank(call[0])
-    if rank != 4:
-        raise call.refuse(f"data of {rank} dimensions", "the IR samples images, of four")
+    call.refuse_if(rank != 4, f"data of {rank} dimensions", "the IR samples images, of four")
     modes = {
         "bilinear": "bilinear",
         "linear": "bilinear",

@@ -51,8 +51,7 @@ def _in_blocks(call: Call, parameter: Source, axis: int, block: int) -> Source:
     rank = graph.rank(parameter)
     axis = call.place(axis, rank)
     sizes = [n if n is not None else 0 for n in graph.sizes(parameter)]
-    if 0 in sizes:
-        raise call.refuse("scales of open size", "export the model with its sizes")
+    call.refuse_if(0 in sizes, "scales of open size", "export the model with its sizes")
     wide = graph.unsqueeze(parameter, axis + 1)
     wide = graph.broadcast(wide, graph.i64([*sizes[: axis + 1], block, *sizes[axis + 1 :]]))
     sizes[axis] *= block

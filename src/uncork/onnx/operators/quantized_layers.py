@@ -175,8 +175,9 @@ def _qlinear_global_average(call: Call) -> Source:
 
 @lowering("QLinearAveragePool", domain=MICROSOFT)
 def _qlinear_average(call: Call) -> Source:
-    if call.integer("channels_last"):
-        raise call.refuse("channels_last", "export the model with channels first")
+    call.refuse_if(
+        call.integer("channels_last"), "channels_last", "export the model with channels first"
+    )
     data = dequantized(call, call[0], call[1], call.optional(2))
     mean = average(call, data, bool(call.integer("count_include_pad")))
     return codes_of(call, mean, call[3], _point(call, 4, 0))
@@ -202,8 +203,11 @@ def _float_product(
 
 @lowering("QAttention", domain=MICROSOFT)
 def _quantized_attention(call: Call) -> tuple[Value, ...]:
-    if call.integer("do_rotary"):
-        raise call.refuse("do_rotary of QAttention", "write RotaryEmbedding nodes before it")
+    call.refuse_if(
+        call.integer("do_rotary"),
+        "do_rotary of QAttention",
+        "write RotaryEmbedding nodes before it",
+    )
     product = _float_product(call, (3, 4), (6, 7), 2)
     return projected(call, product, call.optional(5), call.optional(8))
 

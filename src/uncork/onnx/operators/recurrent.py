@@ -150,13 +150,15 @@ def _activations(call: Call, walks: int) -> tuple[str, ...]:
     defaults = _ACTIVATIONS[call.op_type]
     given = call.texts("activations") or list(defaults) * walks
     count = len(defaults)
-    if len(given) < count * walks:
-        raise ValidationError(f"attribute 'activations': expected {count * walks} names")
+    ValidationError.when(
+        len(given) < count * walks, f"attribute 'activations': expected {count * walks} names"
+    )
     one = [name.lower() for name in given[:count]]
-    if walks == 2 and [name.lower() for name in given[count : 2 * count]] != one:
-        raise call.refuse(
-            "other activations backwards than forwards", "make two layers of one direction each"
-        )
+    call.refuse_if(
+        walks == 2 and [name.lower() for name in given[count : 2 * count]] != one,
+        "other activations backwards than forwards",
+        "make two layers of one direction each",
+    )
     return tuple(one)
 
 

@@ -160,9 +160,8 @@ def _softmax(call: Call) -> Source:
 def _lp_normalization(call: Call) -> Source:
     graph, data = call.graph, call[0]
     axis = call.axis(graph.rank(data), default=-1)
-    name = {1: "ReduceL1", 2: "ReduceL2"}.get(call.integer("p", 2))
-    if name is None:
-        raise call.refuse(f"p = {call.integer('p')}", "it is 1 or 2")
+    p = call.integer("p", 2)
+    name = call.wanted({1: "ReduceL1", 2: "ReduceL2"}.get(p), f"p = {p}", "it is 1 or 2")
     norm = graph.reduce(name, data, [axis])
     zero = graph.make("Equal", norm, graph.like(0.0, data))
     return graph.over(data, graph.select(zero, graph.like(1.0, data), norm))

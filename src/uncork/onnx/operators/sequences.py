@@ -16,8 +16,9 @@ T = ElementType
 
 def _place(call: Call, position: int, count: int, most: int) -> int:
     place = call.known(position, f"input {position} (position)")[0]
-    if not -count <= place <= most:
-        raise ValidationError(f"position {place} is outside a sequence of {count}")
+    ValidationError.when(
+        not -count <= place <= most, f"position {place} is outside a sequence of {count}"
+    )
     return place + count if place < 0 else place
 
 
@@ -48,8 +49,7 @@ def _insert(call: Call) -> Value:
 @lowering("SequenceErase")
 def _erase(call: Call) -> Value:
     values = list(call.sequence(0))
-    if not values:
-        raise ValidationError("the sequence is empty: there is nothing to erase")
+    ValidationError.when(not values, "the sequence is empty: there is nothing to erase")
     del values[_place(call, 1, len(values), len(values) - 1) if call.has(1) else -1]
     return values
 
@@ -63,8 +63,7 @@ def _length(call: Call) -> Source:
 def _concat(call: Call) -> Source:
     graph = call.graph
     values = [v for v in call.sequence(0) if isinstance(v, Source)]
-    if not values:
-        raise ValidationError("the sequence is empty: there is nothing to join")
+    ValidationError.when(not values, "the sequence is empty: there is nothing to join")
     axis = call.integer("axis")
     if call.integer("new_axis"):
         axis = call.place(axis, graph.rank(values[0]) + 1)

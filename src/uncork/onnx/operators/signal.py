@@ -27,8 +27,9 @@ def _dft(call: Call) -> Source:
         given = graph.reshape(graph.convert(call[2], T.i64), [1])
         axes = graph.make("FloorMod", given, graph.i64(rank))
     parts = graph.sizes(data)[-1]
-    if parts not in (1, 2):
-        raise call.refuse("data of which it is open whether they are complex", "say their size")
+    call.refuse_if(
+        parts not in (1, 2), "data of which it is open whether they are complex", "say their size"
+    )
     inverse, one_sided = bool(call.integer("inverse")), bool(call.integer("onesided"))
     length = () if not call.has(1) else (graph.reshape(graph.convert(call[1], T.i64), [1]),)
     if one_sided and inverse:
@@ -45,8 +46,7 @@ def _dft(call: Call) -> Source:
 
 def _signal_axis(call: Call, axis: int, rank: int) -> int:
     axis = call.place(axis, rank)
-    if axis == rank - 1:
-        raise ValidationError("the last axis is that of real and imaginary parts")
+    ValidationError.when(axis == rank - 1, "the last axis is that of real and imaginary parts")
     return axis
 
 
@@ -54,8 +54,11 @@ def _signal_axis(call: Call, axis: int, rank: int) -> int:
 def _stft(call: Call) -> Source:
     graph, signal = call.graph, call[0]
     if graph.rank(signal) == 3:
-        if graph.sizes(signal)[-1] != 1:
-            raise call.refuse("a complex signal", "give the real and imaginary parts apart")
+        call.refuse_if(
+            graph.sizes(signal)[-1] != 1,
+            "a complex signal",
+            "give the real and imaginary parts apart",
+        )
         signal = graph.squeeze(signal, 2)
     step = graph.reshape(graph.convert(call[1], T.i64), [])
     window = call.optional(2)

@@ -35,6 +35,7 @@ def window(call: Call, axes: int, *, dilations: bool = True) -> dict[str, Any]:
 
 def _numbers(call: Call, name: str, count: int, default: int) -> list[int]:
     numbers = call.integers(name) or [default] * count
-    if len(numbers) != count:
-        raise ValidationError(f"attribute '{name}': expected {count} numbers, got {numbers!r:.60}")
+    ValidationError.when(
+        len(numbers) != count, f"attribute '{name}': expected {count} numbers, got {numbers!r:.60}"
+    )
     return numbers

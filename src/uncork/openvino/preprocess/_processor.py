@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from uncork.openvino._errors import as_runtime_errors, invalid, unsupported
+from uncork.openvino._errors import as_runtime_errors, invalid_if, unsupported
 from uncork.openvino._layout import Layout, as_layout, axis_of
 from uncork.openvino._model import Model, position_of
 from uncork.openvino._node import Parameter, Result
@@ -93,11 +93,11 @@ class InputTensorInfo(_TensorInfo):
         """Channels that are this."""
         count = len(_PLANES.get(format, "1"))
         names = [sub_names] if isinstance(sub_names, str) else list(sub_names)
-        if names and len(names) != count:
-            raise invalid(
-                f"set_color_format: expected a name for each of {count} planes of {format.name}, "
-                f"got {names}"
-            )
+        invalid_if(
+            names and len(names) != count,
+            f"set_color_format: expected a name for each of {count} planes of {format.name}, "
+            f"got {names}",
+        )
         self.plane_names = names
         self.color = format
         return self
@@ -250,14 +250,16 @@ class InputInfo:
     def model_size(self) -> tuple[int, int]:
         """Height and width of the model's input."""
         shape, layout = self._parameter.partial_shape, self._model_layout
-        if not (layout.has_name("H") and layout.has_name("W")):
-            raise invalid(
-                "resize needs a layout of the model with H and W: model().set_layout(...), or "
-                "resize(algorithm, height, width)"
-            )
+        invalid_if(
+            not (layout.has_name("H") and layout.has_name("W")),
+            "resize needs a layout of the model with H and W: model().set_layout(...), or "
+            "resize(algorithm, height, width)",
+        )
         sizes = [shape[axis_of(layout, name, len(shape))] for name in "HW"]
-        if any(size.is_dynamic for size in sizes):
-            raise invalid("the model's height and width are open: resize(algorithm, height, width)")
+        invalid_if(
+            any(size.is_dynamic for size in sizes),
+            "the model's height and width are open: resize(algorithm, height, width)",
+        )
         return sizes[0].get_length(), sizes[1].get_length()
 
     def _tensor_shape(self) -> PartialShape:
@@ -276,11 +278,11 @@ class InputInfo:
                 shape = PartialShape([shape[axis] for axis in order_to])
         if self._tensor.spatial is not None:
             for name, size in zip("HW", self._tensor.spatial, strict=True):
-                if not layout.has_name(name):
-                    raise invalid(
-                        f"a height and a width need a layout with H and W, got {layout}: "
-                        "tensor().set_layout(Layout('NHWC'))"
-                    )
+                invalid_if(
+                    not layout.has_name(name),
+                    f"a height and a width need a layout with H and W, got {layout}: "
+                    "tensor().set_layout(Layout('NHWC'))",
+                )
                 shape[axis_of(layout, name, rank)] = Dimension(size)
         return shape
 
@@ -292,8 +294,7 @@ class InputInfo:
         planes = _PLANES.get(color) or [(channels, 1, 1) for channels in _CHANNELS.get(color, ())]
         if not planes or (self._tensor.shape is not None and len(planes) == 1):
             return [shape]
-        if not layout.has_name("C"):
-            raise invalid(f"{color.name} needs a layout with C, got {layout}")
+        invalid_if(not layout.has_name("C"), f"{color.name} needs a layout with C, got {layout}")
         found = []
         for channels, high, wide in planes:
             own = PartialShape(shape)
@@ -322,11 +323,11 @@ class InputInfo:
             step(stage)
         self.to_model_type(stage)
         self.to_model_layout(stage)
-        if not stage.spec.shape.compatible(old.operation.shape):
-            raise invalid(
-                f"input '{old.get_friendly_name()}': the steps give {stage.output.partial_shape}, "
-                f"the model takes {old.partial_shape}"
-            )
+        invalid_if(
+            not stage.spec.shape.compatible(old.operation.shape),
+            f"input '{old.get_friendly_name()}': the steps give {stage.output.partial_shape}, "
+            f"the model takes {old.partial_shape}",
+        )
         return new, stage.output
 
     def _suffix(self, position: int, count: int) -> str:

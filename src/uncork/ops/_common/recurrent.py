@@ -20,7 +20,7 @@ Decided where the pages are silent (the project's decisions, section GRUSequence
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -29,7 +29,20 @@ from uncork.errors import UnsupportedError
 from uncork.ops._common.elementwise import sigmoid
 from uncork.ops._common.sequences import agreed_sizes, check_lengths, shape_in_words
 from uncork.ops._operation import Operation
-from uncork.ops._ports import Attribute, Kind, at_least, integer, names, number, numbers, one_of
+from uncork.ops._ports import (
+    INTEGER,
+    REAL,
+    Attribute,
+    Input,
+    Kind,
+    Output,
+    at_least,
+    integer,
+    names,
+    number,
+    numbers,
+    one_of,
+)
 from uncork.types import Array, Dimension, PartialShape, TensorSpec
 
 State = tuple[Array, ...]
@@ -56,8 +69,8 @@ def activation_names(*defaults: str) -> Attribute[tuple[str, ...]]:
 
 
 class Recurrent(Operation):
-    """The base of the recurrent operations. A subclass gives its ports, `activations`, `gates`, and
-    `step`.
+    """The base of the recurrent operations. A subclass gives `activations`, `gates`, and `step`;
+    with the names of its `states`, which differ between operations, it has all of its ports.
     """
 
     multiplies = True
@@ -73,6 +86,23 @@ class Recurrent(Operation):
     clip = Attribute(
         number, default=math.inf, check=lambda value: "a number" if math.isnan(value) else None
     )
+
+    def __init_subclass__(cls, states: Sequence[str] = ()) -> None:
+        for name, port in cls._ports(states) if states else ():
+            port.name = name
+            setattr(cls, name, port)
+        super().__init_subclass__()
+
+    @classmethod
+    def _ports(cls, states: Sequence[str]) -> Iterator[tuple[str, Input | Output]]:
+        """The ports in their order: a cell may do without biases."""
+        yield from ((name, Input(REAL, "T")) for name in ("X", *states))
+        if cls.each_step:
+            yield "sequence_lengths", Input(INTEGER, ids=True)
+        yield from ((name, Input(REAL, "T")) for name in "WR")
+        yield "B", Input(REAL, "T", optional=not cls.each_step)
+        outputs = [*(["Y"] if cls.each_step else []), *("Ho", "Co")[: len(states)]]
+        yield from ((name, Output("T")) for name in outputs)
 
     def bias_count(self) -> int:
         """How many biases of hidden_size there are."""

@@ -42,8 +42,11 @@ def write_wasm(compiled: str | os.PathLike[str], folder: str | os.PathLike[str])
     and a C library for WebAssembly; CompileError where they fail.
     """
     description, data = format.read(Path(compiled))
-    if [image.arch for image in description.images] != ["wasm32"]:
-        raise UnsupportedError("is not compiled for wasm32, and for it alone", str(compiled))
+    UnsupportedError.when(
+        [image.arch for image in description.images] != ["wasm32"],
+        "is not compiled for wasm32, and for it alone",
+        str(compiled),
+    )
     check(description, str(compiled))
     clang = shutil.which("clang")
     if clang is None or shutil.which("wasm-ld") is None:

@@ -56,24 +56,34 @@ def check_folder(folder: str | os.PathLike[str], own: str, overwrite: bool) -> N
     of a compiled model is somebody else's.
     """
     path, where = Path(folder), os.fspath(folder)
-    if not path.absolute().parent.is_dir():
-        raise InputError("cannot be written: there is no such folder", where)
-    if path.exists() and not path.is_dir():
-        raise InputError("cannot be written: it is a file, and a folder is needed", where)
+    InputError.when(
+        not path.absolute().parent.is_dir(), "cannot be written: there is no such folder", where
+    )
+    InputError.when(
+        path.exists() and not path.is_dir(),
+        "cannot be written: it is a file, and a folder is needed",
+        where,
+    )
     if path.is_dir() and any(path.iterdir()):
-        if not overwrite:
-            raise InputError(
-                "is there already: choose another name, or overwrite it (--overwrite)", where
-            )
+        InputError.when(
+            not overwrite,
+            "is there already: choose another name, or overwrite it (--overwrite)",
+            where,
+        )
         compiled = path / own
-        if not compiled.is_file() or begins_with(COMPILED, b"\0asm")(compiled):
-            raise InputError("cannot be overwritten: it is no folder of a compiled model", where)
+        InputError.when(
+            not compiled.is_file() or begins_with(COMPILED, b"\0asm")(compiled),
+            "cannot be overwritten: it is no folder of a compiled model",
+            where,
+        )
 
 
 def check_name(name: str) -> None:
     """Refuse what is no identifier of C."""
-    if not re.fullmatch("[A-Za-z][A-Za-z0-9_]*", name):
-        raise ValidationError(f"name: expected an identifier of C, got {name!r}")
+    ValidationError.when(
+        not re.fullmatch("[A-Za-z][A-Za-z0-9_]*", name),
+        f"name: expected an identifier of C, got {name!r}",
+    )
 
 
 def write_c(
@@ -88,8 +98,9 @@ def write_c(
     description, data = format.read(Path(compiled))
     check(description, str(compiled))
     for image in description.images:
-        if image.arch == "wasm32":
-            raise UnsupportedError("is WebAssembly: write_wasm links it", str(compiled))
+        UnsupportedError.when(
+            image.arch == "wasm32", "is WebAssembly: write_wasm links it", str(compiled)
+        )
     order = {level: number for number, level in enumerate(LEVELS)}
     images = sorted(description.images, key=lambda image: order[image.level])
     description = replace(description, images=tuple(images))
@@ -169,16 +180,17 @@ def check(description: format.Description, where: str) -> None:
                 "as x86-64-v3 and aarch64, without AMX",
                 where,
             )
-        if target.system == "windows" and any(map(_shares, (*image.plans, *image.initial))):
-            raise UnsupportedError(
-                f"has steps for several threads, which C does not get for '{image.level}': compile "
-                "it for one (--threads 1)",
-                where,
-            )
-    if description.constants.bytes > _REACH:
-        raise UnsupportedError(
-            f"has {description.constants.bytes:,} bytes of constants, C takes {_REACH:,}", where
+        UnsupportedError.when(
+            target.system == "windows" and any(map(_shares, (*image.plans, *image.initial))),
+            f"has steps for several threads, which C does not get for '{image.level}': compile "
+            "it for one (--threads 1)",
+            where,
         )
+    UnsupportedError.when(
+        description.constants.bytes > _REACH,
+        f"has {description.constants.bytes:,} bytes of constants, C takes {_REACH:,}",
+        where,
+    )
     shapes = {port.names[0]: port.shape for port in (*description.inputs, *description.outputs)}
     if description.variables is not None:
         shapes.update((read.variable, read.shape) for read in description.variables.reads)
