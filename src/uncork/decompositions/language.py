@@ -21,6 +21,8 @@ from uncork.ir.build import Builder
 from uncork.ir.model import Node, Source
 from uncork.ops._common.broadcast import Broadcasting
 from uncork.ops._operation import FOLD_LIMIT, Operation
+from uncork.ops.convert import Convert1
+from uncork.ops.gather import Gather8
 from uncork.ops.parameter import Const, Parameter
 from uncork.storage import unpack
 from uncork.types import Array, Dimension, ElementType, PartialShape, TensorSpec
@@ -31,6 +33,10 @@ _OPSETS = {"AvgPool": 14, "OneHot": 1, "Squeeze": 1, "LSTMSequence": 5, "GridSam
 _NEWEST = 15
 #: A number, as lowerings mix them with tensors.
 Operand = Union[Source, int, float, bool]
+
+
+class Whole(Convert1):
+    """Convert of floats that are whole numbers of the type."""
 
 
 class Layers(Builder):
@@ -218,6 +224,10 @@ class Layers(Builder):
             return source
         return self.make("Convert", source, destination_type=kind)
 
+    def exact(self, source: Source, kind: ElementType = T.i64) -> Source:
+        """Floats that are whole numbers of a type as such."""
+        return self.add_operation(Whole(destination_type=kind), source)[0]
+
     def shape_of(self, source: Source) -> Source:
         return self.make("ShapeOf", source, output_type=T.i64)
 
@@ -295,6 +305,10 @@ class Layers(Builder):
     def gather(self, source: Source, indices: Source | Sequence[int] | int, axis: int) -> Source:
         indices = indices if isinstance(indices, Source) else self.i64(indices)
         return self.make("Gather", source, indices, self.i64(axis))
+
+    def take(self, source: Source, places: Source, axis: int) -> Source:
+        """What is at places of an axis, which must be inside of it."""
+        return self.add_operation(Gather8(strict=True), source, places, self.i64(axis))[0]
 
     def picked(self, source: Source, place: int, axis: int) -> Source:
         """What is at one place of an axis, which has it."""

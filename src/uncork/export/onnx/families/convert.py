@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from uncork.decompositions.language import Whole
 from uncork.export.onnx.graph import BOOLEAN, Graph, Tensor
 from uncork.export.onnx.registry import lowers
 from uncork.ops._operation import Operation
@@ -28,6 +29,8 @@ def convert(g: Graph, op: Convert1, data: Tensor) -> Tensor:
     """The values in the type that the layer names. Where the IR refuses numbers that the type does
     not have, they become its nearest ones: an id from outside stays outside.
     """
+    if isinstance(op, Whole):
+        return g.cast(data, op.destination_type)
     result = converted(g, data, op.destination_type)
     if not op.strict or not (data.type.is_integer and result.type.is_integer):
         return result

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from uncork.decompositions.language import Whole
 from uncork.export.torch.registry import lowers
 from uncork.export.torch.types import CODES, WIDE, float8
 from uncork.export.torch.writer import Code, Elements, Value, Writer, atom
@@ -214,6 +215,8 @@ def convert(
         ]
     if op.type_name == "FakeConvert":
         return _fake_convert(w, op, data, *others)
+    if isinstance(op, Whole):
+        return f"{atom(w(data))}.to({w.dtype(op.destination_type)})"
     if op.strict and not data.elements:
         return _held(w, data, w.outputs[0].element_type)
     return converted(w, data, w.outputs[0].element_type)
