@@ -310,6 +310,13 @@ class Layers(Builder):
         """What is at places of an axis, which must be inside of it."""
         return self.add_operation(Gather8(strict=True), source, places, self.i64(axis))[0]
 
+    def scatter(
+        self, data: Source, places: Source, values: Source, axis: int, reduction: str = "none"
+    ) -> Source:
+        """Elements along an axis replaced, or reduced with values."""
+        options = {"reduction": reduction, "use_init_val": True}
+        return self.make("ScatterElementsUpdate", data, places, values, self.i64(axis), **options)
+
     def picked(self, source: Source, place: int, axis: int) -> Source:
         """What is at one place of an axis, which has it."""
         return self.squeeze(self.slice(source, place, place + 1, axis), axis)

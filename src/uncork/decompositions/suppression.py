@@ -76,14 +76,7 @@ def best_of_row(g: Layers, scores: Source, limit: int) -> Source:
     axis = g.rank(scores) - 1
     values, places = _best(g, scores, g.least(g.dim(scores, axis), limit))
     nothing = g.broadcast(g.like(-np.inf, scores), g.sizes_of(scores))
-    return _scattered(g, nothing, places, values, axis, "none")
-
-
-def _scattered(
-    g: Layers, data: Source, places: Source, values: Source, axis: int, reduction: str
-) -> Source:
-    options = {"reduction": reduction, "use_init_val": True}
-    return g.make("ScatterElementsUpdate", data, places, values, g.i64(axis), **options)
+    return g.scatter(nothing, places, values, axis)
 
 
 def suppressed(
@@ -109,7 +102,7 @@ def suppressed(
 def _counts_by_image(g: Layers, image: Source, images: Source) -> Source:
     """The number of rows of each image; `images` is how many there are."""
     ones, blank = g.broadcast(g.i64(1), g.shape_of(image)), g.broadcast(g.i64(0), images)
-    return _scattered(g, blank, image, ones, 0, "sum")
+    return g.scatter(blank, image, ones, 0, "sum")
 
 
 def first_of_images(g: Layers, rows: Rows, images: Source, limit: int) -> Rows:
