@@ -314,8 +314,15 @@ class Layers(Builder):
         self, data: Source, places: Source, values: Source, axis: int, reduction: str = "none"
     ) -> Source:
         """Elements along an axis replaced, or reduced with values."""
-        options = {"reduction": reduction, "use_init_val": True}
-        return self.make("ScatterElementsUpdate", data, places, values, self.i64(axis), **options)
+        return self.make(
+            "ScatterElementsUpdate",
+            data,
+            places,
+            values,
+            self.i64(axis),
+            reduction=reduction,
+            use_init_val=True,
+        )
 
     def picked(self, source: Source, place: int, axis: int) -> Source:
         """What is at one place of an axis, which has it."""

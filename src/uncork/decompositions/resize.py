@@ -245,8 +245,8 @@ def inside(g: Layers, cells: Source, size: Source) -> Source:
 def _nearest(g: Layers, a: Axis | OpenAxis, how: Settings) -> Source:
     """The cell that each place of the result reads."""
     if isinstance(a, Axis):
-        places = a.coordinates(how.coordinate_transformation_mode)
-        return _row(g, nearest_cells(a, places, how.nearest_mode))
+        known = a.coordinates(how.coordinate_transformation_mode)
+        return _row(g, nearest_cells(a, known, how.nearest_mode))
     places = _coordinates(g, a, how)
     if how.nearest_mode == "simple":
         ways = (rounded_places(g, places, way) for way in ("ceil", "floor"))
