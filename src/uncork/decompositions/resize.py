@@ -101,11 +101,9 @@ def _open_axes(
     places: Sequence[int],
 ) -> list[OpenAxis]:
     """The axes that may change; of which one that shrinks has all smoothed, where that is asked."""
-    kind = T.f64 if g.type(wanted) is T.f64 else T.f32
-    given = g.wide(wanted) if op.by_sizes else g.convert(wanted, kind)
     axes, factors = [], []
-    for position, axis in enumerate(places):
-        size, number = g.dim(data, axis), g.slice(given, position, position + 1, 0)
+    for axis, number in zip(places, _numbers(g, op, wanted, len(places)), strict=True):
+        size = g.dim(data, axis)
         result = number if op.by_sizes else scaled_size(g, size, number)
         axes.append(OpenAxis(axis, size, result, None if op.by_sizes else number))
         ratio = g.over(*(g.convert(n, T.f64) for n in (result, size)))
@@ -116,6 +114,18 @@ def _open_axes(
         stretches = (g.select(some, g.over(1, f), g.like(1, f)) for f in factors)
         axes = [a._replace(stretch=s) for a, s in zip(axes, stretches, strict=True)]
     return [a for a in axes if not _is_kept(g, a)]
+
+
+def _numbers(g: Layers, op: Interpolating, wanted: Source, count: int) -> list[Source]:
+    """The sizes or scales, each [1]; scales in f32 at least."""
+    if op.by_sizes:
+        return g.each(wanted, count)
+    kind, known = T.f64 if g.type(wanted) is T.f64 else T.f32, g.known(wanted)
+    if known is None:
+        given = g.convert(wanted, kind)
+        return [g.slice(given, k, k + 1, 0) for k in range(count)]
+    numbers = decode(known, g.type(wanted)).reshape(-1).astype(kind.dtype)
+    return [g.constant(numbers[k : k + 1]) for k in range(count)]
 
 
 def _is_kept(g: Layers, axis: OpenAxis) -> bool:

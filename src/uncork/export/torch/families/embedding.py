@@ -14,9 +14,7 @@ from uncork.types import ElementType
 def _is_torch(table: Value, default: Value | None = None) -> bool:
     """Whether F.embedding_bag has such bags."""
     none = default is None or default.known() == [-1]
-    if not none or table.rank != 2 or any(d.static_size == 0 for d in table.shape):
-        return False
-    return table.type in (ElementType.f32, ElementType.f64)
+    return none and table.rank == 2 and table.type in (ElementType.f32, ElementType.f64)
 
 
 @lowers("EmbeddingBagOffsetsSum", "EmbeddingBagOffsets")

@@ -44,6 +44,8 @@ def embedding_segments_sum(
     """Sums of rows by segment: bags, with positions in the order of their segments."""
     if not torch.compiler.is_compiling() and bool(((ids < 0) | (ids >= count)).any()):
         raise ValueError(f"expected segment ids from 0 to {count - 1}")
+    if table.shape[1] == 0:
+        return table.new_zeros((count, 0))
     order = torch.argsort(ids, stable=True)
     starts = torch.searchsorted(ids[order].long(), torch.arange(count, device=ids.device))
     given = None if weights is None else weights[order]
