@@ -237,10 +237,9 @@ class Layers(Builder):
 
     def dim(self, source: Source, axis: int) -> Source:
         """The size of a tensor along an axis, [1]: a constant where it is known."""
+        rank = self.rank(source)
         dim = self.spec(source).shape[axis]
-        if dim.is_static:
-            return self.i64([int(dim)])
-        return self.size_of(source, axis % self.rank(source))
+        return self.i64([int(dim)]) if dim.is_static else self.size_of(source, axis % rank)
 
     def shaped(self, source: Source, *sizes: Source | int) -> Source:
         """A tensor in another shape, given size by size: numbers, and tensors [1]; or more."""

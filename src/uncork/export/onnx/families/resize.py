@@ -29,7 +29,9 @@ _NODES = {"nearest": "nearest", "linear": "linear", "linear_onnx": "linear", "cu
 def interpolate(
     g: Graph, op: Interpolating, data: Tensor, *inputs: Tensor | None
 ) -> Tensor | Sequence[Tensor]:
-    """ONNX's Resize where that reads the same cells with the same weights."""
+    """ONNX's Resize where that reads the same cells with the same weights, else the cells one by
+    one.
+    """
     resized = _by_node(g, op, data, *op.chosen(*inputs))
     return composed(g, op, data, *inputs) if resized is None else resized
 

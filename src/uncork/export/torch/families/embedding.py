@@ -14,7 +14,7 @@ from uncork.types import ElementType
 def _is_torch(table: Value, default: Value | None = None) -> bool:
     """Whether F.embedding_bag has such bags."""
     none = default is None or default.known() == [-1]
-    return none and table.rank == 2 and table.type in (ElementType.f32, ElementType.f64)
+    return none and table.rank in (2, None) and table.type in (ElementType.f32, ElementType.f64)
 
 
 @lowers("EmbeddingBagOffsetsSum", "EmbeddingBagOffsets")
