@@ -1,20 +1,26 @@
-"""Bags and segments of embeddings by F.embedding_bag, which knows no default row, no weights of
-integers and no rows of several dimensions: bags that have these are taken apart.
+"""Bags and segments of embeddings by F.embedding_bag, which knows no integers and no rows of several
+dimensions: bags of these are taken apart.
 """
 
 from __future__ import annotations
 
 from uncork.export.torch.composed import composed
 from uncork.export.torch.registry import lowers
-from uncork.export.torch.writer import Value, Writer
+from uncork.export.torch.writer import Code, Value, Writer
 from uncork.ops._common.embedding import Embedding
 from uncork.types import ElementType
 
 
-def _is_torch(table: Value, default: Value | None = None) -> bool:
+def _is_torch(table: Value) -> bool:
     """Whether F.embedding_bag has such bags."""
-    none = default is None or default.known() == [-1]
-    return none and table.rank in (2, None) and table.type in (ElementType.f32, ElementType.f64)
+    return table.rank in (2, None) and table.type in (ElementType.f32, ElementType.f64)
+
+
+def _options(w: Writer, default: Value | None, weights: Value | None) -> dict[str, Code]:
+    options = {} if weights is None else {"weights": Code(w(weights))}
+    if default is not None and default.known() != [-1]:
+        options["default"] = Code(w.integer(default))
+    return options
 
 
 @lowers("EmbeddingBagOffsetsSum", "EmbeddingBagOffsets")
@@ -30,10 +36,11 @@ def offsets(
     """Sums or means of table rows by bag, by where each bag begins; positions before the first
     belong to none.
     """
-    if not _is_torch(table, default):
+    if not _is_torch(table):
         return composed(w, op, table, indices, starts, default, weights)
-    given = (table, indices, starts, weights)
-    return w.helper("embedding_bag_offsets", *given, mean=op.takes_mean())
+    options = _options(w, default, weights)
+    given = (table, indices, starts)
+    return w.helper("embedding_bag_offsets", *given, mean=op.takes_mean(), **options)
 
 
 @lowers("EmbeddingBagPackedSum", "EmbeddingBagPacked")
@@ -58,6 +65,7 @@ def segments(
     weights: Value | None = None,
 ) -> str | list[Value]:
     """Sums of table rows by segment; every position names its segment."""
-    if not _is_torch(table, default):
+    if not _is_torch(table):
         return composed(w, op, table, indices, ids, count, default, weights)
-    return w.helper("embedding_segments_sum", table, indices, ids, w.integer(count), weights)
+    given, options = (table, indices, ids, w.integer(count)), _options(w, default, weights)
+    return w.helper("embedding_segments_sum", *given, **options)
