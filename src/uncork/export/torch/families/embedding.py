@@ -1,5 +1,5 @@
-"""Bags and segments of embeddings by F.embedding_bag, which knows no integers and no rows of several
-dimensions: bags of these are taken apart.
+"""Bags and segments of embeddings by F.embedding_bag, which knows no integers and no rows of
+several dimensions: bags of these are taken apart.
 """
 
 from __future__ import annotations
