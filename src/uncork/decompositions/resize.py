@@ -86,7 +86,7 @@ def interpolate(g: Layers, op: Interpolating, data: Source, *inputs: Source | No
         elif isinstance(a, Axis):
             values = _by_constants(g, values, a.axis, *taps(a, how, smoothed))
         else:
-            values = _weighted(g, values, a.axis, _taps(g, a, how))
+            values = _weighted(g, values, a.axis, _kept(g, a, _taps(g, a, how)))
         if by_pillow and own.is_integer:
             values = limited(g, values, own)
     return g.exact(limited(g, values, own), own) if own.is_integer else g.convert(values, own)
@@ -202,7 +202,7 @@ def _picture(g: Layers, values: Source, a: Axis | OpenAxis, how: Settings) -> So
         cells, weights = (np.asarray(t) for t in found)
         pairs = [(_row(g, cells[:, k]), _row(g, weights[:, k])) for k in (0, 1)]
     else:
-        pairs = _between(g, a, _coordinates(g, a, how, single=True))
+        pairs = _kept(g, a, _between(g, a, _coordinates(g, a, how, single=True)))
     factors = [(g.take(values, c, a.axis), _spread(g, values, a.axis, w)) for c, w in pairs]
     exact, rounded = factors[::-1] if a.axis == g.rank(values) - 2 else factors
     product = g.times(*(g.convert(t, T.f64) for t in exact))
@@ -264,6 +264,21 @@ def _nearest(g: Layers, a: Axis | OpenAxis, how: Settings) -> Source:
     else:
         cells = rounded_places(g, places, how.nearest_mode)
     return g.exact(inside(g, cells, a.size))
+
+
+def _kept(g: Layers, a: OpenAxis, taps: Taps) -> Taps:
+    """The taps; of an axis that turns out to keep its size all are the cell of the place itself,
+    with shares that are no 0: an infinity beside it must not reach it.
+    """
+    same, own = g.make("Equal", a.size, a.result), g.range(a.result)
+    chosen = []
+    for cells, weights in taps:
+        share, place = g.like(1 / len(taps), weights), own
+        if g.rank(cells) > 1:
+            share = g.over(1, g.convert(g.dim(cells, 1), g.type(weights)))
+            place = g.unsqueeze(own, 1)
+        chosen.append((g.select(same, place, cells), g.select(same, share, weights)))
+    return chosen
 
 
 def _taps(g: Layers, a: OpenAxis, how: Settings) -> Taps:
