@@ -17,11 +17,11 @@ from msgspec.structs import replace
 
 from uncork.errors import UnsupportedError, ValidationError
 from uncork.internal_ops.packed_const import PackedConst
+from uncork.internal_ops.whole import Whole
 from uncork.ir.build import Builder
 from uncork.ir.model import Node, Source
 from uncork.ops._common.broadcast import Broadcasting
 from uncork.ops._operation import FOLD_LIMIT, Operation
-from uncork.ops.convert import Convert1
 from uncork.ops.gather import Gather8
 from uncork.ops.parameter import Const, Parameter
 from uncork.storage import unpack
@@ -33,10 +33,6 @@ _OPSETS = {"AvgPool": 14, "OneHot": 1, "Squeeze": 1, "LSTMSequence": 5, "GridSam
 _NEWEST = 15
 #: A number, as lowerings mix them with tensors.
 Operand = Union[Source, int, float, bool]
-
-
-class Whole(Convert1):
-    """Convert of floats that are whole numbers of the type."""
 
 
 class Layers(Builder):

@@ -11,27 +11,15 @@ import numpy as np
 
 from uncork.decompositions.language import Layers
 from uncork.decompositions.registry import composite
+from uncork.internal_ops.falling_suppression import FallingSuppression
 from uncork.ir.model import Source
 from uncork.ops._common.class_selection import ClassSelection
-from uncork.ops._ports import Field
 from uncork.ops.matrix_nms import MatrixNms8
 from uncork.ops.multiclass_nms import MulticlassNms8
-from uncork.ops.non_max_suppression import NonMaxSuppression9
-from uncork.types import Array, ElementType
+from uncork.types import ElementType
 
 T = ElementType
 LOWEST = float(np.finfo(np.float32).min)
-
-
-class FallingSuppression(NonMaxSuppression9):
-    """NonMaxSuppression of boxes whose corners stand in order; its threshold, above 0.5, falls to
-    `eta` times what it was with each box taken.
-    """
-
-    eta = Field[float]()
-
-    def prepared(self, boxes: Array) -> Array:
-        return boxes
 
 
 class Rows(NamedTuple):

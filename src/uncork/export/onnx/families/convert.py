@@ -11,9 +11,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from uncork.decompositions.language import Whole
 from uncork.export.onnx.graph import BOOLEAN, Graph, Tensor
 from uncork.export.onnx.registry import lowers
+from uncork.internal_ops.whole import Whole
 from uncork.ops._operation import Operation
 from uncork.ops.convert import Convert1, limits
 from uncork.storage import code_book

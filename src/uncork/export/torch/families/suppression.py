@@ -4,10 +4,10 @@ and boxes taken.
 
 from __future__ import annotations
 
-from uncork.decompositions.suppression import FallingSuppression
 from uncork.export.torch.families.shapes import unpacked
 from uncork.export.torch.registry import lowers
 from uncork.export.torch.writer import Code, Value, Writer
+from uncork.internal_ops.falling_suppression import FallingSuppression
 from uncork.ops.non_max_suppression import _Corners
 
 

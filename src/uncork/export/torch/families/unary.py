@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from uncork.decompositions.language import Whole
 from uncork.export.torch.registry import lowers
 from uncork.export.torch.types import CODES, WIDE, float8
 from uncork.export.torch.writer import Code, Elements, Value, Writer, atom
+from uncork.internal_ops.whole import Whole
 from uncork.ops._operation import Operation
 from uncork.ops.activation import Clamp, Elu
 from uncork.ops.convert import keeps_integers, limits
