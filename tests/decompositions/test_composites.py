@@ -12,7 +12,8 @@ from uncork.decompositions.registry import composites, decomposed
 from uncork.errors import UnsupportedError
 from uncork.ir.model import Source
 from uncork.ops import Operation
-from uncork.types import PartialShape, TensorSpec
+from uncork.ops.embedding_bag_offsets import EmbeddingBagOffsetsSum3
+from uncork.types import ElementType, PartialShape, TensorSpec
 
 COMPOSED = [operation for operation in ALL if operation.type_name in composites()]
 
@@ -60,3 +61,12 @@ def test_examples(operation: type[Operation], dynamic: bool) -> None:
             rtol, atol = max(sample.rtol, 1e-4), max(sample.atol, 1e-5)
             agree(got.value, value, kind, rtol, atol, sample.name)
     assert agreed, "not one example is taken apart"
+
+
+def test_a_size_of_an_unknown_rank_is_refused() -> None:
+    ids = TensorSpec(ElementType.i64, PartialShape([None]))
+    table, unknown = PartialShape([4, 2]), TensorSpec(ids.element_type, PartialShape())
+    inputs = [TensorSpec(ElementType.f32, table), unknown, ids]
+    operation = EmbeddingBagOffsetsSum3()
+    with pytest.raises(UnsupportedError, match="the rank of its input is not known"):
+        decomposed(operation, inputs, operation.describe(inputs))

@@ -17,10 +17,12 @@ from msgspec.structs import replace
 
 from uncork.errors import UnsupportedError, ValidationError
 from uncork.internal_ops.packed_const import PackedConst
+from uncork.internal_ops.whole import Whole
 from uncork.ir.build import Builder
 from uncork.ir.model import Node, Source
 from uncork.ops._common.broadcast import Broadcasting
 from uncork.ops._operation import FOLD_LIMIT, Operation
+from uncork.ops.gather import Gather8
 from uncork.ops.parameter import Const, Parameter
 from uncork.storage import unpack
 from uncork.types import Array, Dimension, ElementType, PartialShape, TensorSpec
@@ -218,6 +220,10 @@ class Layers(Builder):
             return source
         return self.make("Convert", source, destination_type=kind)
 
+    def exact(self, source: Source, kind: ElementType = T.i64) -> Source:
+        """Floats that are whole numbers of a type as such."""
+        return self.add_operation(Whole(destination_type=kind), source)[0]
+
     def shape_of(self, source: Source) -> Source:
         return self.make("ShapeOf", source, output_type=T.i64)
 
@@ -227,10 +233,9 @@ class Layers(Builder):
 
     def dim(self, source: Source, axis: int) -> Source:
         """The size of a tensor along an axis, [1]: a constant where it is known."""
+        rank = self.rank(source)
         dim = self.spec(source).shape[axis]
-        if dim.is_static:
-            return self.i64([int(dim)])
-        return self.size_of(source, axis % self.rank(source))
+        return self.i64([int(dim)]) if dim.is_static else self.size_of(source, axis % rank)
 
     def shaped(self, source: Source, *sizes: Source | int) -> Source:
         """A tensor in another shape, given size by size: numbers, and tensors [1]; or more."""
@@ -295,6 +300,24 @@ class Layers(Builder):
     def gather(self, source: Source, indices: Source | Sequence[int] | int, axis: int) -> Source:
         indices = indices if isinstance(indices, Source) else self.i64(indices)
         return self.make("Gather", source, indices, self.i64(axis))
+
+    def take(self, source: Source, places: Source, axis: int) -> Source:
+        """What is at places of an axis, which must be inside of it."""
+        return self.add_operation(Gather8(strict=True), source, places, self.i64(axis))[0]
+
+    def scatter(
+        self, data: Source, places: Source, values: Source, axis: int, reduction: str = "none"
+    ) -> Source:
+        """Elements along an axis replaced, or reduced with values."""
+        return self.make(
+            "ScatterElementsUpdate",
+            data,
+            places,
+            values,
+            self.i64(axis),
+            reduction=reduction,
+            use_init_val=True,
+        )
 
     def picked(self, source: Source, place: int, axis: int) -> Source:
         """What is at one place of an axis, which has it."""

@@ -20,17 +20,21 @@ Composite = Callable[..., Any]
 Function = TypeVar("Function", bound=Composite)
 
 _COMPOSITES: dict[str, Composite] = {}
+_AS_GIVEN: set[str] = set()
 _NARROW = (ElementType.f16, ElementType.bf16)
 
 
-def composite(*type_names: str) -> Callable[[Function], Function]:
-    """Function decorator: this function takes these operations apart, in all their versions."""
+def composite(*type_names: str, as_given: bool = False) -> Callable[[Function], Function]:
+    """Function decorator: this function takes these operations apart, in all their versions. It is
+    given f16 and bf16 as f32, or all inputs as they are.
+    """
 
     def add(function: Function) -> Function:
         for type_name in type_names:
             if type_name in _COMPOSITES:
                 raise AssertionError(f"{type_name} is taken apart twice")
             _COMPOSITES[type_name] = function
+            _AS_GIVEN.update([type_name] if as_given else ())
         return function
 
     return add
@@ -68,8 +72,8 @@ def decomposed(
     layers = Layers(operation.type_name)
     absent = [None] * (len(operation.inputs) - len(inputs))
     given = [None if spec is None else layers.given(spec) for spec in (*inputs, *absent)]
-    wide = given
-    if not operation.moves_values:
+    wide, function = given, composites()[operation.type_name]
+    if not operation.moves_values and operation.type_name not in _AS_GIVEN:
         wide = [
             layers.convert(source, ElementType.f32)
             if source is not None and layers.type(source) in _NARROW
@@ -77,7 +81,7 @@ def decomposed(
             for source in given
         ]
     try:
-        made = composites()[operation.type_name](layers, operation, *wide)
+        made = function(layers, operation, *wide)
     except UncorkError as error:  # which names a layer that nobody has written
         raise UnsupportedError(error.message) from None
     several = [made] if isinstance(made, Source) else list(made)

@@ -148,9 +148,7 @@ def _added(g: Layers, pieces: Source, places: Source, rows: Source, reached: Sou
     terms = g.shaped(pieces, rows, g.dim(places, 0))
     blank = g.broadcast(g.like(0, pieces), g.shape(rows, reached))
     where = g.broadcast(places, g.shape_of(terms))
-    return g.make(
-        "ScatterElementsUpdate", blank, where, terms, g.i64(1), reduction="sum", use_init_val=True
-    )
+    return g.scatter(blank, where, terms, 1, "sum")
 
 
 @composite("CTCGreedyDecoder")

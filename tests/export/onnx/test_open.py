@@ -195,6 +195,21 @@ def test_places_in_as_many_windows_as_the_call_says_are_refused() -> None:
         layer("AdaptiveMaxPool", 8, ("f32", [1, 2, 5]), ("i64", [1]))
 
 
+def test_offsets_that_decrease_and_segments_past_their_number_are_refused() -> None:
+    table, ids = np.array([[1, 2], [3, 4], [5, 6]], np.float32), np.array([0, 1, 2])
+    bags = layer("EmbeddingBagOffsetsSum", 3, ("f32", [3, 2]), ("i64", [None]), ("i64", [None]))
+    np.testing.assert_array_equal(answer(bags, table, ids, [0, 2]), [[4, 6], [5, 6]])
+    for offsets in ([2, 1], [-1, 1], [0, 4]):
+        with pytest.raises(Exception, match="out of"):
+            answer(bags, table, ids, offsets)
+    parts = ("EmbeddingSegmentsSum", 3, ("f32", [3, 2]), ("i64", [None]), ("i64", [None]))
+    segments = layer(*parts, ("i64", []))
+    np.testing.assert_array_equal(answer(segments, table, ids, [0, 0, 1], 2), [[4, 6], [5, 6]])
+    for names in ([0, 1, 2], [-1, 0, 1]):
+        with pytest.raises(Exception, match="out of"):
+            answer(segments, table, ids, names, 2)
+
+
 @pytest.mark.parametrize("inverted", [True, False])
 def test_a_loop_inside_a_branch(inverted: bool) -> None:
     bodies = {}

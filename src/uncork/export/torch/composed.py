@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from uncork.export.composed import composer
-from uncork.export.torch.model import known, written
+from uncork.export.torch.model import KNOWN, known, written
 from uncork.export.torch.writer import SMALL, Value, Writer
 from uncork.ir.model import Node
 from uncork.ops.parameter import Const
@@ -24,7 +24,8 @@ def _constant(w: Writer, constant: Const) -> Value:
     told = known(TensorSpec(kind, shape, constant.value))
     if told is not None or constant.count <= SMALL:
         return told or Value("", kind, shape, constant.value)
-    return Value(w.weight(constant.value, kind, "numbers"), kind, shape)
+    value = constant.value if constant.count <= KNOWN else None
+    return Value(w.weight(constant.value, kind, "numbers"), kind, shape, value)
 
 
 def _spec(value: Value) -> TensorSpec:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 from msgspec import Struct
 
+from uncork.decompositions.resize import inside, keys, rounded_places
 from uncork.errors import ValidationError
 from uncork.ir.model import Source
 from uncork.onnx.call import Call
@@ -237,12 +238,7 @@ def _nearest(call: Call, places: Source, size: Source) -> Source:
         "floor",
         "ceil",
     )
-    name = "Ceiling" if rounding in ("round_prefer_floor", "ceil") else "Floor"
-    shift = {"round_prefer_floor": -0.5, "round_prefer_ceil": 0.5}.get(rounding, 0.0)
-    cells = graph.make(name, graph.plus(places, shift) if shift else places)
-    cells = graph.make("Maximum", cells, graph.like(0.0, cells))
-    cells = graph.make("Minimum", cells, graph.minus(size, 1.0))
-    return graph.convert(cells, T.i64)
+    return graph.convert(inside(graph, rounded_places(graph, places, rounding), size), T.i64)
 
 
 def _weights(
@@ -256,8 +252,7 @@ def _weights(
     stretch = graph.make("Minimum", scale, one) if smooth else one
     last = graph.minus(size, 1.0)
     if mode == "linear" and not smooth:
-        places = graph.make("Maximum", places, graph.like(0.0, places))
-        places = graph.make("Minimum", places, last)
+        places = inside(graph, places, size)
     reach = graph.plus(graph.make("Ceiling", graph.over(2.0, stretch)), 2.0)
     stop = graph.convert(graph.plus(size, graph.times(reach, 2.0)), T.i64)
     cells = graph.minus(graph.convert(graph.range(stop), T.f64), reach)
@@ -267,33 +262,19 @@ def _weights(
     if mode == "linear":
         each = graph.make("Maximum", graph.minus(1.0, apart), zero)
     else:
-        each = _keys(call, apart, call.number("cubic_coeff_a", -0.75))
+        each = keys(graph, apart, call.number("cubic_coeff_a", -0.75))
     if call.integer("exclude_outside"):
-        inside = graph.make(
+        exists = graph.make(
             "LogicalAnd",
             graph.make("GreaterEqual", cells, zero),
             graph.make("LessEqual", cells, last),
         )
-        each = graph.select(inside, each, zero)
+        each = graph.select(exists, each, zero)
     each = graph.over(each, graph.reduce("ReduceSum", each, [1]))
-    border = graph.make("Minimum", graph.make("Maximum", cells, zero), last)
+    border = inside(graph, cells, size)
     own = graph.convert(graph.range(graph.convert(size, T.i64)), T.f64)
     same = graph.make("Equal", graph.unsqueeze(border, 1), graph.unsqueeze(own, 0))
     return graph.matmul(each, graph.convert(same, T.f64))
-
-
-def _keys(call: Call, apart: Source, a: float) -> Source:
-    """Keys' cubic kernel."""
-    graph = call.graph
-    square = graph.times(apart, apart)
-    near = graph.minus(graph.times(apart, a + 2), a + 3)
-    near = graph.plus(graph.times(near, square), 1.0)
-    far = graph.minus(graph.times(apart, a), 5 * a)
-    far = graph.plus(graph.times(far, apart), 8 * a)
-    far = graph.minus(graph.times(far, apart), 4 * a)
-    beyond = graph.make("Less", apart, graph.like(2.0, apart))
-    far = graph.select(beyond, far, graph.like(0.0, apart))
-    return graph.select(graph.make("LessEqual", apart, graph.like(1.0, apart)), near, far)
 
 
 def _product(call: Call, data: Source, weights: Source, axis: int) -> Source:

@@ -71,6 +71,8 @@ class Suppression(Operation):
     sort_result_descending = Attribute(boolean, default=True)
     #: How many numbers describe a box.
     box_size = 4
+    #: What a threshold above 0.5 falls to with each box taken, as a part of it.
+    eta: Any = 1.0
     #: The type of indices; an attribute of most versions.
     output_type: Any = ElementType.i64
 
@@ -186,6 +188,7 @@ class Suppression(Operation):
                     most,
                     limit,
                     overlap=lambda box, others, _: self.overlap(box, others),
+                    eta=self.eta,
                 )
             ]
             return list(zip(kept.tolist(), scores[kept], strict=True))

@@ -13,6 +13,7 @@ import numpy as np
 
 from uncork.export.onnx.graph import BOOLEAN, Graph, Tensor
 from uncork.export.onnx.registry import lowers
+from uncork.internal_ops.whole import Whole
 from uncork.ops._operation import Operation
 from uncork.ops.convert import Convert1, limits
 from uncork.storage import code_book
@@ -28,6 +29,8 @@ def convert(g: Graph, op: Convert1, data: Tensor) -> Tensor:
     """The values in the type that the layer names. Where the IR refuses numbers that the type does
     not have, they become its nearest ones: an id from outside stays outside.
     """
+    if isinstance(op, Whole):
+        return g.cast(data, op.destination_type)
     result = converted(g, data, op.destination_type)
     if not op.strict or not (data.type.is_integer and result.type.is_integer):
         return result

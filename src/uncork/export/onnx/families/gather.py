@@ -28,7 +28,8 @@ def gather(g: Graph, op: _Gather, data: Tensor, indices: Tensor, axis: Tensor) -
     batch = op.batch_count(g.rank(indices))
     known = indices.known()
     size = data.shape[along].static_size
-    if (
+    refuses = op.strict and op.counts_from_end  # as ONNX does
+    if refuses or (
         known is not None
         and size is not None
         and all((-size if op.counts_from_end else 0) <= i < size for i in known)

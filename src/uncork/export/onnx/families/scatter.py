@@ -16,7 +16,6 @@ from uncork.export.onnx.registry import lowers
 from uncork.ops._common.scatter import Reducing
 from uncork.ops._operation import Operation
 from uncork.ops.scatter_elements_update import ScatterElementsUpdate12
-from uncork.ops.segment_max import SegmentMax16
 from uncork.types import ElementType, PartialShape
 
 T = ElementType
@@ -250,58 +249,3 @@ def slice_scatter(
     flat = [g.op("Reshape", t, [-1]) for t in (data, places, updates)]
     result = g.op("ScatterElements", *flat, axis=0)
     return g.op("Reshape", result, shape, shape=data.shape, allowzero=1)
-
-
-@lowers("SegmentMax")
-def segment_max(
-    g: Graph, op: SegmentMax16, data: Tensor, ids: Tensor, count: Tensor | None
-) -> Tensor:
-    """The largest row of each segment. Rows past the last segment go to one more, which is cut off;
-    segments without rows are filled afterwards.
-    """
-    own, rank = data.type, g.rank(data)
-    wide = g.cast(data, T.f32) if own in (T.f16, T.bf16) else data
-    places = counted_forward(g, ids)
-    if count is None:
-        found = g.op("ReduceMax", g.concat([np.full(1, -1), places]), keepdims=1)
-        segments = g.op("Add", found, g.constant(np.ones(1, np.int64)))
-    else:
-        segments = g.vector(count)
-    lowest = -math.inf if wide.type.is_float else int(np.iinfo(wide.type.dtype).min)
-    room = g.op("Add", segments, g.constant(np.ones(1, np.int64)))
-    start = g.op("Expand", g.number(lowest, wide), g.concat([room, g.dims(data, 1, rank)]))
-    # What counted_forward sends outside stays there: only segments that do not count are brought
-    # in.
-    inside = g.op(
-        "Where", g.op("Less", places, g.constant(2**61, I64)), g.op("Min", places, segments), places
-    )
-    column = g.unsqueeze(replace(inside, shape=ids.shape), list(range(1, rank)))
-    spread = g.op("Expand", column, g.op("Shape", wide, type=I64))
-    largest = g.op(
-        "Slice",
-        g.op("ScatterElements", start, spread, wide, axis=0, reduction="max"),
-        [0],
-        [-1],
-        [0],
-    )
-    blank = g.op("Expand", g.constant(0, I64), room)
-    ones = g.op("Expand", g.constant(1, I64), g.op("Shape", inside, type=I64))
-    sizes = g.op(
-        "Slice",
-        g.op("ScatterElements", blank, inside, ones, axis=0, reduction="add"),
-        [0],
-        [-1],
-        [0],
-        shape=[None],
-    )
-    empty = g.unsqueeze(
-        g.op("Equal", sizes, g.constant(0, I64), shape=[None]), list(range(1, rank))
-    )
-    fill = 0 if op.fill_mode == "zero" else _lowest(own)
-    return g.cast(g.op("Where", empty, g.number(fill, largest), largest), own)
-
-
-def _lowest(element_type: ElementType) -> float:
-    from uncork.ops.segment_max import lowest
-
-    return lowest(element_type)

@@ -1,31 +1,25 @@
-"""Bags and segments of embeddings by F.embedding_bag, which knows no default row and no weights of
-integers.
+"""Bags and segments of embeddings by F.embedding_bag, which knows no integers and no rows of
+several dimensions: bags of these are taken apart.
 """
 
 from __future__ import annotations
 
+from uncork.export.torch.composed import composed
 from uncork.export.torch.registry import lowers
 from uncork.export.torch.writer import Code, Value, Writer
 from uncork.ops._common.embedding import Embedding
 from uncork.types import ElementType
 
 
-def _options(
-    w: Writer, op: Embedding, default: Value | None, weights: Value | None
-) -> dict[str, object]:
-    options: dict[str, object] = {}
-    if default is not None:
-        known = default.known()
-        if known is None:
-            options["default"] = Code(w.integer(default))
-        elif known[0] != -1:
-            options["default"] = known[0]
-    if weights is not None:
-        options["weights"] = Code(w(weights))
-    if op.takes_mean():
-        if w.outputs[0].element_type is ElementType.u64:
-            w.approximate("a mean of u64 is that of i64")
-        options["mean"] = True
+def _is_torch(table: Value) -> bool:
+    """Whether F.embedding_bag has such bags."""
+    return table.rank in (2, None) and table.type in (ElementType.f32, ElementType.f64)
+
+
+def _options(w: Writer, default: Value | None, weights: Value | None) -> dict[str, Code]:
+    options = {} if weights is None else {"weights": Code(w(weights))}
+    if default is not None and default.known() != [-1]:
+        options["default"] = Code(w.integer(default))
     return options
 
 
@@ -38,20 +32,25 @@ def offsets(
     starts: Value,
     default: Value | None = None,
     weights: Value | None = None,
-) -> str:
+) -> str | list[Value]:
     """Sums or means of table rows by bag, by where each bag begins; positions before the first
     belong to none.
     """
-    options = _options(w, op, default, weights)
-    return w.helper("embedding_bag_offsets", table, indices, starts, **options)
+    if not _is_torch(table):
+        return composed(w, op, table, indices, starts, default, weights)
+    options = _options(w, default, weights)
+    given = (table, indices, starts)
+    return w.helper("embedding_bag_offsets", *given, mean=op.takes_mean(), **options)
 
 
 @lowers("EmbeddingBagPackedSum", "EmbeddingBagPacked")
 def packed(
     w: Writer, op: Embedding, table: Value, indices: Value, weights: Value | None = None
-) -> str:
+) -> str | list[Value]:
     """Sums or means of table rows by bag, for bags of one size."""
-    return w.helper("embedding_bag_packed", table, indices, **_options(w, op, None, weights))
+    if not _is_torch(table):
+        return composed(w, op, table, indices, weights)
+    return w.helper("embedding_bag_packed", table, indices, weights, mean=op.takes_mean())
 
 
 @lowers("EmbeddingSegmentsSum")
@@ -64,8 +63,9 @@ def segments(
     count: Value,
     default: Value | None = None,
     weights: Value | None = None,
-) -> str:
+) -> str | list[Value]:
     """Sums of table rows by segment; every position names its segment."""
-    number = w.integer(count)
-    options = _options(w, op, default, weights)
-    return w.helper("embedding_segments_sum", table, indices, ids, number, **options)
+    if not _is_torch(table):
+        return composed(w, op, table, indices, ids, count, default, weights)
+    given, options = (table, indices, ids, w.integer(count)), _options(w, default, weights)
+    return w.helper("embedding_segments_sum", *given, **options)

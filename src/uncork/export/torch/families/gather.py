@@ -27,6 +27,10 @@ def gather(w: Writer, op: _Gather, data: Value, indices: Value, axis: Value) -> 
     if inside and known is not None and batch == 0 and indices.rank == 0:
         whole = ":, " * along
         return f"{atom(w(data))}[{whole}{known[0]}]"
+    if batch == 0 and inside and indices.rank == 1 and min(known or [0]) >= 0:
+        return f"{atom(w(data))}.index_select({along}, {w(indices)})"
+    if batch == 0 and op.strict and op.counts_from_end:
+        return w.helper("taken", data, indices, str(along))
     options: dict[str, object] = {}
     if along:
         options["axis"] = along

@@ -1,54 +1,12 @@
-"""Interpolate, GridSample, patches and colours. Helpers compute the cells and weights of an axis as
-the operations define them, since F.interpolate's coordinates often differ.
-"""
+"""GridSample, images of patches and boxes."""
 
 from __future__ import annotations
 
 from uncork.export.torch.composed import composed
 from uncork.export.torch.registry import lowers
-from uncork.export.torch.writer import Code, Value, Writer
+from uncork.export.torch.writer import Value, Writer
 from uncork.ops._operation import Operation
-from uncork.ops.interpolate import Interpolate1, Interpolating
 from uncork.ops.roi_pooling import ROIPooling1
-from uncork.types import ElementType
-
-T = ElementType
-
-
-@lowers("Interpolate")
-def interpolate(w: Writer, op: Interpolating, data: Value, *inputs: Value | None) -> str | Value:
-    """The data resized axis by axis, by the cells and weights that the operation defines."""
-    rank = w.rank(data)
-    pads = op.pads(rank)
-    wanted, named = op.chosen(*inputs)
-    axes = list(op.axes) if isinstance(op, Interpolate1) else list(range(rank))
-    if named is not None:
-        axes = [a % rank for a in w.numbers(named, "axes")]
-    how = op.settings(any(map(any, pads)), rank)
-    options: dict[str, object] = {"mode": how.mode}
-    if data.type.bits == 64 and not data.type.is_float and how.mode != "nearest":
-        w.refuse("an Interpolate of 64-bit integers")
-    if any(map(any, pads)):
-        options["pads"] = [list(p) for p in pads]
-    options["coordinates"] = how.coordinate_transformation_mode
-    if how.mode == "nearest":
-        options["rounding"] = how.nearest_mode
-    if how.mode in ("cubic", "bicubic_pillow"):
-        options["coefficient"] = how.cube_coeff
-    if how.antialias:
-        options["antialias"] = True
-    if op.by_sizes:
-        return w.helper("resized", data, repr(axes), sizes=Code(w.listed(wanted)), **options)
-    if wanted.type is T.f64:
-        options["double"] = True
-    if wanted.value is not None:
-        from uncork.export.torch.types import literal
-
-        numbers = [literal(wanted.type, n) for n in wanted.value.reshape(-1)]
-        return w.helper(
-            "resized", data, repr(axes), scales=Code(f"[{', '.join(numbers)}]"), **options
-        )
-    return w.helper("resized", data, repr(axes), scales=Code(f"{w(wanted)}.tolist()"), **options)
 
 
 @lowers("GridSample")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from uncork.export.torch.composed import composed
 from uncork.export.torch.registry import lowers
 from uncork.export.torch.writer import Code, Value, Writer, atom
 from uncork.ops._operation import Operation
@@ -47,7 +48,7 @@ def attention(
     mask: Value | None = None,
     scale: Value | None = None,
     sink: Value | None = None,
-) -> str:
+) -> str | list[Value]:
     """F.scaled_dot_product_attention, with NaN in rows that attend to nothing by their mask; with a
     sink, causal, or of inputs of several ranks, spelled out. Of queries and keys that are not
     finite torch makes 0 or NaN.
@@ -64,7 +65,7 @@ def attention(
         given = "" if mask is None else f", attn_mask={w(mask)}"
         given += "" if factor is None else f", scale={factor}"
         return f"F.scaled_dot_product_attention({w(query)}, {w(key)}, {w(value)}{given})"
-    return w.helper("attention", query, key, value, mask, scale, sink, causal=op.causal)
+    return composed(w, op, query, key, value, mask, scale, sink)
 
 
 def _agree(*inputs: Value) -> bool:

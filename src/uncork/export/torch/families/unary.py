@@ -9,6 +9,7 @@ import numpy as np
 from uncork.export.torch.registry import lowers
 from uncork.export.torch.types import CODES, WIDE, float8
 from uncork.export.torch.writer import Code, Elements, Value, Writer, atom
+from uncork.internal_ops.whole import Whole
 from uncork.ops._operation import Operation
 from uncork.ops.activation import Clamp, Elu
 from uncork.ops.convert import keeps_integers, limits
@@ -214,6 +215,8 @@ def convert(
         ]
     if op.type_name == "FakeConvert":
         return _fake_convert(w, op, data, *others)
+    if isinstance(op, Whole):
+        return f"{atom(w(data))}.to({w.dtype(op.destination_type)})"
     if op.strict and not data.elements:
         return _held(w, data, w.outputs[0].element_type)
     return converted(w, data, w.outputs[0].element_type)

@@ -44,6 +44,13 @@ def counted(indices: Tensor, size: int) -> Tensor:
     return place
 
 
+def taken(data: Tensor, indices: Tensor, axis: int) -> Tensor:
+    """Slices of data along an axis; an index that is outside is refused."""
+    place = counted(indices, data.shape[axis]).reshape(-1)
+    shape = (*data.shape[:axis], *indices.shape, *data.shape[axis + 1 :])
+    return data.index_select(axis, place).reshape(shape)
+
+
 def gather_elements(data: Tensor, indices: Tensor, axis: int) -> Tensor:
     """One element of data for each index, along an axis."""
     return torch.gather(data, axis, counted(indices, data.shape[axis]))

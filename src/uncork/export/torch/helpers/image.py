@@ -1,4 +1,4 @@
-"""Images resized, read between cells, and cut into patches."""
+"""Images read between cells, and made of patches."""
 
 from __future__ import annotations
 
@@ -8,170 +8,12 @@ import torch
 from torch import Tensor
 
 
-def coordinates_of(
-    size: int, result: int, scale: float | None, mode: str, double: bool, single: bool = False
-) -> Tensor:
-    """The input coordinate of each cell of the result, along one axis."""
-    kind = torch.float32 if single or (scale is not None and not double) else torch.float64
-    if size == result:
-        return torch.arange(result, dtype=torch.float64)
-    x = torch.arange(result).to(kind)
-    if mode == "align_corners":
-        if single and result > 1:
-            step = torch.tensor(size - 1, dtype=kind) / torch.tensor(result - 1, dtype=kind)
-            return (x * step).double()
-        return x.double() * (size - 1) / max(1, result - 1)
-    if mode == "pytorch_half_pixel" and result == 1:
-        return torch.zeros(1, dtype=torch.float64)
-    centre = 0.0 if mode == "asymmetric" else 0.5
-    back = 0.0 if mode == "tf_half_pixel_for_nn" else centre
-    if single and scale is None:
-        factor = torch.tensor(result / size, dtype=kind)
-        return ((x + centre) / factor - back).double()
-    if scale is None:
-        return (x + centre) * size / result - back
-    return ((x + centre) / torch.tensor(scale, dtype=kind) - back).double()
-
-
-def nearest_cells(size: int, shrinks: bool, places: Tensor, rounding: str) -> Tensor:
-    """The cell that each place reads."""
-    if rounding == "simple":
-        rounding = "ceil" if shrinks else "floor"
-    if rounding == "round_prefer_floor":
-        cells = torch.ceil(places - 0.5)
-    elif rounding == "round_prefer_ceil":
-        cells = torch.floor(places + 0.5)
-    else:
-        cells = torch.ceil(places) if rounding == "ceil" else torch.floor(places)
-    return cells.clamp(0, size - 1).long()
-
-
 def keys_kernel(distance: Tensor, a: float) -> Tensor:
     """The weight at a distance by Keys' cubic convolution kernel."""
     d = distance.abs()
     near = ((a + 2) * d - (a + 3)) * d * d + 1
     far = ((d - 5) * d + 8) * d * a - 4 * a
     return torch.where(d < 1, near, torch.where(d < 2, far, 0.0))
-
-
-def mean_taps(
-    size: int, centres: Tensor, reach: float, stretch: float, coefficient: float | None
-) -> tuple[Tensor, Tensor]:
-    """Cells within reach of each centre, and weights by distance that sum up to 1."""
-    cells = torch.ceil(centres - reach).unsqueeze(1) + torch.arange(int(2 * reach) + 1)
-    distance = (cells - centres.unsqueeze(1)) / stretch
-    if coefficient is None:
-        weights = (1 - distance.abs()).clamp(min=0)
-    else:
-        weights = keys_kernel(distance, coefficient)
-    weights = torch.where((cells >= 0) & (cells < size), weights, 0.0)
-    total = weights.sum(dim=1, keepdim=True)
-    weights = torch.where(total == 0, 0.0, weights / torch.where(total == 0, 1.0, total))
-    return cells.clamp(0, size - 1).long(), weights
-
-
-def resize_taps(
-    size: int, result: int, places: Tensor, mode: str, coefficient: float, stretch: float
-) -> tuple[Tensor, Tensor]:
-    """The cells that each place of an axis reads and their weights, both [result, taps]."""
-    if mode.endswith("pillow"):
-        step = size / result
-        wide = max(1.0, step)
-        centres = (torch.arange(result, dtype=torch.float64) + 0.5) * step - 0.5
-        cubic = mode == "bicubic_pillow"
-        own = (-0.5 if coefficient == -0.75 else coefficient) if cubic else None
-        return mean_taps(size, centres, (2.0 if cubic else 1.0) * wide, wide, own)
-    if mode == "linear_onnx":
-        inside = places.clamp(0, size - 1)
-        low = torch.floor(inside).long()
-        part = inside - low
-        high = (low + 1).clamp(max=size - 1)
-        return torch.stack([low, high], 1), torch.stack([1 - part, part], 1)
-    if mode == "cubic":
-        cells = torch.floor(places).unsqueeze(1) + torch.arange(-1, 3)
-        weights = keys_kernel(cells - places.unsqueeze(1), coefficient)
-        return cells.clamp(0, size - 1).long(), weights
-    return mean_taps(size, places, stretch, stretch, None)
-
-
-def resized(
-    x: Tensor,
-    axes: list[int],
-    mode: str,
-    coordinates: str,
-    sizes: list[int] | None = None,
-    scales: list[float] | None = None,
-    rounding: str = "round_prefer_floor",
-    coefficient: float = -0.75,
-    antialias: bool = False,
-    pads: list[list[int]] | None = None,
-    double: bool = False,
-) -> Tensor:
-    """An image, or any tensor, resized along axes one after the other."""
-    if pads is not None:
-        x = torch.nn.functional.pad(x, [n for pair in reversed(pads) for n in pair])
-    plan: list[tuple[int, int, int, float | None]] = []
-    for i, axis in enumerate(axes):
-        size = x.shape[axis]
-        if scales is None:
-            assert sizes is not None
-            plan.append((axis, size, sizes[i], None))
-        else:
-            plan.append((axis, size, scaled_size(size, scales[i], double), scales[i]))
-    results = [next((r for a, _, r, _ in plan if a == i), n) for i, n in enumerate(x.shape)]
-    if 0 in results:
-        return x.new_zeros(results)
-    if any(n == 0 for _, n, _, _ in plan):
-        raise ValueError("an axis without cells cannot be resized to any")
-    factors = {a: r / n if s is None else s for a, n, r, s in plan}
-    changed = [p for p in plan if p[1] != p[2]]
-    whole = not x.dtype.is_floating_point
-    if mode == "nearest":
-        for axis, size, result, scale in changed:
-            places = coordinates_of(size, result, scale, coordinates, double)
-            cells = nearest_cells(size, factors[axis] < 1, places, rounding)
-            x = x.index_select(axis, cells.to(x.device))
-        return x
-    pictures = mode == "linear_onnx" and x.dtype in (torch.uint8, torch.int8)
-    smooth = antialias and any(f < 1 for f in factors.values())
-    pillow = mode.endswith("pillow")
-    values = x.to(torch.float32 if pictures else torch.float64) if whole else x
-    if pillow or pictures:
-        changed.sort(key=lambda p: -p[0])
-    for axis, size, result, scale in changed:
-        places = coordinates_of(size, result, scale, coordinates, double, pictures)
-        stretch = 1 / factors[axis] if smooth else 1.0
-        cells, weights = resize_taps(size, result, places, mode, coefficient, stretch)
-        values = weighed(values, axis, cells, weights, pictures)
-        if pillow and whole:
-            values = limited(values, x.dtype).double()
-    return limited(values, x.dtype) if whole else values
-
-
-def scaled_size(size: int, scale: float, double: bool) -> int:
-    """floor(scale * size), where a product that misses a whole number by a millionth is that."""
-    kind = torch.float64 if double else torch.float32
-    near = (torch.tensor(scale, dtype=kind) + torch.tensor(1e-6, dtype=kind)) * size
-    exact = float(torch.tensor(scale, dtype=kind)) * size
-    return size if scale == 1 else min(math.floor(float(near)), math.ceil(exact))
-
-
-def weighed(x: Tensor, axis: int, cells: Tensor, weights: Tensor, pictures: bool) -> Tensor:
-    """The weighted sums of cells along an axis; of pictures the second product is not rounded."""
-    shape = [1] * x.dim()
-    shape[axis] = len(cells)
-    terms = []
-    for k in range(cells.shape[1]):
-        picked = x.index_select(axis, cells[:, k].to(x.device))
-        terms.append((picked, weights[:, k].to(x.dtype).to(x.device).reshape(shape)))
-    if pictures:
-        first, second = terms if axis != x.dim() - 2 else reversed(terms)
-        rounded = second[0] * second[1]
-        return (first[0].double() * first[1] + rounded).float()
-    total = terms[0][0] * terms[0][1]
-    for picked, weight in terms[1:]:
-        total = total + picked * weight
-    return total
 
 
 def limited(x: Tensor, dtype: torch.dtype) -> Tensor:
