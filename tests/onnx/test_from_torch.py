@@ -222,7 +222,8 @@ class Messages(nn.Module):
         brought = torch.zeros_like(x).index_add(0, edges[1], x[edges[0]])
         degrees = torch.zeros(x.shape[0], dtype=torch.int64)
         degrees = degrees.index_add(0, edges[1], torch.ones(edges.shape[1], dtype=torch.int64))
-        return brought, degrees, x.index_add(-1, where, x[:, : where.shape[0]], alpha=-2)
+        put = torch.zeros_like(x).index_put((edges[1],), x[edges[0]], accumulate=True)
+        return brought, degrees, put, x.index_add(-1, where, x[:, : where.shape[0]], alpha=-2)
 
 
 def test_rows_of_one_index_are_added() -> None:

@@ -19,6 +19,7 @@ def own_symbols(torch: Any, opset: int) -> Iterator[None]:
         "aten::diff": _diff(torch),
         "aten::permute": _permute(torch),
         "aten::index_add": _index_add(torch),
+        "aten::index_put": _index_put(torch),
     }
     for name, symbol in symbols.items():
         torch.onnx.register_custom_op_symbolic(name, symbol, opset)
@@ -145,6 +146,22 @@ def _index_add(torch: Any) -> Any:
         places = g.op("Expand", places, g.op("Shape", rows))
         made = g.op("ScatterElements", data, places, rows, axis_i=axis, reduction_s="add")
         made.setType(data.type())
+        return made
+
+    return symbol
+
+
+def _index_put(torch: Any) -> Any:
+    """Where values are added, torch writes those of one place over one another first."""
+
+    from torch.onnx import symbolic_opset11
+
+    def symbol(g: Any, data: Any, indices: Any, values: Any, accumulate: Any = None) -> Any:
+        made = symbolic_opset11.index_put(g, data, indices, values, accumulate)
+        if accumulate is not None and torch.onnx.symbolic_helper._parse_arg(accumulate, "b"):
+            for each in made.node().inputs():
+                if each.node().kind() == "onnx::ScatterND":
+                    each.node().s_("reduction", "add")
         return made
 
     return symbol
