@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -444,3 +445,48 @@ def test_as_many_patches_as_positions_have_a_kernel_before_a_call(tmp_path: Path
                 model(np.zeros(shape, np.float32))
         both = model(np.stack([flat.reshape(1, 4, 6), 2 * flat.reshape(1, 4, 6)]))["y"]
         assert both[1].reshape(-1).tolist() == [100, 29, 46, 63, 128, 145, 162]
+
+
+def patches_in_a_square() -> uncork.Model:
+    """Rows of patches, laid out as a square whose side is a root; half of it, twice along each
+    axis, is added to it.
+    """
+    b = uncork.Builder("patches")
+
+    def add(kind: str, opset: int, *inputs: Source, **attributes: Any) -> Source:
+        return b.add(kind, opset, *inputs, **attributes)[0]
+
+    def number(*values: int) -> Source:
+        return b.constant(np.array(values))
+
+    x = b.parameter("x", "f32", [None, None, 4])
+    rows = add("ReLU", 1, add("Reshape", 1, x, number(-1, 4), special_zero=False))
+    count = add("Slice", 8, add("ShapeOf", 3, rows, output_type="i64"), *map(number, (0, 1, 1)))
+    root = add("Sqrt", 1, add("Convert", 1, count, destination_type="f32"))
+    side = add("Convert", 1, root, destination_type="i64")
+    sides = add("Concat", 1, side, side, number(4), axis=0)
+    square = add("Reshape", 1, rows, sides, special_zero=False)
+    half = add("Slice", 8, square, number(0, 0), number(2**40, 2**40), number(2, 2))
+    doubled = add("Concat", 1, *[add("Concat", 1, half, half, axis=0)] * 2, axis=1)
+    added = add("Add", 1, square, doubled)
+    flat = add("Reshape", 1, added, number(-1, 4), special_zero=False)
+    b.result(add("Multiply", 1, flat, rows), "y")
+    return b.model()
+
+
+def test_sizes_that_numbers_tell_twice(tmp_path: Path) -> None:
+    """One side is a root of how many rows there are, and twice its half."""
+    pytest.importorskip("llvmlite")
+    model = patches_in_a_square()
+    compiled = uncork.compile_model(model)
+    uncork.compile_to(model, tmp_path / "patches.uncork")
+    loaded = uncork.load(tmp_path / "patches.uncork")
+    for shape in ((2, 8), (4, 4), (6, 6), (9, 4)):
+        x = np.random.default_rng(1).standard_normal((*shape, 4)).astype(np.float32)
+        rows = np.maximum(x.reshape(-1, 4), 0)
+        side = int(len(rows) ** 0.5)
+        square = rows.reshape(side, side, 4)
+        y = (square + np.tile(square[::2, ::2], (2, 2, 1))).reshape(-1, 4) * rows
+        for one in (compiled, loaded):
+            np.testing.assert_array_equal(one(x)[0], y)
+    assert not [step for step in compiled.plan.steps if step.kernel == "reference"]

@@ -4,6 +4,7 @@ all.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -326,6 +327,45 @@ def test_the_plan_that_was_not_used_for_longest_goes(monkeypatch: pytest.MonkeyP
     ):  # fmt: skip
         agree(compiled, *(numbers(n, 4) for n in rows))
         assert len(planned) == expected, rows
+
+
+def windows() -> uncork.CompiledModel:
+    """Filters of the call: kernels of convolutions are made for both their sizes."""
+    b = uncork.Builder("windows")
+    x, filters = (
+        b.parameter("x", "f32", [1, 3, None, None]),
+        b.parameter("filters", "f32", [4, 3, None, None]),
+    )
+    spatial = {"strides": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0], "dilations": [1, 1]}
+    b.result(b.add("Convolution", 1, x, filters, auto_pad="explicit", **spatial)[0], "y")
+    return uncork.compile_model(b.model(), threads=1)
+
+
+@pytest.mark.parametrize(
+    ("made", "inputs"),
+    [
+        (bags, [numbers(10, 24), np.arange(6), np.array([0, 3])]),
+        (windows, [numbers(1, 3, 9, 8), numbers(4, 3, 3, 2)]),
+    ],
+)
+def test_a_first_call_is_planned_once_for_each_scope(
+    made: Callable[[], uncork.CompiledModel],
+    inputs: list[np.ndarray],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """For every size, for inner sizes to look at, and for those that it is made with."""
+    plan = plan_set.planned
+    planned: list[bool] = []
+
+    def counted(*arguments: Any) -> Any:
+        planned.append(arguments[-1])
+        return plan(*arguments)
+
+    monkeypatch.setattr(plan_set, "planned", counted)
+    compiled = made()
+    agree(compiled, *inputs)
+    assert "reference" not in kernels(compiled.plan)
+    assert planned == [True, False, True], "whether kernels are made"
 
 
 def decoder() -> uncork.CompiledModel:

@@ -215,6 +215,31 @@ def test_axes_are_counted_from_the_last() -> None:
     agree(Permuted(), (torch.randn(2, 3, 4, 5),), (torch.randn(3, 2, 6, 4),))
 
 
+class Messages(nn.Module):
+    """A step on a graph: nodes sum what their edges bring."""
+
+    def forward(self, x: Any, edges: Any, where: Any) -> Any:
+        brought = torch.zeros_like(x).index_add(0, edges[1], x[edges[0]])
+        degrees = torch.zeros(x.shape[0], dtype=torch.int64)
+        degrees = degrees.index_add(0, edges[1], torch.ones(edges.shape[1], dtype=torch.int64))
+        put = torch.zeros_like(x).index_put((edges[1],), x[edges[0]], accumulate=True)
+        return brought, degrees, put, x.index_add(-1, where, x[:, : where.shape[0]], alpha=-2)
+
+
+def test_rows_of_one_index_are_added() -> None:
+    """The second node has the same neighbour twice."""
+    calls = [
+        (
+            torch.randn(nodes, 3),
+            torch.tensor([[0, 2, 2, 1], [1, 1, 1, 0]]),
+            torch.tensor([1, 1]),
+        )
+        for nodes in (3, 5)
+    ]
+    more = (torch.randn(4, 3), torch.randint(0, 4, (2, 9)), torch.tensor([2, 0, 2]))
+    agree(Messages(), *calls, more)
+
+
 # ---- what a module keeps of a call
 
 

@@ -264,6 +264,45 @@ def test_products_that_are_found_are_replaced_by_what_is_known_before() -> None:
     assert facts.certainly_equal(n, 6)
 
 
+def test_nothing_is_replaced_by_what_is_found_later() -> None:
+    """The side of a square of patches is found twice: once as a number, once by halving it."""
+    facts = Facts()
+    rows, columns = (
+        Size.of(facts.symbol(name, 1, None, "input", Origin(0, 0, place)))
+        for place, name in enumerate(("rows", "columns"))
+    )
+    side, again = (
+        Size.of(facts.symbol(name, 0, None, "number", Origin(node, 0, 0, True)))
+        for node, name in enumerate(("side", "again"), 1)
+    )
+    half = (again + 1) // 2
+    assert facts.require_equal(rows * columns, side * side)
+    assert facts.suppose_equal(2 * half, again)
+    assert facts.certainly_equal(2 * half, again)
+    assert facts.suppose_equal(4 * half * half, rows * columns)
+    assert facts.suppose_equal(2 * half, side)
+    for known_before in (rows * columns, side):
+        assert facts.canonical(known_before) == known_before
+    assert facts.certainly_equal(side * side, rows * columns)
+    assert facts.certainly_equal(again, side)
+    assert facts.certainly_equal((side + 1) // 2 * 2, side), "as of what is equal to it"
+    assert len(facts.guards) == 3
+
+
+def test_part_of_a_size_is_in_the_place_of_what_is_found_only_where_it_may_be_whole() -> None:
+    facts = Facts()
+    (n,) = symbols(facts, "n")
+    found = Size.of(facts.symbol("found", 0, None, "found", Origin(1, 0, 0)))
+    assert facts.require_equal(3 * found, n)
+    assert facts.certainly_equal(6 * found, 2 * n)
+    assert facts.canonical(n) == n
+    assert facts.certainly_equal((n + 3) // 3, found + 1), "a third of n is a whole number"
+    other = Facts()
+    (m,) = symbols(other, "m")
+    other.require_equal(2 * m, 5)  # no call keeps it
+    assert other.canonical(m) == m
+
+
 def test_a_factor_of_both_sides_says_nothing_where_it_may_be_0() -> None:
     facts = Facts()
     (n,) = symbols(facts, "n", low=0)

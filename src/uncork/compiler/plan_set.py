@@ -196,8 +196,11 @@ class PlanSet:
             raise CallDeclined
         fewest = best.lacking(hints)
         for scope in NARROWER if fewest else ():
-            if scope is Scope.INNER_SIZES and self._inner is None:
-                self._inner = self._inner_inputs(shapes, hints)
+            if scope is Scope.INNER_SIZES:
+                if self._inner is None:
+                    self._inner = self._inner_inputs(shapes, hints, fewest)
+                if not (self._inner is None or self._inner):
+                    continue  # they would be plans of the wider scope
             plans = self._scoped(scope, shapes)
             if plans is None:
                 break
@@ -220,16 +223,19 @@ class PlanSet:
         return rank is None or rank == len(shape)
 
     def _inner_inputs(
-        self, shapes: Sequence[tuple[int, ...]], hints: HintsOf
+        self, shapes: Sequence[tuple[int, ...]], hints: HintsOf, with_none: int
     ) -> frozenset[int] | None:
-        """The inputs whose last axes have to be numbers for as many kernels as with all of them;
-        None where this call does not tell.
+        """The inputs whose last axes have to be numbers for as many kernels as with all of them,
+        where so many steps lack one `with_none`; None where this call does not tell.
         """
+        made: dict[frozenset[int], ScopedPlans] = {}
 
         def lacking_with(inner: frozenset[int]) -> int:
+            if not inner:
+                return with_none
             sizes = scoped(Scope.INNER_SIZES, self._model, shapes, inner)
-            plans = self._plans_of(Scope.INNER_SIZES, narrowed(self._model, sizes))
-            return plans.lacking(hints)  # nothing is compiled to tell
+            made[inner] = self._plans_of(Scope.INNER_SIZES, narrowed(self._model, sizes))
+            return made[inner].lacking(hints)  # nothing is compiled to tell
 
         every = scoped(Scope.INNER_SIZES, self._model, shapes)
         result = frozenset(number for number, sizes in enumerate(every) if any(sizes))
@@ -237,11 +243,15 @@ class PlanSet:
             return result
         try:
             fewest = lacking_with(result)
+            if fewest >= with_none:
+                return frozenset()
             for number in sorted(result):
                 if lacking_with(result - {number}) <= fewest:
                     result -= {number}
         except NoPlan:
             return None
+        sizes = scoped(Scope.INNER_SIZES, self._model, shapes, result)
+        self._scopes.of((Scope.INNER_SIZES, sizes), lambda: made[result])
         return result
 
     def _scoped(self, scope: Scope, shapes: Sequence[tuple[int, ...]]) -> ScopedPlans | None:

@@ -87,11 +87,11 @@ class ScopedPlans:
 
         `hints` gives those of a call.
 
-        The first plan for every size is made. Of a narrower scope it may turn out that it is of no
-        use: nothing is compiled to tell. Raises NoPlan where there is none for this call.
+        The first plan is made. That for inner sizes may turn out to be of no use: nothing is
+        compiled to tell. Raises NoPlan where there is none for this call.
         """
         if self._lacking is None and not self.reason:
-            if self.scope is Scope.EVERY_SIZE and not self.calls:
+            if self.scope is not Scope.INNER_SIZES and not self.calls:
                 self.add(hints(), ())
             try:
                 found = lacking(self.inspect(hints()), hints(), self._target)

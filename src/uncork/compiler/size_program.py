@@ -10,7 +10,7 @@ from fractions import Fraction
 
 from uncork.kernels.runtime.segment_plan import Op, SizeOperand, Slot
 from uncork.symbolic.atoms import Function, Monomial, Symbol
-from uncork.symbolic.size import Size, SizeLike
+from uncork.symbolic.size import Size, SizeLike, floor
 
 #: Numbers have 64 bits.
 _LIMIT = 2**63
@@ -106,7 +106,7 @@ class SizeProgram:
         values = [self.slot(argument) for argument in atom.arguments]
         if atom.name == "quotient":
             return self._apply("floordiv", *values)
-        if not atom.is_whole:
+        if not all(map(_is_whole, atom.arguments)):
             raise Unbound(f"the size {atom} compares what are no whole numbers")
         largest = values[0]
         for value in values[1:]:
@@ -134,3 +134,9 @@ class SizeProgram:
     def _new(self, value: int = 0) -> Slot:
         self.values.append(value)
         return Slot(len(self.values) - 1)
+
+
+def _is_whole(size: Size) -> bool:
+    """Whether a size is a whole number: by its form, or by what is known of its parts."""
+    facts = size.facts
+    return size.is_whole or (facts is not None and facts.certainly_equal(floor(size), size))

@@ -1,5 +1,5 @@
-"""Operations that torch's exporter writes as loops, as many nodes, or not at all: here each is one
-node of the domain `uncork`, which `operators/torch.py` lowers.
+"""Operations that torch's exporter writes as loops, as many nodes, wrong, or not at all: here each
+is one node of the domain `uncork`, which `operators/torch.py` lowers, or right in ONNX's own.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ def own_symbols(torch: Any, opset: int) -> Iterator[None]:
         "aten::unfold": _unfold(torch),
         "aten::diff": _diff(torch),
         "aten::permute": _permute(torch),
+        "aten::index_add": _index_add(torch),
+        "aten::index_put": _index_put(torch),
     }
     for name, symbol in symbols.items():
         torch.onnx.register_custom_op_symbolic(name, symbol, opset)
@@ -124,5 +126,42 @@ def _permute(torch: Any) -> Any:
     @torch.onnx.symbolic_helper.parse_args("v", "is")  # type: ignore[untyped-decorator]
     def symbol(g: Any, data: Any, axes: list[int]) -> Any:
         return g.op("Transpose", data, perm_i=[axis % len(axes) for axis in axes])
+
+    return symbol
+
+
+def _index_add(torch: Any) -> Any:
+    """Torch writes rows whose index comes twice over one another in place of their sum."""
+
+    @torch.onnx.symbolic_helper.parse_args("v", "i", "v", "v", "v")  # type: ignore[untyped-decorator]
+    def symbol(g: Any, data: Any, axis: int, index: Any, rows: Any, alpha: Any = None) -> Any:
+        helper = torch.onnx.symbolic_helper
+        rank = helper._get_tensor_rank(data)
+        if not rank:
+            return helper._unimplemented("index_add", "a tensor of unknown rank or of none", data)
+        if alpha is not None and helper._maybe_get_scalar(alpha) != 1:
+            rows = g.op("Mul", rows, g.op("CastLike", alpha, rows))
+        along = [-1 if axis % rank == place else 1 for place in range(rank)]
+        places = g.op("Reshape", index, g.op("Constant", value_t=torch.tensor(along)))
+        places = g.op("Expand", places, g.op("Shape", rows))
+        made = g.op("ScatterElements", data, places, rows, axis_i=axis, reduction_s="add")
+        made.setType(data.type())
+        return made
+
+    return symbol
+
+
+def _index_put(torch: Any) -> Any:
+    """Where values are added, torch writes those of one place over one another first."""
+
+    from torch.onnx import symbolic_opset11
+
+    def symbol(g: Any, data: Any, indices: Any, values: Any, accumulate: Any = None) -> Any:
+        made = symbolic_opset11.index_put(g, data, indices, values, accumulate)
+        if accumulate is not None and torch.onnx.symbolic_helper._parse_arg(accumulate, "b"):
+            for each in made.node().inputs():
+                if each.node().kind() == "onnx::ScatterND":
+                    each.node().s_("reduction", "add")
+        return made
 
     return symbol

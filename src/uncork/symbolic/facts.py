@@ -27,7 +27,7 @@ from uncork.symbolic.atoms import (
 )
 from uncork.symbolic.intervals import exact
 from uncork.symbolic.lower_bounds import LowerBounds
-from uncork.symbolic.size import Size, SizeLike, maximum, without
+from uncork.symbolic.size import Size, SizeLike, floor, maximum, without
 from uncork.symbolic.substitution import substitute
 
 RelationKind = Literal["==", "!=", ">=", "<", "is a multiple of"]
@@ -310,24 +310,32 @@ class Facts:
     def _equate(self, difference: Size) -> None:
         """Record that a difference is 0: a product that is known later than what it equals is
         replaced by that, else an atom that occurs alone in one term by the rest; the last found
-        symbol is preferred, then a function.
+        symbol is preferred, then a function. Nothing is replaced by what is found later: steps
+        between both could not know how large their tensors are.
         """
+        if difference.constant is not None:
+            return
         difference = _without_common_factor(difference)
-        alone = [
-            monomial[0]
-            for monomial, factor in difference.terms.items()
-            if len(monomial) == 1 and abs(factor) == 1
-        ]
+        last = max(map(_found, difference.terms))
         fit = [
-            a for a in alone if a not in (difference - Size.of(a) * difference.terms[(a,)]).atoms
+            monomial[0]
+            for monomial in difference.terms
+            if len(monomial) == 1
+            and monomial[0].is_whole
+            and _found(monomial) == last
+            and monomial[0] not in Size({m: 1 for m in difference.terms if m != monomial}).atoms
         ]
+        # By parts of the rest only where there is no other: they do not look like whole numbers.
+        fit = [atom for atom in fit if abs(difference.terms[(atom,)]) == 1] or fit
         if self._equate_products(difference, bool(fit)) or not fit:
             return
         replaced = max(
             fit, key=lambda a: (_KINDS.index(a.kind) if isinstance(a, Symbol) else -1, a.order)
         )
         factor = difference.terms[(replaced,)]
-        by = (Size.of(replaced) * factor - difference) * factor  # the factor is 1 or -1
+        by = Size.of(replaced) - difference * Fraction(1, factor)
+        if isinstance(by.constant, Fraction):
+            return  # no call keeps it
         table: dict[Atom, Size] = {replaced: by}
         self.equal = {atom: substitute(value, table) for atom, value in self.equal.items()} | table
         self._canonical.clear()
@@ -335,6 +343,9 @@ class Facts:
         products, self.equal_products = self.equal_products, {}
         for product, equal in products.items():
             self._equate(self.canonical(Size({product: 1}) - equal))
+        for atom, equal in list(self.equal.items()):  # functions of what is replaced
+            if replaced is not atom and replaced in atom.atoms:
+                self._equate(self._difference(substitute(Size.of(atom), table), equal))
         # What was known of the atom that is gone still holds.
         low, high = replaced.bounds
         if not isinstance(low, float):
@@ -344,20 +355,21 @@ class Facts:
         if isinstance(replaced, Function) and replaced.name == "max":
             for argument in replaced.arguments:
                 self.at_least_0.add(by - argument)
+        if not by.is_whole:  # by its form, but it is
+            self._equate(self._difference(floor(by), by))
 
     def _equate_products(self, difference: Size, if_later: bool) -> bool:
         """Record that a difference is 0: the product in it that is found last is replaced by the
         rest; `if_later`: only where it is found later than all of that. False where none is.
         """
         terms = difference.terms
-        for product in sorted(terms, key=lambda m: (_found(m), monomial_order(m)), reverse=True):
+        last = max(map(_found, terms))
+        products = [product for product in terms if len(product) > 1 and _found(product) == last]
+        for product in sorted(products, key=monomial_order, reverse=True):
             rest = {m: exact(Fraction(-f) / terms[product]) for m, f in terms.items()}
             del rest[product]
-            if (
-                len(product) > 1
-                and all(isinstance(factor, int) for factor in rest.values())
-                and all(without(monomial, product) is None for monomial in rest)
-                and not (if_later and max(map(_found, rest)) >= _found(product))
+            if all(without(monomial, product) is None for monomial in rest) and not (
+                if_later and max(map(_found, rest)) >= last
             ):
                 self.equal_products[product] = Size(rest)
                 self._canonical.clear()
