@@ -10,7 +10,7 @@ from fractions import Fraction
 
 from uncork.kernels.runtime.segment_plan import Op, SizeOperand, Slot
 from uncork.symbolic.atoms import Function, Monomial, Symbol
-from uncork.symbolic.size import Size, SizeLike, floor
+from uncork.symbolic.size import Size, SizeLike
 
 #: Numbers have 64 bits.
 _LIMIT = 2**63
@@ -83,13 +83,17 @@ class SizeProgram:
     # ---- lowering
 
     def _lowered(self, size: Size) -> Slot:
-        divisor = math.lcm(*(Fraction(factor).denominator for factor in size.terms.values()))
+        divisor = _divisor(size)
+        result = self._times(size, divisor)
+        return result if divisor == 1 else self._apply("floordiv", result, self._constant(divisor))
+
+    def _times(self, size: Size, number: int) -> Slot:
+        """The size times a number of which its divisor is a factor."""
         total: Slot | None = None
         for monomial, factor in size.terms.items():
-            term = self._term(monomial, int(factor * divisor))
+            term = self._term(monomial, int(Fraction(factor * number, _divisor_of(monomial))))
             total = term if total is None else self._apply("add", total, term)
-        result = self._constant(0) if total is None else total
-        return result if divisor == 1 else self._apply("floordiv", result, self._constant(divisor))
+        return self._constant(0) if total is None else total
 
     def _term(self, monomial: Monomial, factor: int) -> Slot:
         product: Slot | None = None
@@ -101,13 +105,14 @@ class SizeProgram:
         return product if factor == 1 else self._apply("mul", product, self._constant(factor))
 
     def _function(self, atom: Function) -> Slot:
+        """A function times its divisor."""
         if atom.name == "floor":
             return self.slot(atom.arguments[0])
-        values = [self.slot(argument) for argument in atom.arguments]
+        # Parts of numbers are compared, and divided, as so many times them.
+        shared = math.lcm(*map(_divisor, atom.arguments))
+        values = [self._times(argument, shared) for argument in atom.arguments]
         if atom.name == "quotient":
             return self._apply("floordiv", *values)
-        if not all(map(_is_whole, atom.arguments)):
-            raise Unbound(f"the size {atom} compares what are no whole numbers")
         largest = values[0]
         for value in values[1:]:
             largest = self._apply("max", largest, value)
@@ -136,7 +141,17 @@ class SizeProgram:
         return Slot(len(self.values) - 1)
 
 
-def _is_whole(size: Size) -> bool:
-    """Whether a size is a whole number: by its form, or by what is known of its parts."""
-    facts = size.facts
-    return size.is_whole or (facts is not None and facts.certainly_equal(floor(size), size))
+def _divisor(size: Size) -> int:
+    """The least number whose product with a size is a whole number by its form."""
+    terms = size.terms.items()
+    return math.lcm(*(Fraction(f, _divisor_of(monomial)).denominator for monomial, f in terms))
+
+
+def _divisor_of(monomial: Monomial) -> int:
+    """Such a number for a product: a largest of sizes has that of all of them."""
+    of_atoms = (
+        math.lcm(*map(_divisor, atom.arguments))
+        for atom in monomial
+        if isinstance(atom, Function) and atom.name == "max"
+    )
+    return math.prod(of_atoms)
