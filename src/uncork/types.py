@@ -145,6 +145,13 @@ class ElementType(enum.Enum):
         return _BY_DTYPE.get(dtype.newbyteorder("=") if dtype.byteorder == ">" else dtype)
 
 
+#: Types of the `ml_dtypes` package (JAX, TensorFlow), known by name: NumPy has none for them.
+ML_DTYPES = {
+    "bfloat16": ElementType.bf16,
+    "float8_e4m3fn": ElementType.f8e4m3,
+    "float8_e5m2": ElementType.f8e5m2,
+    "float8_e8m0fnu": ElementType.f8e8m0,
+}
 _NATIVE = frozenset(
     t
     for t in ElementType

@@ -469,6 +469,22 @@ def test_sizes_are_the_examples_unless_they_are_opened() -> None:
     assert list(shapes.values()) == ["[2,3]", "[?,?]", "[?,3]", "[?,3]"]
 
 
+def test_inputs_that_nothing_reads_are_there() -> None:
+    class Ignoring(nn.Module):
+        def forward(self, x: Any, unread: Any, y: Any, half: Any) -> Any:
+            return x * 2 + y
+
+    x, y = torch.arange(3.0), torch.ones(3)
+    example = (x, torch.ones(2, 4, dtype=torch.bool), y, torch.ones(5, dtype=torch.bfloat16))
+    model = uncork.from_torch(Ignoring(), example, dynamic={"unread": [1]})
+    ports = [f"{port.name} {port.element_type} {port.shape}" for port in model.inputs]
+    assert ports == ["x f32 [3]", "unread boolean [2,?]", "y f32 [3]", "half bf16 [5]"]
+    call = [array.float().numpy() for array in example]
+    call[1], call[3] = np.ones((2, 7), bool), np.zeros(5, np.uint16)
+    (result,) = uncork.compile_model(model)(*call).values()
+    np.testing.assert_array_equal(result, [1, 3, 5])
+
+
 def test_an_output_that_is_an_input_and_one_that_is_there_twice() -> None:
     class Same(nn.Module):
         def forward(self, x: Any) -> Any:

@@ -14,15 +14,14 @@ from uncork.errors import InputError, UncorkError, ValidationError
 from uncork.ir.build import Builder
 from uncork.ir.model import Source
 from uncork.ops import find
-from uncork.types import Array, ElementType, PartialShape, TensorSpec, describe_array
-
-#: Types of the `ml_dtypes` package (JAX, TensorFlow), known by name: NumPy has none for them.
-ML_DTYPES = {
-    "bfloat16": ElementType.bf16,
-    "float8_e4m3fn": ElementType.f8e4m3,
-    "float8_e5m2": ElementType.f8e5m2,
-    "float8_e8m0fnu": ElementType.f8e8m0,
-}
+from uncork.types import (
+    ML_DTYPES,
+    Array,
+    ElementType,
+    PartialShape,
+    TensorSpec,
+    describe_array,
+)
 
 
 class Call:

@@ -16,8 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union
 
 from uncork.errors import InputError, UncorkError, UnsupportedError, did_you_mean
+from uncork.ir.build import Builder
 from uncork.ir.model import Model
 from uncork.onnx.torch_symbols import own_symbols
+from uncork.types import ML_DTYPES, ElementType
 
 if TYPE_CHECKING:
     from torch import nn
@@ -67,7 +69,7 @@ def from_torch(
         with _as_it_was(module):
             _export(torch, flat, call, path, type(module).__name__, names, axes)
         inner = {name for name, _ in module.named_buffers()} - module.state_dict().keys()
-        return _read(path, type(module).__name__, inner)
+        return _with_inputs(_read(path, type(module).__name__, inner), call, axes)
 
 
 def _packages() -> Any:
@@ -403,3 +405,22 @@ def _read(path: Path, name: str, inner: Set[str]) -> Model:
         raise type(error)(str(error.problems[0]), f"{name}, exported to ONNX") from None
     nodes = [replace(n, name=f"{n.name}/buffer") if n.name in inner else n for n in model.nodes]
     return replace(model, nodes=tuple(nodes), name=name, source=name)
+
+
+def _with_inputs(model: Model, call: _Example, axes: dict[str, dict[int, str]]) -> Model:
+    """The model with all inputs of the example: torch leaves out those that nothing reads."""
+    from msgspec.structs import replace
+
+    ids = dict(zip((port.name for port in model.inputs), model.parameters, strict=True))
+    unread = Builder(model.name)
+    for name, tensor in zip(call.names, call.tensors, strict=True):
+        if name not in ids:
+            kind = str(tensor.dtype).removeprefix("torch.")
+            element_type = ML_DTYPES.get(kind) or ElementType.of_dtype(kind)
+            assert element_type is not None, kind
+            opened = axes.get(name, {})
+            shape = [None if i in opened else size for i, size in enumerate(tensor.shape)]
+            ids[name] = model.next_id + unread.parameter(name, element_type, shape).node
+    more = [replace(node, id=model.next_id + node.id) for node in unread.model().nodes]
+    parameters = tuple(ids[name] for name in call.names)
+    return replace(model, nodes=(*more, *model.nodes), parameters=parameters)

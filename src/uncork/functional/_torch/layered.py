@@ -19,12 +19,12 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 
 from uncork.errors import InputError, UncorkError, ValidationError
-from uncork.functional._call import ML_DTYPES, Call, renamed
+from uncork.functional._call import Call, renamed
 from uncork.functional._native import one_or_several
 from uncork.ir.model import Source
 from uncork.onnx.graph import Graph
 from uncork.ops import Operation
-from uncork.types import Array, ElementType, TensorSpec
+from uncork.types import ML_DTYPES, Array, ElementType, TensorSpec
 
 Ids: TypeAlias = Source
 Fixed: TypeAlias = Source
