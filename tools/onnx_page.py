@@ -5,10 +5,14 @@ exit 1 when stale).
 from __future__ import annotations
 
 import sys
+import textwrap
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from tests.onnx.skipped import SKIPPED
 
+from tools.onnx_types import TABLE
 from tools.pages import cell, write_or_check
 from uncork.onnx.read import OLDEST
 from uncork.onnx.registry import OWN, operators, shown_domain
@@ -44,10 +48,30 @@ stale.
 
 ## Operators
 
-The numbers are the versions at which the meaning, as it is read here, changes.
+The numbers are the versions at which the meaning, as it is read here, changes; `function`: what
+the standard defines by a function, without a lowering. Types are those of the first input with
+which tests of the operator are opened (`python -m tools.onnx_types`), of all that the standard
+gives it and the IR has: no complex numbers and no f8 of other kinds; "not" are those that are
+refused. An operator of sequences takes what its tensors have. The last columns: what onnxruntime's
+CPU provider and tinygrad have.
 
-| domain | operator | versions |
-|---|---|---|
+| domain | operator | versions | types | onnxruntime | tinygrad |
+|---|---|---|---|---|---|
+"""
+#: Types that are told together.
+GROUPS = {
+    "floats": ("f16", "bf16", "f32", "f64"),
+    "integers": ("i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64"),
+}
+COVERAGE = """
+## Coverage
+
+Operators of the newest version of the standard that each has ({versions}).
+Those that the standard defines by a function count for uncork and onnxruntime, which put it in
+their place.
+
+| domain | operators | uncork | onnxruntime | tinygrad |
+|---|---|---|---|---|
 """
 TAIL = """
 ## The tests of the package onnx
@@ -60,20 +84,77 @@ but these:
 """
 
 
+class Known(NamedTuple):
+    """What the table says of an operator: types that are read and refused, and who has it."""
+
+    types: list[str]
+    refused: list[str]
+    onnxruntime: bool
+    tinygrad: bool
+
+    @property
+    def told(self) -> str:
+        """The types in few words."""
+        refused = f"not {', '.join(self.refused)}" if self.refused else ""
+        return "; ".join(filter(None, (_in_groups(self.types), refused)))
+
+
+def _in_groups(types: Sequence[str]) -> str:
+    left, found = list(types), []
+    for name, group in GROUPS.items():
+        if set(group) <= set(left):
+            found.append(name)
+            left = [one for one in left if one not in group]
+    return ", ".join([*found, *left])
+
+
+def table() -> tuple[dict[tuple[str, str], Known], list[str]]:
+    """What the table says by domain and operator, and the versions that it was made with."""
+    first, *lines = TABLE.read_text(encoding="utf-8").splitlines()
+    found = {}
+    for line in lines:
+        domain, operator, types, refused, *others = line.split("\t")
+        found[domain, operator] = Known(types.split(), refused.split(), *map(bool, others))
+    return found, [part for part in first.split("\t") if part]
+
+
 def page() -> str:
     """The text of the page."""
     from uncork.files import SMALL
 
     lines = [HEAD.replace("{small}", str(SMALL >> 20))]
-    for domain, operator, versions in operators():
-        if domain == OWN:  # in no file
-            continue
-        numbers = ", ".join(map(str, versions))
-        lines.append(f"| {cell(shown_domain(domain))} | {cell(operator)} | {numbers} |\n")
+    known, versions = table()
+    lowered = {(d, o): ", ".join(map(str, v)) for d, o, v in operators() if d != OWN}
+    by_function = {key: "function" for key, one in known.items() if one.types}
+    for key, numbers in sorted((by_function | lowered).items()):
+        one = known.get(key)
+        others = [("yes" if has else "") if one else "" for has in (one[2:] if one else (0, 0))]
+        cells = [shown_domain(key[0]), key[1], numbers, one.told if one else "", *others]
+        lines.append(f"| {' | '.join(map(cell, cells))} |\n")
+    lines.append(_coverage(known, versions, by_function | lowered))
     lines.append(TAIL)
     for reason, patterns in SKIPPED.items():
         named = ", ".join(f"`{pattern}`" for pattern in patterns)
         lines.append(f"| {named.replace('|', chr(92) + '|')} | {cell(reason)} |\n")
+    return "".join(lines)
+
+
+def _coverage(
+    known: Mapping[tuple[str, str], Known], versions: Sequence[str], here: Mapping[Any, str]
+) -> str:
+    """How many of the standard's operators each system has, and which are lacking here."""
+    lines = [COVERAGE.replace("{versions}", "{}, onnxruntime {}, tinygrad {}".format(*versions))]
+    for domain in ("", "ai.onnx.ml"):
+        all_of = {key: one for key, one in known.items() if key[0] == domain}
+        have = [key in here for key in all_of]
+        theirs = (
+            [one.onnxruntime for one in all_of.values()],
+            [o.tinygrad for o in all_of.values()],
+        )
+        numbers = [str(sum(column)) for column in (have, *theirs)]
+        lines.append(f"| {shown_domain(domain)} | {len(all_of)} | {' | '.join(numbers)} |\n")
+    lacking = [operator for domain, operator in known if (domain, operator) not in here]
+    lines.append("\n" + textwrap.fill(f"Not here: {', '.join(lacking)}.", 100) + "\n")
     return "".join(lines)
 
 

@@ -15,6 +15,9 @@ from uncork.types import ElementType
 
 pytest.importorskip("onnx")
 
+from tools.onnx_page import table
+from tools.onnx_types import retyped
+
 from tests.onnx._run import values_of
 from tests.onnx.skipped import SKIPPED
 
@@ -124,3 +127,17 @@ def _tensor(path: str) -> Any:
 
     with open(path, "rb") as file:
         return TensorProto.FromString(file.read())
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_types_are_those_that_the_page_tells() -> None:
+    known, _ = table()
+    for case in [case for case in RUN if len(case.model.graph.node) == 1][::25]:
+        node = case.model.graph.node[0]
+        told = known.get((node.domain, node.op_type))
+        for name, model in retyped(case.model) if told else ():
+            try:
+                uncork.read_model(model.SerializeToString())
+            except uncork.UncorkError:
+                continue
+            assert name in told.types, (case.name, name)
