@@ -208,11 +208,11 @@ def _emit_copies(name: str, item: int, ahead: int, streaming: bool) -> str:
                 k.store(
                     k.load(source + block * straight + at, F32, lanes),
                     target + block * straight + at,
-                    64,
-                    streaming,
+                    align=64,
+                    streaming=streaming,
                 )
         for at in range(item - item % straight, item, 64):
-            k.store(k.load(source + at, F32, lanes), target + at, 64, streaming)
+            k.store(k.load(source + at, F32, lanes), target + at, align=64, streaming=streaming)
     k.finish()
     return k.text()
 
