@@ -177,9 +177,9 @@ def _weighted(g: Layers, data: Source, axis: int, taps: Taps) -> Source:
 def _by_constants(g: Layers, data: Source, axis: int, cells: Array, weights: Array) -> Source:
     """The weighted sums of known cells: tap by tap, or with many taps by a matrix."""
     if cells.shape[1] <= _TAPS:
-        pairs = list(zip(cells.T, weights.T, strict=True))
-        counted = [pair for pair in pairs if pair[1].any()] or pairs[:1]
-        return _weighted(g, data, axis, [(_row(g, c), _row(g, w)) for c, w in counted])
+        # Those of weight 0 too: an infinity there is no number.
+        pairs = zip(cells.T, weights.T, strict=True)
+        return _weighted(g, data, axis, [(_row(g, c), _row(g, w)) for c, w in pairs])
     rank, size = g.rank(data), g.sizes(data)[axis]
     matrix = np.zeros((size or 0, len(cells)))
     np.add.at(matrix, (cells, np.arange(len(cells))[:, np.newaxis]), weights)

@@ -164,6 +164,19 @@ def test_nothing_is_resized_to_nothing_else() -> None:
         module(torch.ones(0))
 
 
+def test_what_is_resized_with_weight_0_is_multiplied_by_it() -> None:
+    """By hand: the place looks at the first cell, whose neighbour counts 0 times."""
+    builder = uncork.Builder("resized")
+    x = builder.parameter("x", "f32", [1, 1, 3, 1])
+    sizes, axes = builder.constant(np.array([1])), builder.constant(np.array([2]))
+    options = {"mode": "linear_onnx", "coordinate_transformation_mode": "asymmetric"}
+    options["shape_calculation_mode"] = "sizes"
+    (y,) = builder.add("Interpolate", 11, x, sizes, axes, **options)
+    for second, expected in ((5.0, 2.0), (np.inf, np.nan)):
+        data = np.array([2, second, 7], np.float32).reshape(1, 1, 3, 1)
+        np.testing.assert_array_equal(called(builder, y, inputs=[data])[0].ravel(), [expected])
+
+
 def turns(shape: Sequence[int | None]) -> tuple[uncork.Builder, Source]:
     """A running sum of rows of such a shape, and of a constant vector of i64 beside them."""
     body = uncork.Builder("body")
