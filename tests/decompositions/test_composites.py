@@ -8,6 +8,7 @@ import pytest
 
 from tests.ops.test_every_op import ALL, agree
 from tests.samples._sample import Sample
+from uncork.decompositions.language import Layers
 from uncork.decompositions.registry import composites, decomposed
 from uncork.errors import UnsupportedError
 from uncork.ir.model import Source
@@ -70,3 +71,9 @@ def test_a_size_of_an_unknown_rank_is_refused() -> None:
     operation = EmbeddingBagOffsetsSum3()
     with pytest.raises(UnsupportedError, match="the rank of its input is not known"):
         decomposed(operation, inputs, operation.describe(inputs))
+
+
+def test_a_number_beyond_the_largest_of_a_type_is_an_infinity() -> None:
+    layers = Layers("numbers")
+    constant = layers.of_type(1e5, ElementType.f16)
+    assert layers.known(constant) == float("inf")

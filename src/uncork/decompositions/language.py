@@ -139,9 +139,10 @@ class Layers(Builder):
         return value if isinstance(value, Source) else self.of_type(value, self.type(source))
 
     def of_type(self, value: float, kind: ElementType) -> Source:
-        """A number as a scalar of a type."""
+        """A number as a scalar of a type: beyond its largest an infinity."""
         if kind.is_native:
-            return self.constant(np.array(value, kind.dtype), kind)
+            with np.errstate(over="ignore"):
+                return self.constant(np.array(value, kind.dtype), kind)
         return self.convert(self.constant(np.array(value, np.float32), T.f32), kind)
 
     def placed(self, op: Operation, first: Source, other: Source) -> Source:
