@@ -16,7 +16,7 @@ from uncork.kernels.movement.emit_transpose import columns_of
 #: Sums in turn: each waits for the addition before it.
 _ACCUMULATORS = 8
 #: Bytes ahead of what is read, of codes that are read in order.
-_AHEAD = 8192
+AHEAD = 8192
 
 
 @emitter
@@ -110,7 +110,8 @@ def multiply_rows(
         [[k.variable(k.constant(0.0, F32, lanes)) for _ in range(accumulators)] for _ in columns]
         for _ in data
     ]
-    ahead = a["code_row"] * len(columns) if len(columns) > 1 else k.integer(_AHEAD)
+    # Of several columns the same place of those that come next.
+    ahead = a["code_row"] * len(columns) if len(columns) > 1 else k.integer(AHEAD)
     turn = [0]
 
     def pairs(position: Value, partly: bool) -> None:
@@ -150,7 +151,7 @@ def multiply_rows(
     step = size if decoder.four_bits else size * 4
     whole, turns = a["inner"] // size * size, a["inner"] // step * step
     with k.loop(0, turns, step) as position:
-        for c in columns:  # the same place of the columns that come next, or what does
+        for c in columns:
             k.prefetch(c.codes + ahead + (position * stored.bits >> 3))
         for first in range(0, step, size):
             block(position + first, False)

@@ -1,8 +1,9 @@
 """Products of few rows of digits with stored weights: a vector of codes is read as it is stored,
 and its products with digits are summed in whole numbers, lane by lane.
 
-Column after column is multiplied with all rows, so codes are read in the order in which they lie:
-memory gives those of two columns at once, where a column is shorter than a page, a third slower.
+Column after column is multiplied with all rows, so that codes are read in the order in which they
+lie. Two columns at once would be two streams within a page where columns are short, which memory
+gives a third slower.
 
 A row with numbers that have no digits (NaN, infinity, very large or small ones) is multiplied as
 f32 by a loop for such rows.
@@ -11,11 +12,12 @@ f32 by a loop for such rows.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from uncork.kernels.codegen import llvm_ir as ir
 from uncork.kernels.codegen.emit import F32, I8, I16, I32, U8, Kernel, Value, Variable, emitter
 from uncork.kernels.compressed.emit_dots import Book, rows_without_digits
-from uncork.kernels.compressed.emit_few import across, store_columns
+from uncork.kernels.compressed.emit_few import AHEAD, across, store_columns
 from uncork.kernels.compressed.emit_stored import Column, Operand, arguments_of, column_at
 from uncork.kernels.compressed.form import code_added
 from uncork.kernels.compressed.spec_dots import DotFew
@@ -30,8 +32,8 @@ from uncork.kernels.gemm.microkernel_dots import (
 
 #: Sums by row and place.
 _Sums = list[list[Variable]]
-#: Bytes ahead of what is read, of codes; columns, of zero points and scales.
-_AHEAD, _COLUMNS_AHEAD = 8192, 64
+#: Columns ahead of what is read, of zero points and scales.
+_COLUMNS_AHEAD = 64
 
 
 @emitter
@@ -42,24 +44,14 @@ def emit_few_dots(k: Kernel, spec: DotFew) -> None:
     book = Book(k, a["numbers"], spec.blocks.lanes, spec.blocks.large) if spec.stored.book else None
     with k.loop(a["first"], a["first"] + a["count"]) as column:
 
-        def some(row: Value, most: int) -> None:
-            """Multiply what is left of the rows from `row` on, of up to so many."""
-            if most == 1:
-                _Tile(k, spec, a, book, [row], column).multiply()
-                return
-            with k.if_else(a["rows"] - row > most // 2) as (full, fewer):
-                with full:
-                    # The last one again, where there are not so many: the same is written twice.
-                    rows = [k.minimum(row + r, last) for r in range(most)]
-                    _Tile(k, spec, a, book, rows, column).multiply()
-                with fewer:
-                    some(row, most // 2)
+        def multiply(*rows: Value) -> None:
+            _Tile(k, spec, a, book, rows, column).multiply()
 
         if spec.rows == 1:
-            some(k.integer(0), 1)
+            multiply(k.integer(0))
         else:
-            with k.loop(0, a["rows"], spec.rows) as row:
-                some(row, spec.rows)
+            with k.loop(0, a["rows"], 2) as row:
+                k.either(row < last, partial(multiply, row, row + 1), partial(multiply, row))
     rows_without_digits(k, spec.stored, spec.end, a)
 
 
@@ -72,7 +64,7 @@ class _Tile:
         spec: DotFew,
         a: dict[str, Value],
         book: Book | None,
-        rows: list[Value],
+        rows: Sequence[Value],
         column: Value,
     ) -> None:
         self.k, self.spec, self.a, self.blocks = k, spec, a, spec.blocks
@@ -210,7 +202,7 @@ class _Tile:
         k, blocks, a, lanes = self.k, self.blocks, self.a, self.blocks.lanes
         address = self.column.codes + block * (lanes * 4)
         if not partly:
-            k.prefetch(address + _AHEAD)
+            k.prefetch(address + AHEAD)
         if blocks.wide and self.book is None:
             return self._widened(address, block, partly)
         mask = None

@@ -229,8 +229,8 @@ class BlockDigits(KernelSpec, frozen=True):
 
 
 class DotFew(KernelSpec, frozen=True):
-    """Products of few rows of digits: column by column, whose codes are read as they are stored, by
-    up to `rows` rows at a time, a power of two. No call has more rows than one where that is 1.
+    """Products of few rows of digits with columns, whose codes are read as they are stored: `rows`
+    rows at a time, one or two. No call has more rows than one where that is 1.
     """
 
     emitter: ClassVar[str] = "uncork.kernels.compressed.emit_few_dots:emit_few_dots"
