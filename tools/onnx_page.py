@@ -127,9 +127,9 @@ def page() -> str:
     lowered = {(d, o): ", ".join(map(str, v)) for d, o, v in operators() if d != OWN}
     by_function = {key: "function" for key, one in known.items() if one.types}
     for key, numbers in sorted((by_function | lowered).items()):
-        one = known.get(key)
-        others = [("yes" if has else "") if one else "" for has in (one[2:] if one else (0, 0))]
-        cells = [shown_domain(key[0]), key[1], numbers, one.told if one else "", *others]
+        one = known.get(key, Known([], [], False, False))
+        others = ["yes" if has else "" for has in (one.onnxruntime, one.tinygrad)]
+        cells = [shown_domain(key[0]), key[1], numbers, one.told, *others]
         lines.append(f"| {' | '.join(map(cell, cells))} |\n")
     lines.append(_coverage(known, versions, by_function | lowered))
     lines.append(TAIL)

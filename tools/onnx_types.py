@@ -20,6 +20,7 @@ from typing import Any
 import uncork
 from uncork.errors import UncorkError
 from uncork.onnx.read import OLDEST
+from uncork.onnx.registry import plain_domain
 from uncork.onnx.types import ELEMENT_TYPES
 
 TABLE = Path(__file__).with_name("onnx_operators.txt")
@@ -66,7 +67,7 @@ def rows(tinygrad: Set[str], version: str) -> Iterator[tuple[str, ...]]:
     from onnxruntime.capi.onnxruntime_pybind11_state import get_all_opkernel_def
 
     theirs = {
-        (kernel.domain.removeprefix("ai.onnx").removeprefix("."), kernel.op_name)
+        (plain_domain(kernel.domain), kernel.op_name)
         for kernel in get_all_opkernel_def()
         if kernel.provider == "CPUExecutionProvider"
     }
@@ -76,11 +77,13 @@ def rows(tinygrad: Set[str], version: str) -> Iterator[tuple[str, ...]]:
         if schema.domain not in _DOMAINS or schema.deprecated:
             continue
         key = schema.domain, schema.name
-        short = schema.domain.removeprefix("ai.onnx").removeprefix(".")
         # Constants are none when a model is run.
-        known = (short, schema.name) in theirs or schema.name == "Constant"
-        known = known or schema.has_function
-        known = known or schema.has_context_dependent_function
+        known = (
+            key in theirs
+            or schema.name == "Constant"
+            or schema.has_function
+            or schema.has_context_dependent_function
+        )
         yield (
             *key,
             " ".join(sorted(read[key])),

@@ -152,6 +152,14 @@ ML_DTYPES = {
     "float8_e5m2": ElementType.f8e5m2,
     "float8_e8m0fnu": ElementType.f8e8m0,
 }
+
+
+def type_of_dtype(dtype: npt.DTypeLike) -> ElementType | None:
+    """The element type of a dtype, or of its name, those of `ml_dtypes` among them; else None."""
+    name = str(getattr(dtype, "name", dtype))
+    return ML_DTYPES.get(name) or ElementType.of_dtype(dtype)
+
+
 _NATIVE = frozenset(
     t
     for t in ElementType

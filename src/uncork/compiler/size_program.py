@@ -88,7 +88,7 @@ class SizeProgram:
         return result if divisor == 1 else self._apply("floordiv", result, self._constant(divisor))
 
     def _times(self, size: Size, number: int) -> Slot:
-        """The size times a number of which its divisor is a factor."""
+        """A size times a multiple of its divisor."""
         total: Slot | None = None
         for monomial, factor in size.terms.items():
             term = self._term(monomial, int(Fraction(factor * number, _divisor_of(monomial))))

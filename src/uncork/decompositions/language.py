@@ -295,6 +295,11 @@ class Layers(Builder):
     def unsqueeze(self, source: Source, *axes: int) -> Source:
         return self.make("Unsqueeze", source, self.i64(list(axes)))
 
+    def with_axes_behind(self, source: Source, count: int) -> Source:
+        """A tensor with so many axes of size 1 behind its own."""
+        rank = self.rank(source)
+        return self.unsqueeze(source, *range(rank, rank + count)) if count else source
+
     def squeeze(self, source: Source, *axes: int) -> Source:
         return self.make("Squeeze", source, self.i64(list(axes)))
 

@@ -24,12 +24,6 @@ def _bounds(g: Layers, size: Source, count: Source) -> tuple[Source, Source]:
     return g.over(g.times(number, size), count), g.over(past, count)
 
 
-def _along(g: Layers, vector: Source, behind: int) -> Source:
-    """Numbers of an axis, or of it and the next, with so many axes behind."""
-    rank = g.rank(vector)
-    return g.unsqueeze(vector, *range(rank, rank + behind)) if behind else vector
-
-
 def _windows(
     g: Layers, data: Source, axis: int, starts: Source, ends: Source, blank: float
 ) -> tuple[Source, Source]:
@@ -43,7 +37,7 @@ def _windows(
     found, all_inside = g.take(data, g.least(cells, last), axis), g.known(inside)
     if all_inside is not None and all_inside.all():
         return found, longest
-    mask = _along(g, inside, g.rank(data) - axis - 1)
+    mask = g.with_axes_behind(inside, g.rank(data) - axis - 1)
     return g.select(mask, found, g.like(blank, found)), longest
 
 
@@ -67,7 +61,7 @@ def adaptive_mean(g: Layers, op: Operation, data: Source, output_shape: Source) 
         cells, _ = _windows(g, data, axis, starts, ends, 0)
         sizes = g.convert(g.minus(ends, starts), g.type(data))
         total = g.reduce("ReduceSum", cells, [axis + 1], keep=False)
-        data = g.over(total, _along(g, sizes, rank - axis - 1))
+        data = g.over(total, g.with_axes_behind(sizes, rank - axis - 1))
     return data
 
 
@@ -86,7 +80,7 @@ def adaptive_max(g: Layers, op: Operation, data: Source, output_shape: Source) -
     for k, count in enumerate(counts):
         starts, ends = _bounds(g, g.dim(data, k + 2), count)
         cells, longest = _windows(g, cells, 2 + 2 * k, starts, ends, lowest)
-        begins.append(_along(g, starts, spatial - k - 1))
+        begins.append(g.with_axes_behind(starts, spatial - k - 1))
         lengths.append(longest)
     within = 2 + 2 * spatial
     cells = g.transpose(cells, [0, 1, *range(2, within, 2), *range(3, within, 2)])

@@ -156,12 +156,11 @@ def limited(g: Layers, values: Source, kind: ElementType) -> Source:
 
 def _spread(g: Layers, data: Source, axis: int, weights: Source) -> Source:
     """Weights along an axis, and taps behind it, for what is read of the data."""
-    rank, behind = g.rank(weights), g.rank(data) - axis - 1
+    behind = g.rank(data) - axis - 1
     known, kind = g.known(weights), g.type(data)
     if known is not None:
         return g.constant(known.astype(kind.dtype).reshape(*known.shape, *[1] * behind))
-    weights = g.convert(weights, kind)
-    return g.unsqueeze(weights, *range(rank, rank + behind)) if behind else weights
+    return g.with_axes_behind(g.convert(weights, kind), behind)
 
 
 def _weighted(g: Layers, data: Source, axis: int, taps: Taps) -> Source:
@@ -177,9 +176,7 @@ def _weighted(g: Layers, data: Source, axis: int, taps: Taps) -> Source:
 def _by_constants(g: Layers, data: Source, axis: int, cells: Array, weights: Array) -> Source:
     """The weighted sums of known cells: tap by tap, or with many taps by a matrix."""
     if cells.shape[1] <= _TAPS:
-        # Those of weight 0 too: an infinity there is no number.
-        pairs = zip(cells.T, weights.T, strict=True)
-        return _weighted(g, data, axis, [(_row(g, c), _row(g, w)) for c, w in pairs])
+        return _weighted(g, data, axis, _constant_taps(g, cells, weights))
     rank, size = g.rank(data), g.sizes(data)[axis]
     matrix = np.zeros((size or 0, len(cells)))
     np.add.at(matrix, (cells, np.arange(len(cells))[:, np.newaxis]), weights)
@@ -187,6 +184,11 @@ def _by_constants(g: Layers, data: Source, axis: int, cells: Array, weights: Arr
     factors = g.constant(matrix.astype(g.type(data).dtype))
     product = g.matmul(g.transpose(data, order), factors)
     return g.transpose(product, [order.index(i) for i in range(rank)])
+
+
+def _constant_taps(g: Layers, cells: Array, weights: Array) -> Taps:
+    """Known taps, those of weight 0 too: an infinity there gives no number."""
+    return [(_row(g, c), _row(g, w)) for c, w in zip(cells.T, weights.T, strict=True)]
 
 
 def _row(g: Layers, numbers: Array) -> Source:
@@ -199,8 +201,7 @@ def _picture(g: Layers, values: Source, a: Axis | OpenAxis, how: Settings) -> So
     """
     if isinstance(a, Axis):
         found = linear_onnx_taps(a, coordinates_in_f32(a, how.coordinate_transformation_mode))
-        cells, weights = (np.asarray(t) for t in found)
-        pairs = [(_row(g, cells[:, k]), _row(g, weights[:, k])) for k in (0, 1)]
+        pairs = _constant_taps(g, *map(np.asarray, found))
     else:
         pairs = _kept(g, a, _between(g, a, _coordinates(g, a, how, single=True)))
     factors = [(g.take(values, c, a.axis), _spread(g, values, a.axis, w)) for c, w in pairs]
@@ -299,7 +300,9 @@ def _taps(g: Layers, a: OpenAxis, how: Settings) -> Taps:
         cells = [g.plus(low, k) for k in range(-1, 3)]
         apart = [g.make("Abs", g.minus(cell, places)) for cell in cells]
         pairs = zip(cells, apart, strict=True)
-        return [(g.exact(inside(g, c, a.size)), keys(g, d, how.cube_coeff)) for c, d in pairs]
+        return [
+            (g.exact(inside(g, c, a.size)), cubic_weights(g, d, how.cube_coeff)) for c, d in pairs
+        ]
     stretch = g.like(1, places) if a.stretch is None else a.stretch
     return _mean(g, a, places, stretch, stretch, None)
 
@@ -327,7 +330,9 @@ def _mean(
     cells = g.plus(first, g.convert(g.range(count), T.f64))
     apart = g.make("Abs", g.over(g.minus(cells, g.unsqueeze(centres, 1)), stretch))
     straight = coefficient is None
-    weights = g.largest(g.minus(1, apart), 0) if straight else keys(g, apart, coefficient or 0)
+    weights = (
+        g.largest(g.minus(1, apart), 0) if straight else cubic_weights(g, apart, coefficient or 0)
+    )
     last = g.convert(a.size, T.f64)
     exists = g.make("LogicalAnd", g.binary("GreaterEqual", cells, 0), g.make("Less", cells, last))
     weights = g.select(exists, weights, g.like(0, weights))
@@ -337,7 +342,7 @@ def _mean(
     return [(g.exact(inside(g, cells, a.size)), shares)]
 
 
-def keys(g: Layers, apart: Source, a: float) -> Source:
+def cubic_weights(g: Layers, apart: Source, a: float) -> Source:
     """The weight at a distance by Keys' cubic convolution kernel."""
     square = g.times(apart, apart)
     near = g.plus(g.times(g.minus(g.times(apart, a + 2), a + 3), square), 1)

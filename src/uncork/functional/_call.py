@@ -21,6 +21,7 @@ from uncork.types import (
     PartialShape,
     TensorSpec,
     describe_array,
+    type_of_dtype,
 )
 
 
@@ -66,7 +67,7 @@ class Call:
     def first(self, name: str, value: Any) -> None:
         """Take the argument that decides the element type."""
         array = self._array(name, value)
-        element_type = _element_type(array)
+        element_type = type_of_dtype(array.dtype)
         if element_type is None or (
             array.dtype == object and not all(isinstance(item, str) for item in array.flat)
         ):
@@ -88,7 +89,7 @@ class Call:
             typed = hasattr(value, "dtype") or hasattr(value, "__array__")
             if typed:
                 value = self._array(name, value)
-                if _element_type(value) is not spec.element_type:
+                if type_of_dtype(value.dtype) is not spec.element_type:
                     raise self.error(
                         f"input '{name}': expected {spec.element_type} as '{first}' "
                         f"has, got {describe_array(value)}",
@@ -108,7 +109,7 @@ class Call:
             self._add(name, ElementType.i64, None)
         elif has_type or (spec is None and listed is None):
             array = self._array(name, value)
-            element_type = _element_type(array)
+            element_type = type_of_dtype(array.dtype)
             if element_type is None or (
                 array.dtype == object and not all(isinstance(item, str) for item in array.flat)
             ):
@@ -133,7 +134,7 @@ class Call:
         """Take indices of any integer type, in that type."""
         self.integers.add(name)
         array = self._integers(name, value)
-        self._add(name, _element_type(array) or ElementType.i64, array)
+        self._add(name, type_of_dtype(array.dtype) or ElementType.i64, array)
 
     def number(self, name: str, value: Any) -> int:
         """An integer that is an attribute of the operation."""
@@ -228,10 +229,6 @@ class Call:
         if ML_DTYPES.get(self.dtype.name) is output.element_type:
             return output.value.view(self.dtype)
         return present(output.element_type, output.value)
-
-
-def _element_type(array: Array) -> ElementType | None:
-    return ML_DTYPES.get(array.dtype.name) or ElementType.of_dtype(array.dtype)
 
 
 def renamed(message: str, names: Mapping[str, str]) -> str:

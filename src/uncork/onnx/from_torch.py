@@ -19,7 +19,7 @@ from uncork.errors import InputError, UncorkError, UnsupportedError, did_you_mea
 from uncork.ir.build import Builder
 from uncork.ir.model import Model
 from uncork.onnx.torch_symbols import own_symbols
-from uncork.types import ML_DTYPES, ElementType
+from uncork.types import type_of_dtype
 
 if TYPE_CHECKING:
     from torch import nn
@@ -415,9 +415,8 @@ def _with_inputs(model: Model, call: _Example, axes: dict[str, dict[int, str]]) 
     unread = Builder(model.name)
     for name, tensor in zip(call.names, call.tensors, strict=True):
         if name not in ids:
-            kind = str(tensor.dtype).removeprefix("torch.")
-            element_type = ML_DTYPES.get(kind) or ElementType.of_dtype(kind)
-            assert element_type is not None, kind
+            element_type = type_of_dtype(str(tensor.dtype).removeprefix("torch."))
+            assert element_type is not None, tensor.dtype
             opened = axes.get(name, {})
             shape = [None if i in opened else size for i, size in enumerate(tensor.shape)]
             ids[name] = model.next_id + unread.parameter(name, element_type, shape).node

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 from msgspec import Struct
 
-from uncork.decompositions.resize import inside, keys, rounded_places
+from uncork.decompositions.resize import cubic_weights, inside, rounded_places
 from uncork.errors import ValidationError
 from uncork.ir.model import Source
 from uncork.onnx.call import Call
@@ -262,7 +262,7 @@ def _weights(
     if mode == "linear":
         each = graph.make("Maximum", graph.minus(1.0, apart), zero)
     else:
-        each = keys(graph, apart, call.number("cubic_coeff_a", -0.75))
+        each = cubic_weights(graph, apart, call.number("cubic_coeff_a", -0.75))
     if call.integer("exclude_outside"):
         exists = graph.make(
             "LogicalAnd",
