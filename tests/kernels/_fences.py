@@ -46,6 +46,8 @@ from uncork.ops import Operation, find
 from uncork.ops.matmul import MatMul
 from uncork.types import ElementType, PartialShape, TensorSpec
 
+#: The C library: loading it for each page took a third of the time.
+_LIBRARY = ctypes.CDLL(None, use_errno=True)
 _NOTHING = 0
 _CANARY = 0xA5
 #: What the compiler aligns working memory to.
@@ -83,7 +85,7 @@ class Fenced:
 
 
 def _protect(address: int, size: int, protection: int) -> None:
-    done = ctypes.CDLL(None, use_errno=True).mprotect(
+    done = _LIBRARY.mprotect(
         ctypes.c_void_p(address), ctypes.c_size_t(size), protection
     )
     assert done == 0, f"mprotect: error {ctypes.get_errno()}"

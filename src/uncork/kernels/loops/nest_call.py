@@ -5,6 +5,7 @@ loops.
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Mapping, Sequence
 
 from msgspec import Struct, field
@@ -202,14 +203,28 @@ def _along(view: View, dimensions: Sequence[int], begin: SizeLike) -> View:
 
 def positions_of(text: str, view: str, axis: str) -> list[int]:
     """The dimensions of a view whose index is this axis alone."""
-    found: set[int] = set()
+    found = _dimensions(text).get((view, axis), {})
+    for d, element in found.items():
+        assert isinstance(indices(element)[d], ast.Name), (
+            f"threads cannot share {axis}: {ast.unparse(element)}"
+        )
+    return sorted(found)
+
+
+@functools.lru_cache(maxsize=512)
+def _dimensions(text: str) -> dict[tuple[str, str], dict[int, ast.Subscript]]:
+    """The dimensions of each view in whose index each name is, with an element that has it there:
+    one with more than the name in this index, where there is one.
+    """
+    found: dict[tuple[str, str], dict[int, ast.Subscript]] = {}
     for statement in parse(text).body.statements:
         for node in (*ast.walk(statement.target), *ast.walk(statement.value)):
-            if isinstance(node, ast.Subscript) and name_of(node.value) == view:
-                for d, place in enumerate(indices(node)):
-                    if any(isinstance(n, ast.Name) and n.id == axis for n in ast.walk(place)):
-                        assert isinstance(place, ast.Name), (
-                            f"threads cannot share {axis}: {ast.unparse(node)}"
-                        )
-                        found.add(d)
-    return sorted(found)
+            if not isinstance(node, ast.Subscript):
+                continue
+            for d, place in enumerate(indices(node)):
+                for name in ast.walk(place):
+                    if isinstance(name, ast.Name):
+                        elements = found.setdefault((name_of(node.value), name.id), {})
+                        if d not in elements or not isinstance(place, ast.Name):
+                            elements[d] = node
+    return found
