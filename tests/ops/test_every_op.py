@@ -199,7 +199,7 @@ def _check_inference(operation: ops.Operation, case: Case, limit: int) -> None:
 
 @pytest.mark.parametrize(("entry", "sample"), _each("samples"))
 def test_inference_of_sample(entry: Samples, sample: Sample) -> None:
-    _check_inference(entry.operation(**sample.case.attributes), sample.case, 256)
+    _check_inference(entry.operation(**sample.case.attributes), sample.case, 64)
 
 
 @pytest.mark.parametrize("entry", WITH_LOOP)
