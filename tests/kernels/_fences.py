@@ -85,9 +85,7 @@ class Fenced:
 
 
 def _protect(address: int, size: int, protection: int) -> None:
-    done = _LIBRARY.mprotect(
-        ctypes.c_void_p(address), ctypes.c_size_t(size), protection
-    )
+    done = _LIBRARY.mprotect(ctypes.c_void_p(address), ctypes.c_size_t(size), protection)
     assert done == 0, f"mprotect: error {ctypes.get_errno()}"
 
 
