@@ -18,7 +18,7 @@ from uncork.kernels.codegen.emit import F16, F32, I8, I32, I64, U8, U16, Kernel,
 from uncork.kernels.codegen.scalar_types import Type
 from uncork.kernels.compressed.spec import FOUR_BITS, PER_WORD, SPLIT, FewRows, ManyRows, Stored
 from uncork.kernels.compressed.spec_dots import DotFew, DotRows
-from uncork.kernels.elementwise.emit import decoded, widened
+from uncork.kernels.elementwise.emit import UNIT_OF_E4M3, decoded, widened
 
 
 class Operand(Struct, frozen=True):
@@ -104,6 +104,9 @@ class Decoder:
         self.k, self.stored, self.inner, self.numbers = k, stored, inner, numbers
         self.four_bits = stored.element_type in FOUR_BITS
         self.by_table = self.four_bits and stored.lanes == 16
+        #: What decoded numbers are multiples of before scales, which are small enough.
+        unit = stored.element_type == "f8e4m3" and stored.scales == "f16" and not stored.zeros
+        self.unit = UNIT_OF_E4M3 if unit else 1.0
 
     def block(self, column: Column, position: Value, partly: bool) -> list[Value]:
         """The decoded vectors of the block that begins at a position; past the last weight codes
@@ -147,7 +150,7 @@ class Decoder:
         """The zero points and the scales of a block."""
         zero = self._parameter(column.zeros, position, left) if self.stored.zeros else None
         scale = self._parameter(column.scales, position, left) if self.stored.scales else None
-        return zero, scale
+        return zero, scale if self.unit == 1 or scale is None else scale * self.unit
 
     def _loaded(self, codes: Value, position: Value, left: Value | None) -> Value:
         k, name, lanes = self.k, self.stored.element_type, self.stored.lanes
@@ -156,7 +159,7 @@ class Decoder:
         there = None if left is None else k.lanes_below(left, lanes)
         value = k.load(address, type_, lanes, there)
         if type_ == U16 or name.startswith("f8"):
-            return decoded(k, name, value)
+            return decoded(k, name, value, self.unit)
         return self._number(value.to(I32))
 
     def _number(self, code: Value) -> Value:

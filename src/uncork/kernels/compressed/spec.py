@@ -77,6 +77,9 @@ class Stored(Struct, frozen=True):
         )
 
 
+#: Bytes of the lines into which columns are decoded.
+LINES_BYTES = 16384
+
 #: Addresses; bytes from one column to the next of codes; zero points or scales of a column; the
 #: first column and how many; sizes; the numbers that codes stand for; the number of the chosen
 #: matrix, from 1 on, and 0 for none; working memory. `inner` of one column; `table` has room for
@@ -89,7 +92,7 @@ ARGUMENTS = (
 
 class FewRows(KernelSpec, frozen=True):
     """Products of few rows: weights are decoded into registers, for `columns` at once and up to
-    `rows` rows.
+    `rows` rows; for more rows into `lines`, one for each of so many columns.
     """
 
     emitter: ClassVar[str] = "uncork.kernels.compressed.emit_few:emit_few_rows"
@@ -99,10 +102,19 @@ class FewRows(KernelSpec, frozen=True):
     end: Epilogue = PLAIN
     #: Codes and data are bf16, and multiplied as such two at a time, as in `ManyRows`.
     pairs: bool = False
+    #: None: no call has more rows than one, or `rows` are taken again and again.
+    lines: int = 0
+
+    @property
+    def line(self) -> int:
+        """Numbers of a line: all lines take half of a small first cache."""
+        return LINES_BYTES // 4 // self.lines
 
     @property
     def name(self) -> str:
         sizes = f"{self.rows}x{self.columns}x{self.stored.lanes}"
+        if self.lines:
+            sizes += f"_lines_{self.lines}"
         return f"compressed_{sizes}_{self.stored.name}{flags(self, 'pairs')}{self.end.name}"
 
     @property
