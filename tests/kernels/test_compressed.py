@@ -40,7 +40,7 @@ SIZES = [
     (4, 144, 16),
     (64, 384, 128),
     (7, 240, 40),
-    (6, 2088, 0),
+    (6, 1288, 0),
 ]
 #: One, a tile, rows for which columns are decoded into lines, and many.
 ROWS = [1, 3, 6, 16, 17, 33]

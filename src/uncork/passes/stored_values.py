@@ -84,6 +84,9 @@ class Stored:
         self.scales: Array | None = None
         #: Scales are the product of several: what they scale is rounded otherwise.
         self.merged = False
+        #: Scales of what is rounded before, and whether their products are.
+        self.second: Array | None = None
+        self.half_second = False
 
     # ---- moves
 
@@ -128,6 +131,7 @@ class Stored:
             return operand.reshape([*shape[:place], *pieces, *shape[place + 1 :]])
 
         self.zero_points, self.scales = split(self.zero_points), split(self.scales)
+        self.second = split(self.second)
         return first, second
 
     # ---- steps
@@ -223,13 +227,16 @@ class Stored:
         return True
 
     def multiply(self, operand: Array) -> bool:
-        """Multiply by scales; of several their product."""
+        """Multiply by scales; of several their product, unless something is rounded in between."""
         carried = self.carried(operand)
-        if carried is None or self.computed is None or self._is_rounded_late():
+        if carried is None or self.computed is None or self.second is not None:
+            return False
+        if self.scales is not None and self.half and self.rounds:
+            self.second, self.half_second = carried, self.computed is ElementType.f16
+            return True
+        if self._is_rounded_late():
             return False
         if self.scales is not None:
-            if self.half and self.rounds:  # in between
-                return False
             carried = self.scales.astype(np.float32) * carried.astype(np.float32)
             self.merged = True
         self.scales = carried
@@ -282,7 +289,7 @@ class Stored:
         """The tensor as a table, whose rows are along the first axis and exactly the numbers that
         the layers make; None where it is none that is stored.
         """
-        if not self.dims or self.merged:
+        if not self.dims or self.merged or self.second is not None:
             return None
         found = self._runs(self.dims[0], [axis for dim in self.dims[1:] for axis in dim], 1)
         if found is None or found.axes == (0, 1, 2):
@@ -298,7 +305,8 @@ class Stored:
         """The tensor as columns of groups; a group of 4-bit codes has a multiple of `whole`."""
         if self.computed is not ElementType.f32:
             return None
-        operands = [operand for operand in (self.zero_points, self.scales) if operand is not None]
+        given = (self.zero_points, self.scales, self.second)
+        operands = [operand for operand in given if operand is not None]
         varies = [
             any(operand.shape[self.order.index(axis)] > 1 for operand in operands) for axis in inner
         ]
@@ -317,15 +325,17 @@ class Stored:
         codes, axes, packed = self._lying(blocks, shape, held)
         if held is ElementType.f8e4m3 and _has_nan(codes):
             return None
-        zero_points, scales = (
+        zero_points, scales, second = (
             None if operand is None else _narrowed(self._of_groups(operand, blocks[:2]), *narrow)
             for operand, narrow in (
                 (self.zero_points, (np.uint8, np.float16)),
                 (self.scales, (np.float16,)),
+                (self.second, (np.float16,)),
             )
         )
         half = self.half and self.rounds
-        return CompressedMatrix(held, codes, axes, zero_points, scales, half, packed, self.numbers)
+        found = CompressedMatrix(held, codes, axes, zero_points, scales, half, packed, self.numbers)
+        return replace(found, second=second, half_second=self.half_second)
 
     def _of_groups(self, operand: Array, blocks: Sequence[Sequence[int]]) -> Array:
         """An operand as [columns or 1, groups or 1]."""

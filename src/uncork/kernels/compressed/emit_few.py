@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from uncork.kernels.codegen.emit import F32, I32, Kernel, Value, emitter
 from uncork.kernels.codegen.epilogue import apply_epilogue
-from uncork.kernels.compressed.emit_stored import Decoder, arguments_of, column_at
+from uncork.kernels.compressed.emit_stored import Column, Decoder, arguments_of, column_at
 from uncork.kernels.compressed.spec import FOUR_BITS, PER_WORD, FewRows
 from uncork.kernels.epilogue import ELEMENT, NUMBER, Epilogue
 from uncork.kernels.movement.emit_transpose import columns_of
@@ -145,7 +145,7 @@ def multiply_rows(
                 total = sums[row][c][chain]
                 total.set(k.dot_pairs(total.get(), x, word))
 
-    def block(position: Value, partly: bool) -> None:
+    def block(columns: Sequence[Column], position: Value, partly: bool) -> None:
         if spec.pairs:
             pairs(position, partly)
             return
@@ -163,7 +163,7 @@ def multiply_rows(
                     total = sums[row][c][chain]
                     total.set(k.fma(x, vectors[j], total.get()))
 
-    _over_blocks(k, spec, k.integer(0), a["inner"], [c.codes + ahead for c in columns], block)
+    _over_blocks(k, spec, decoder, (k.integer(0), a["inner"]), columns, ahead, block)
     for row, number in zip(sums, numbers, strict=True):
         totals = [_joined([variable.get() for variable in accumulators]) for accumulators in row]
         store_columns(k, spec.end, a, across(k, totals), number, places[0])
@@ -172,28 +172,30 @@ def multiply_rows(
 def _over_blocks(
     k: Kernel,
     spec: FewRows,
-    begin: Value,
-    end: Value,
-    ahead: Sequence[Value],
-    block: Callable[[Value, bool], None],
+    decoder: Decoder,
+    part: tuple[Value, Value],
+    columns: Sequence[Column],
+    ahead: Value,
+    block: Callable[[Sequence[Column], Value, bool], None],
 ) -> None:
-    """Call `block(position, partly)` for the blocks of columns from a position on, which is one of
-    a block; codes that lie like theirs from other addresses on are asked for.
+    """Call `block(columns, position, partly)` for the blocks of a part of the inner dimension,
+    which begins with one; codes so many bytes ahead are asked for.
     """
-    stored = spec.stored
+    stored, (begin, end) = spec.stored, part
     size = stored.block * (2 if spec.pairs else 1)
-    step = size if stored.element_type in FOUR_BITS else size * 4
+    step = size if decoder.four_bits else size * 4
     whole, turns = (begin + (end - begin) // n * n for n in (size, step))
     with k.loop(begin, turns, step) as position:
-        for codes in ahead:
-            k.prefetch(codes + (position * stored.bits >> 3))
+        for column in columns:
+            k.prefetch(column.codes + ahead + (position * stored.bits >> 3))
+        here = [decoder.loaded(column, position, step) for column in columns]
         for first in range(0, step, size):
-            block(position + first, False)
+            block(here, position + first, False)
     if step > size:
         with k.loop(turns, whole, size) as position:
-            block(position, False)
+            block(columns, position, False)
     with k.if_(whole < end):
-        block(whole, True)
+        block(columns, whole, True)
 
 
 class _Lines:
@@ -245,12 +247,12 @@ class _Lines:
             found = self.decoder.loaded(column_at(a, column + c, stored))
             line = self.lines + c * self.line
 
-            def block(position: Value, partly: bool) -> None:
-                for j, vector in enumerate(self.decoder.block(found, position, partly)):
+            def block(columns: Sequence[Column], position: Value, partly: bool) -> None:
+                for j, vector in enumerate(self.decoder.block(columns[0], position, partly)):
                     k.store(vector, line + (position - begin) * 4 + j * self.vector)
 
-            ahead = found.codes + a["code_row"] * self.spec.lines
-            _over_blocks(k, self.spec, begin, end, [ahead], block)
+            ahead = a["code_row"] * self.spec.lines
+            _over_blocks(k, self.spec, self.decoder, (begin, end), [found], ahead, block)
 
     def _tile(self, first: Value, rows: int, begin: Value, end: Value) -> None:
         """Add the products of some rows, and of a part of the columns, to their sums."""

@@ -21,8 +21,7 @@ _LEAST_NORMAL, _MOST_IN_F16 = 2.0**-14, 65504.0
 
 def stored_of(weights: CompressedMatrix, target: Target) -> Stored:
     """The form that kernels are specialised for."""
-    given = [array for array in (weights.zero_points, weights.scales) if array is not None]
-    groups = max((array.shape[1] for array in given), default=1)
+    groups = max((array.shape[1] for array in weights.operands), default=1)
     zeros, scales = weights.zero_points, weights.scales
     whole = is_whole(weights)
     rounds = (
@@ -40,6 +39,8 @@ def stored_of(weights: CompressedMatrix, target: Target) -> Stored:
         type_of(scales, target),
         weights.half and not whole,
         rounds,
+        type_of(weights.second, target),
+        weights.half_second,
         weights.numbers is not None,
     )
 

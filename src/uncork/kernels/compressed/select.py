@@ -451,11 +451,15 @@ def _multiplies_pairs(linear: CompressedLinear, target: Target) -> bool:
 
 
 def _parameters(weights: CompressedMatrix, stored: Stored) -> list[Array | None]:
-    """Zero points and scales, one for each column or for each of its groups."""
+    """Zero points and all scales, one for each column or for each of its groups."""
     groups = weights.shape[1] if stored.group else 1
     return [
         None if array is None else _laid_out(array, kind, (weights.shape[0], groups))
-        for array, kind in ((weights.zero_points, stored.zeros), (weights.scales, stored.scales))
+        for array, kind in (
+            (weights.zero_points, stored.zeros),
+            (weights.scales, stored.scales),
+            (weights.second, stored.second),
+        )
     ]
 
 

@@ -34,6 +34,9 @@ class Stored(Struct, frozen=True):
     scales: str = ""
     rounds_difference: bool = False
     rounds_product: str = ""
+    #: The type of a second scale, and whether its products are rounded.
+    second: str = ""
+    rounds_second: bool = False
     #: The codes are numbers of a table of 16.
     book: bool = False
     #: There are several matrices, and the call tells which one.
@@ -74,6 +77,8 @@ class Stored(Struct, frozen=True):
             + (f"_scales_{self.scales}" if self.scales else "")
             + flags(self, "rounds_difference")
             + rounds
+            + (f"_second_{self.second}" if self.second else "")
+            + flags(self, "rounds_second")
         )
 
 
@@ -85,7 +90,7 @@ LINES_BYTES = 16384
 #: matrix, from 1 on, and 0 for none; working memory. `inner` of one column; `table` has room for
 #: the addresses of all rows.
 ARGUMENTS = (
-    "data", "codes", "code_row", "zeros", "scales", "groups", "output", "rows", "inner",
+    "data", "codes", "code_row", "zeros", "scales", "second", "groups", "output", "rows", "inner",
     "columns", "numbers", "matrix", "first", "count", "scratch", "table",
 )  # fmt: skip
 
