@@ -154,6 +154,17 @@ CHAINS: dict[str, tuple[Callable[[], Chain], bool, str]] = {
     "a difference that wraps": (wrapping, True, "i8"),
     "a code book": (code_book, True, "u4"),
     "a short code book": (short_book, True, "u4"),
+    "a code book of bytes": (
+        lambda: (
+            Chain((COLUMNS, GROUPS, SIZE), "u8")
+            .numbers(np.linspace(-1, 1, 256).astype(np.float16))
+            .scale(COLUMNS, GROUPS, 1, to="f16")
+            .reshape(COLUMNS, INNER)
+            .convert()
+        ),
+        True,
+        "u8",
+    ),
     "two scales": (two_scales, True, "i8"),
     "two scales in f16": (lambda: two_scales_in_halves("f16"), True, "u4"),
     "a scale in f16 and one in f32": (lambda: two_scales_in_halves("f32"), True, "u4"),
@@ -198,7 +209,7 @@ def test_what_is_understood(name: str) -> None:
 def refused() -> dict[str, Chain]:
     nan = np.full((COLUMNS, INNER), 0x38, np.uint8)
     nan[3, 5] = 0x7F
-    long = Chain((COLUMNS, INNER), "u8").numbers(np.linspace(-1, 1, 256).astype(np.float32))
+    long = Chain((COLUMNS, INNER), "u8").numbers(np.linspace(-1, 1, 257).astype(np.float32))
     third = two_scales_in_halves("f32").scale(COLUMNS, 1)
     each = Chain((COLUMNS, INNER), "i8").convert().scale(COLUMNS, INNER)
     mixed = Chain((INNER, COLUMNS), "i8").convert().scale(1, COLUMNS)

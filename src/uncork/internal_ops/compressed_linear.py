@@ -2,7 +2,7 @@
 
 Passes make it of a product whose matrix other layers compute from small numbers.
 
-    Const (f16, bf16, f8e4m3, f8e5m2, i8, u8, i4, u4) -> Convert, or a table of 16 numbers
+    Const (f16, bf16, f8e4m3, f8e5m2, i8, u8, i4, u4) -> Convert, or a table of numbers
         -> Subtract (zero points) -> Multiply (scales) -> Reshape -> Convert -> MatMul
 
 The matrix is never made. The meaning is that of the layers one after the other, each result rounded
@@ -45,7 +45,7 @@ class CompressedMatrix(Struct, frozen=True, eq=False, dict=True):
     are stored, or with `packed`, which is that shape, the bytes of `model.bin`. `zero_points`,
     `scales` and `second` are [columns or 1, groups or 1], of f32 or of a type (u8, f16) that holds
     the same numbers in fewer bytes; None where the layers have no such step.
-    `numbers` f32 [16] are what codes below 16 stand for, where that is not themselves.
+    `numbers` f32 [16 or 256] are what codes below that stand for, where that is not themselves.
 
     Of a `stack` of several matrices the columns follow each other, a matrix after the other.
     """

@@ -51,8 +51,8 @@ _HELD_AS = {
 _FOUR_BITS = frozenset({ElementType.i4, ElementType.u4})
 #: Where groups are shorter, scales take as much room as what they scale.
 _LEAST_GROUP = 4
-#: Numbers of a table.
-_BOOK = 16
+#: Numbers of a table: of codes of four bits, and of a byte.
+_BOOK, _LONG_BOOK = 16, 256
 #: Codes of four bits that are loaded at once: groups and columns are whole ones, or the codes are
 #: held in bytes.
 _PER_WORD = 8
@@ -193,14 +193,17 @@ class Stored:
             self.computed is not None
             or self.numbers is not None
             or table.ndim != 1
-            or len(table) > _BOOK
+            or len(table) > _LONG_BOOK
             or not (self.element_type in _UNSIGNED or codes.min() >= 0)
             or codes.max() >= len(table)
         ):
             return False
-        self.numbers = np.zeros(_BOOK, np.float32)
+        short = len(table) <= _BOOK
+        self.numbers = np.zeros(_BOOK if short else _LONG_BOOK, np.float32)
         self.numbers[: len(table)] = decode(table, element_type)
-        self._hold(codes.astype(np.uint8), ElementType.u4)
+        held = ElementType.u4 if short else ElementType.u8
+        if self.element_type is not held:
+            self._hold(codes.astype(np.uint8), held)
         if element_type in _COMPUTED:
             self.computed, self.half = element_type, element_type is ElementType.f16
         return True
@@ -289,7 +292,8 @@ class Stored:
         """The tensor as a table, whose rows are along the first axis and exactly the numbers that
         the layers make; None where it is none that is stored.
         """
-        if not self.dims or self.merged or self.second is not None:
+        long = self.numbers is not None and len(self.numbers) > _BOOK
+        if not self.dims or self.merged or self.second is not None or long:
             return None
         found = self._runs(self.dims[0], [axis for dim in self.dims[1:] for axis in dim], 1)
         if found is None or found.axes == (0, 1, 2):
@@ -316,7 +320,8 @@ class Stored:
         group = shape[2] if lead else 0
         if lead and group < _LEAST_GROUP:
             return None
-        element_type = self.element_type if self.numbers is None else ElementType.u4
+        short = self.numbers is not None and len(self.numbers) == _BOOK
+        element_type = ElementType.u4 if short else self.element_type
         held = _HELD_AS.get(element_type, element_type)
         if held in _FOUR_BITS and (shape[1] * shape[2] % whole or group % whole):
             held = ElementType.i8 if held is ElementType.i4 else ElementType.u8

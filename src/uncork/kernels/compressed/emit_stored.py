@@ -97,8 +97,8 @@ def column_at(a: Mapping[str, Value], number: Value, stored: Stored) -> Column:
         begin = Operand(a[name], kind)
         return Operand(a[name] + first * begin.type_.bytes, kind) if kind else begin
 
-    operands = [operand(name) for name in ("zeros", "scales", "second")]
-    return Column(a["codes"] + number * a["code_row"], *operands)
+    codes = a["codes"] + number * a["code_row"]
+    return Column(codes, operand("zeros"), operand("scales"), operand("second"))
 
 
 class Decoder:
@@ -154,9 +154,7 @@ class Decoder:
         at = self.inner if position is None else position
         return replace(column, whole=self._parameters(column, at, None))
 
-    def _parameters(
-        self, column: Column, position: Value, left: Value | None
-    ) -> _Steps:
+    def _parameters(self, column: Column, position: Value, left: Value | None) -> _Steps:
         """The zero points and the scales of a block."""
         zero, scale, second = (
             self._parameter(operand, position, left) if operand else None
@@ -179,7 +177,8 @@ class Decoder:
         if not self.stored.book:
             return code.to(F32)
         k, lanes = self.k, code.lanes
-        if lanes == 16 or (lanes == 8 and k.target is not None and k.target.has("avx2")):
+        wide = lanes == 16 or (lanes == 8 and k.target is not None and k.target.has("avx2"))
+        if wide and not self.stored.long:
             return k.looked_up(self._book(), code)
         places = [self.numbers + code.part(lane, 1).to(I64) * 4 for lane in range(lanes)]
         return k.gathered([k.load(place, F32) for place in places])

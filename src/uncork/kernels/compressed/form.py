@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from uncork.internal_ops.compressed_linear import CompressedMatrix
-from uncork.kernels.compressed.spec import CONVERTED, SPLIT, Stored
+from uncork.kernels.compressed.spec import BOOK, CONVERTED, SPLIT, Stored
 from uncork.kernels.gemm.dots import PAIRS, flipped
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.stored_types import converts_halves
@@ -42,6 +42,7 @@ def stored_of(weights: CompressedMatrix, target: Target) -> Stored:
         type_of(weights.second, target),
         weights.half_second,
         weights.numbers is not None,
+        weights.numbers is not None and len(weights.numbers) > BOOK,
     )
 
 
@@ -70,9 +71,11 @@ def code_added(how: str, element_type: str) -> int:
 
 
 def laid_out_book(numbers: Array) -> Array:
-    """A table as kernels read it: its numbers, f32; then, where they are whole multiples of a unit,
+    """A table as kernels read it: its numbers, f32; then, of 16 that are whole multiples of a unit,
     their low bytes, their high bytes, and the unit.
     """
+    if len(numbers) > BOOK:
+        return numbers.astype("<f4").view(np.uint8)
     whole, unit = whole_book(numbers) or (np.zeros(16, np.int16), 0.0)
     low, high = (whole.view(np.uint8)[part::2].tobytes() for part in range(2))
     given = numbers.astype("<f4").tobytes() + low + high + np.float32(unit).tobytes()

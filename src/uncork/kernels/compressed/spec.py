@@ -14,6 +14,8 @@ from uncork.kernels.names import flags
 FOUR_BITS = frozenset({"i4", "u4"})
 #: Codes of four bits in 32, which is what is loaded of each lane.
 PER_WORD = 8
+#: Numbers of a table that vectors hold.
+BOOK = 16
 #: How products are rounded to f16: by the instructions that convert, or by arithmetic.
 CONVERTED, SPLIT = "converted", "split"
 
@@ -37,8 +39,9 @@ class Stored(Struct, frozen=True):
     #: The type of a second scale, and whether its products are rounded.
     second: str = ""
     rounds_second: bool = False
-    #: The codes are numbers of a table of 16.
+    #: The codes are numbers of a table of 16, or of a longer one.
     book: bool = False
+    long: bool = False
     #: There are several matrices, and the call tells which one.
     chosen: bool = False
 
@@ -72,7 +75,7 @@ class Stored(Struct, frozen=True):
         rounds = f"_{self.rounds_product}" if self.rounds_product else ""
         return (
             f"{self.element_type}{group}"
-            + flags(self, "book", "chosen")
+            + flags(self, "book", "long", "chosen")
             + (f"_zeros_{self.zeros}" if self.zeros else "")
             + (f"_scales_{self.scales}" if self.scales else "")
             + flags(self, "rounds_difference")
