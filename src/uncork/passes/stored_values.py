@@ -184,7 +184,8 @@ class Stored:
             return True
         # whole numbers in more bits
         wider = before.is_integer and to.is_integer and before.bits < to.bits
-        return wider and (before in _UNSIGNED or to not in _UNSIGNED) and self.numbers is None
+        wider = wider and (before in _UNSIGNED or to not in _UNSIGNED) and self.numbers is None
+        return to is before or wider
 
     def look_up(self, table: Array, element_type: ElementType) -> bool:
         """The numbers of a table in place of the codes, which number them."""
