@@ -110,7 +110,7 @@ class FewRows(KernelSpec, frozen=True):
     end: Epilogue = PLAIN
     #: Codes and data are bf16, and multiplied as such two at a time, as in `ManyRows`.
     pairs: bool = False
-    #: None: no call has more rows than one, or `rows` are taken again and again.
+    #: 0: there are no more rows than one, or they are multiplied `rows` at a time.
     lines: int = 0
 
     @property
