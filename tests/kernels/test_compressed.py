@@ -40,8 +40,10 @@ SIZES = [
     (4, 144, 16),
     (64, 384, 128),
     (7, 240, 40),
+    (6, 1288, 0),
 ]
-ROWS = [1, 3, 16, 17]
+#: One, a tile, rows for which columns are decoded into lines, and many.
+ROWS = [1, 3, 6, 16, 17, 33]
 
 
 def numbers(*shape: int) -> np.ndarray:

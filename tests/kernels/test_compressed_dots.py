@@ -42,6 +42,8 @@ NEON = Target.of("aarch64", "neoverse-n1", "+neon,+fp-armv8,+fullfp16,+dotprod")
 SIZES = [(5, 8, 0), (70, 40, 0), (33, 264, 0), (3, 520, 0), (51, 160, 32), (64, 384, 128)]
 SIZES += [(16, 1024, 512), (32, 2048, 1024)]
 ROWS = [1, 2, 3, 5, 6, 8, 11]
+#: Up to so many rows three digits are faster than f32 by pairs of 16 bits.
+FEW = 4
 
 
 def dots_of(
@@ -90,8 +92,8 @@ def test_stored_types(stored: str, zeros: str, scales: bool, target: str) -> Non
         weights = matrix(generator, stored, columns, inner, group, zeros, scales)
         spec = dots_of(weights, rows, given)
         is_wide = scales and group == 512 and weights.element_type.bits == 8
-        if is_wide and dot_method_of(given)[0] == PAIRS:
-            assert spec is None  # such sums are more than 32 bits hold
+        if (is_wide or rows > FEW) and dot_method_of(given)[0] == PAIRS:
+            assert spec is None  # such sums are more than 32 bits hold, or f32 takes less time
             continue
         assert spec is not None
         x = numbers(rows, inner)
@@ -111,8 +113,11 @@ def test_tables(stored: str, target: str) -> None:
             continue
         weights = matrix(generator, stored, columns, inner, group)
         spec = dots_of(weights, rows, given)
-        assert spec is not None
         x = numbers(rows, inner)
+        if rows > FEW:
+            assert spec is None
+            continue
+        assert spec is not None
         hold(multiplied(weights, x, target=given), weights, x, spec.unit)
         assert weights.numbers is not None
         weights.numbers[3] = np.float32(1 / 3)

@@ -124,6 +124,14 @@ def two_scales() -> Chain:
     return chain.reshape(COLUMNS, INNER).scale(COLUMNS, 1, first=True)
 
 
+def two_scales_in_halves(to: str) -> Chain:
+    """The second one in f16, or in f32 behind what was rounded to f16."""
+    chain = Chain((COLUMNS, GROUPS, SIZE), "u4").convert("f16").scale(COLUMNS, GROUPS, 1, to="f16")
+    chain = chain.convert() if to == "f32" else chain
+    chain = chain.reshape(COLUMNS, INNER).scale(COLUMNS, 1, to=to)
+    return chain if to == "f32" else chain.convert()
+
+
 def turned_codes() -> Chain:
     return Chain((INNER, COLUMNS), "i8").transpose(1, 0).convert().scale(COLUMNS, 1)
 
@@ -146,7 +154,20 @@ CHAINS: dict[str, tuple[Callable[[], Chain], bool, str]] = {
     "a difference that wraps": (wrapping, True, "i8"),
     "a code book": (code_book, True, "u4"),
     "a short code book": (short_book, True, "u4"),
+    "a code book of bytes": (
+        lambda: (
+            Chain((COLUMNS, GROUPS, SIZE), "u8")
+            .numbers(np.linspace(-1, 1, 256).astype(np.float16))
+            .scale(COLUMNS, GROUPS, 1, to="f16")
+            .reshape(COLUMNS, INNER)
+            .convert()
+        ),
+        True,
+        "u8",
+    ),
     "two scales": (two_scales, True, "i8"),
+    "two scales in f16": (lambda: two_scales_in_halves("f16"), True, "u4"),
+    "a scale in f16 and one in f32": (lambda: two_scales_in_halves("f32"), True, "u4"),
     "codes that are turned": (turned_codes, True, "i8"),
     "columns of two axes": (split_columns, True, "u4"),
     "an axis of 1": (squeezed, True, "f8e4m3"),
@@ -188,15 +209,15 @@ def test_what_is_understood(name: str) -> None:
 def refused() -> dict[str, Chain]:
     nan = np.full((COLUMNS, INNER), 0x38, np.uint8)
     nan[3, 5] = 0x7F
-    long = Chain((COLUMNS, INNER), "u8").numbers(np.linspace(-1, 1, 256).astype(np.float32))
-    half = Chain((COLUMNS, INNER), "i8").convert("f16").scale(COLUMNS, 1, to="f16").convert()
+    long = Chain((COLUMNS, INNER), "u8").numbers(np.linspace(-1, 1, 257).astype(np.float32))
+    third = two_scales_in_halves("f32").scale(COLUMNS, 1)
     each = Chain((COLUMNS, INNER), "i8").convert().scale(COLUMNS, INNER)
     mixed = Chain((INNER, COLUMNS), "i8").convert().scale(1, COLUMNS)
     mixed.reshape(INNER // 32, 32 * COLUMNS).transpose(1, 0).reshape(COLUMNS, INNER)
     return {
         "NaN": Chain(nan.shape, "f8e4m3", nan).convert(),
         "a long table": long,
-        "f16 and then f32": half.scale(COLUMNS, 1),
+        "a third scale behind a rounded one": third,
         "a scale for each number": each,
         "a shape that mixes axes": mixed.scale(COLUMNS, 1),
         "zero points after scales": Chain((COLUMNS, INNER), "i8")

@@ -52,7 +52,7 @@ def work(
     if isinstance(linear, CompressedLinear):
         matrix = linear.weights
         stored = math.prod(matrix.shape) * matrix.element_type.bits / 8
-        stored += _nbytes(matrix.zero_points, matrix.scales)
+        stored += _nbytes(*matrix.operands)
         # Of a stack only what is chosen is read.
         moved += stored * min(1.0, math.prod(linear.lead) / matrix.stack)
         return 2.0 * _count(outputs[0]) * matrix.inner, moved

@@ -2,7 +2,7 @@
 
 Passes make it of a product whose matrix other layers compute from small numbers.
 
-    Const (f16, bf16, f8e4m3, f8e5m2, i8, u8, i4, u4) -> Convert, or a table of 16 numbers
+    Const (f16, bf16, f8e4m3, f8e5m2, i8, u8, i4, u4) -> Convert, or a table of numbers
         -> Subtract (zero points) -> Multiply (scales) -> Reshape -> Convert -> MatMul
 
 The matrix is never made. The meaning is that of the layers one after the other, each result rounded
@@ -39,13 +39,13 @@ _SMALLEST, _LARGEST = 2.0**-60, 2.0**60
 
 class CompressedMatrix(Struct, frozen=True, eq=False, dict=True):
     """A matrix of f32 [columns, inner] as it is stored: `(codes - zero_points) * scales`, each step
-    in f32, or rounded to f16 with `half`.
+    in f32, or rounded to f16 with `half`; then `* second`, which `half_second` rounds so.
 
     `codes` are carrier values [columns, groups, size of a group], in the order of `axes` as they
-    are stored, or with `packed`, which is that shape, the bytes of `model.bin`. `zero_points` and
-    `scales` are [columns or 1, groups or 1], of f32 or of a type (u8, f16) that holds the same
-    numbers in fewer bytes; None where the layers have no such step.
-    `numbers` f32 [16] are what codes below 16 stand for, where that is not themselves.
+    are stored, or with `packed`, which is that shape, the bytes of `model.bin`. `zero_points`,
+    `scales` and `second` are [columns or 1, groups or 1], of f32 or of a type (u8, f16) that holds
+    the same numbers in fewer bytes; None where the layers have no such step.
+    `numbers` f32 [16 or 256] are what codes below that stand for, where that is not themselves.
 
     Of a `stack` of several matrices the columns follow each other, a matrix after the other.
     """
@@ -59,6 +59,14 @@ class CompressedMatrix(Struct, frozen=True, eq=False, dict=True):
     packed: tuple[int, ...] | None = None
     numbers: Array | None = None
     stack: int = 1
+    second: Array | None = None
+    half_second: bool = False
+
+    @property
+    def operands(self) -> list[Array]:
+        """The zero points and scales that there are."""
+        given = (self.zero_points, self.scales, self.second)
+        return [array for array in given if array is not None]
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -79,8 +87,7 @@ class CompressedMatrix(Struct, frozen=True, eq=False, dict=True):
         """The numbers of a row of the data that are whole multiples of one unit where they are
         rounded: a group, or a part of one; 0 where groups are not made of such runs.
         """
-        given = [array for array in (self.zero_points, self.scales) if array is not None]
-        group = self.shape[2] if any(array.shape[1] > 1 for array in given) else 0
+        group = self.shape[2] if any(array.shape[1] > 1 for array in self.operands) else 0
         if group % _LEAST:
             return 0
         if activations == "i8":
@@ -117,6 +124,9 @@ class CompressedMatrix(Struct, frozen=True, eq=False, dict=True):
                 result = self._rounded(result - self.zero_points[:, :, np.newaxis])
             if self.scales is not None:
                 result = self._rounded(result * self.scales[:, :, np.newaxis])
+            if self.second is not None:
+                result = result * self.second[:, :, np.newaxis].astype(np.float32)
+                result = self._rounded(result) if self.half_second else result
         return result.reshape(self.shape[0], self.inner)
 
     def _rounded(self, values: Array) -> Array:

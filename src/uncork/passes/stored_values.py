@@ -51,8 +51,8 @@ _HELD_AS = {
 _FOUR_BITS = frozenset({ElementType.i4, ElementType.u4})
 #: Where groups are shorter, scales take as much room as what they scale.
 _LEAST_GROUP = 4
-#: Numbers of a table.
-_BOOK = 16
+#: Numbers of a table: of codes of four bits, and of a byte.
+_BOOK, _LONG_BOOK = 16, 256
 #: Codes of four bits that are loaded at once: groups and columns are whole ones, or the codes are
 #: held in bytes.
 _PER_WORD = 8
@@ -84,6 +84,9 @@ class Stored:
         self.scales: Array | None = None
         #: Scales are the product of several: what they scale is rounded otherwise.
         self.merged = False
+        #: Scales of what is rounded before, and whether their products are.
+        self.second: Array | None = None
+        self.half_second = False
 
     # ---- moves
 
@@ -128,6 +131,7 @@ class Stored:
             return operand.reshape([*shape[:place], *pieces, *shape[place + 1 :]])
 
         self.zero_points, self.scales = split(self.zero_points), split(self.scales)
+        self.second = split(self.second)
         return first, second
 
     # ---- steps
@@ -180,7 +184,8 @@ class Stored:
             return True
         # whole numbers in more bits
         wider = before.is_integer and to.is_integer and before.bits < to.bits
-        return wider and (before in _UNSIGNED or to not in _UNSIGNED) and self.numbers is None
+        wider = wider and (before in _UNSIGNED or to not in _UNSIGNED) and self.numbers is None
+        return to is before or wider
 
     def look_up(self, table: Array, element_type: ElementType) -> bool:
         """The numbers of a table in place of the codes, which number them."""
@@ -189,14 +194,17 @@ class Stored:
             self.computed is not None
             or self.numbers is not None
             or table.ndim != 1
-            or len(table) > _BOOK
+            or len(table) > _LONG_BOOK
             or not (self.element_type in _UNSIGNED or codes.min() >= 0)
             or codes.max() >= len(table)
         ):
             return False
-        self.numbers = np.zeros(_BOOK, np.float32)
+        short = len(table) <= _BOOK
+        self.numbers = np.zeros(_BOOK if short else _LONG_BOOK, np.float32)
         self.numbers[: len(table)] = decode(table, element_type)
-        self._hold(codes.astype(np.uint8), ElementType.u4)
+        held = ElementType.u4 if short else ElementType.u8
+        if self.element_type is not held:
+            self._hold(codes.astype(np.uint8), held)
         if element_type in _COMPUTED:
             self.computed, self.half = element_type, element_type is ElementType.f16
         return True
@@ -223,13 +231,16 @@ class Stored:
         return True
 
     def multiply(self, operand: Array) -> bool:
-        """Multiply by scales; of several their product."""
+        """Multiply by scales; of several their product, unless something is rounded in between."""
         carried = self.carried(operand)
-        if carried is None or self.computed is None or self._is_rounded_late():
+        if carried is None or self.computed is None or self.second is not None:
+            return False
+        if self.scales is not None and self.half and self.rounds:
+            self.second, self.half_second = carried, self.computed is ElementType.f16
+            return True
+        if self._is_rounded_late():
             return False
         if self.scales is not None:
-            if self.half and self.rounds:  # in between
-                return False
             carried = self.scales.astype(np.float32) * carried.astype(np.float32)
             self.merged = True
         self.scales = carried
@@ -282,7 +293,8 @@ class Stored:
         """The tensor as a table, whose rows are along the first axis and exactly the numbers that
         the layers make; None where it is none that is stored.
         """
-        if not self.dims or self.merged:
+        long = self.numbers is not None and len(self.numbers) > _BOOK
+        if not self.dims or self.merged or self.second is not None or long:
             return None
         found = self._runs(self.dims[0], [axis for dim in self.dims[1:] for axis in dim], 1)
         if found is None or found.axes == (0, 1, 2):
@@ -298,7 +310,8 @@ class Stored:
         """The tensor as columns of groups; a group of 4-bit codes has a multiple of `whole`."""
         if self.computed is not ElementType.f32:
             return None
-        operands = [operand for operand in (self.zero_points, self.scales) if operand is not None]
+        given = (self.zero_points, self.scales, self.second)
+        operands = [operand for operand in given if operand is not None]
         varies = [
             any(operand.shape[self.order.index(axis)] > 1 for operand in operands) for axis in inner
         ]
@@ -308,7 +321,8 @@ class Stored:
         group = shape[2] if lead else 0
         if lead and group < _LEAST_GROUP:
             return None
-        element_type = self.element_type if self.numbers is None else ElementType.u4
+        short = self.numbers is not None and len(self.numbers) == _BOOK
+        element_type = ElementType.u4 if short else self.element_type
         held = _HELD_AS.get(element_type, element_type)
         if held in _FOUR_BITS and (shape[1] * shape[2] % whole or group % whole):
             held = ElementType.i8 if held is ElementType.i4 else ElementType.u8
@@ -317,15 +331,17 @@ class Stored:
         codes, axes, packed = self._lying(blocks, shape, held)
         if held is ElementType.f8e4m3 and _has_nan(codes):
             return None
-        zero_points, scales = (
+        zero_points, scales, second = (
             None if operand is None else _narrowed(self._of_groups(operand, blocks[:2]), *narrow)
             for operand, narrow in (
                 (self.zero_points, (np.uint8, np.float16)),
                 (self.scales, (np.float16,)),
+                (self.second, (np.float16,)),
             )
         )
         half = self.half and self.rounds
-        return CompressedMatrix(held, codes, axes, zero_points, scales, half, packed, self.numbers)
+        found = CompressedMatrix(held, codes, axes, zero_points, scales, half, packed, self.numbers)
+        return replace(found, second=second, half_second=self.half_second)
 
     def _of_groups(self, operand: Array, blocks: Sequence[Sequence[int]]) -> Array:
         """An operand as [columns or 1, groups or 1]."""

@@ -1,17 +1,19 @@
-"""Products of few rows with stored weights: every weight is decoded once for some rows, in
-registers, and never stored. Pairs of bf16 are multiplied as they are.
+"""Products of few rows with stored weights: every weight is decoded in registers, for a tile of
+rows; of more rows it is decoded once, parts of some columns at a time, into lines that stay in the
+first cache. Pairs of bf16 are multiplied as they are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from uncork.kernels.codegen.emit import F32, I32, Kernel, Value, emitter
 from uncork.kernels.codegen.epilogue import apply_epilogue
-from uncork.kernels.compressed.emit_stored import Decoder, arguments_of, column_at
+from uncork.kernels.compressed.emit_stored import Column, Decoder, arguments_of, column_at
 from uncork.kernels.compressed.spec import FOUR_BITS, PER_WORD, FewRows
 from uncork.kernels.epilogue import ELEMENT, NUMBER, Epilogue
 from uncork.kernels.movement.emit_transpose import columns_of
+from uncork.kernels.register_tiles import FEW_REGISTERS, rows_of_tiles
 
 #: Sums in turn: each waits for the addition before it.
 _ACCUMULATORS = 8
@@ -51,10 +53,24 @@ def emit_few_rows(k: Kernel, spec: FewRows) -> None:
             with k.loop(0, a["rows"], spec.rows) as row:
                 rows(row, spec.rows, [column + c for c in range(spec.columns)])
 
-    if spec.rows == 1:
-        one()
+    def many() -> None:
+        lines = a["scratch"]
+        if decoder.four_bits:
+            lines = lines + a["rows"] * row_bytes
+        with k.loop(a["first"], end, spec.lines) as some:
+            column = k.minimum(some, a["columns"] - spec.lines)
+            _Lines(k, spec, a, decoder, data, row_bytes, lines).multiply(column)
+
+    def few() -> None:
+        if spec.rows == 1:
+            one()
+        else:
+            k.either(a["rows"].equals(1), one, several)
+
+    if spec.lines:
+        k.either(a["rows"] <= spec.rows, few, many)
     else:
-        k.either(a["rows"].equals(1), one, several)
+        few()
 
 
 def in_order_of_words(
@@ -129,7 +145,7 @@ def multiply_rows(
                 total = sums[row][c][chain]
                 total.set(k.dot_pairs(total.get(), x, word))
 
-    def block(position: Value, partly: bool) -> None:
+    def block(columns: Sequence[Column], position: Value, partly: bool) -> None:
         if spec.pairs:
             pairs(position, partly)
             return
@@ -147,22 +163,127 @@ def multiply_rows(
                     total = sums[row][c][chain]
                     total.set(k.fma(x, vectors[j], total.get()))
 
-    size = stored.block * (2 if spec.pairs else 1)
-    step = size if decoder.four_bits else size * 4
-    whole, turns = a["inner"] // size * size, a["inner"] // step * step
-    with k.loop(0, turns, step) as position:
-        for c in columns:
-            k.prefetch(c.codes + ahead + (position * stored.bits >> 3))
-        for first in range(0, step, size):
-            block(position + first, False)
-    if step > size:
-        with k.loop(turns, whole, size) as position:
-            block(position, False)
-    with k.if_(whole < a["inner"]):
-        block(whole, True)
+    _over_blocks(k, spec, decoder, (k.integer(0), a["inner"]), columns, ahead, block)
     for row, number in zip(sums, numbers, strict=True):
         totals = [_joined([variable.get() for variable in accumulators]) for accumulators in row]
         store_columns(k, spec.end, a, across(k, totals), number, places[0])
+
+
+def _over_blocks(
+    k: Kernel,
+    spec: FewRows,
+    decoder: Decoder,
+    part: tuple[Value, Value],
+    columns: Sequence[Column],
+    ahead: Value,
+    block: Callable[[Sequence[Column], Value, bool], None],
+) -> None:
+    """Call `block(columns, position, partly)` for the blocks of a part of the inner dimension,
+    which begins with one; codes so many bytes ahead are asked for.
+    """
+    stored, (begin, end) = spec.stored, part
+    size = stored.block * (2 if spec.pairs else 1)
+    step = size if decoder.four_bits else size * 4
+    whole, turns = (begin + (end - begin) // n * n for n in (size, step))
+    with k.loop(begin, turns, step) as position:
+        for column in columns:
+            k.prefetch(column.codes + ahead + (position * stored.bits >> 3))
+        here = [decoder.loaded(column, position, step) for column in columns]
+        for first in range(0, step, size):
+            block(here, position + first, False)
+    if step > size:
+        with k.loop(turns, whole, size) as position:
+            block(columns, position, False)
+    with k.if_(whole < end):
+        block(columns, whole, True)
+
+
+class _Lines:
+    """The product of many rows with some columns, whose weights are decoded into lines of working
+    memory: a part of the inner dimension after the other, so that they stay in the first cache.
+    Behind the lines lie the sums of all rows, lane by lane.
+    """
+
+    def __init__(
+        self,
+        k: Kernel,
+        spec: FewRows,
+        a: dict[str, Value],
+        decoder: Decoder,
+        data: Value,
+        row_bytes: Value,
+        lines: Value,
+    ) -> None:
+        self.k, self.spec, self.a, self.decoder, self.lines = k, spec, a, decoder, lines
+        self.data, self.row_bytes = data, row_bytes
+        self.vector = spec.stored.lanes * 4
+        self.line = spec.line * 4
+        self.sums = lines + spec.lines * self.line
+
+    def multiply(self, column: Value) -> None:
+        """Multiply all rows with the columns from this one on, and store the results."""
+        k, spec, a, lanes = self.k, self.spec, self.a, self.spec.stored.lanes
+        size = self.vector * spec.lines
+        with k.loop(0, a["rows"] * size, self.vector) as place:
+            k.store(k.constant(0.0, F32, lanes), self.sums + place)
+        registers = FEW_REGISTERS if k.target is None else k.target.vector_registers
+        with k.loop(0, a["inner"], spec.line) as begin:
+            end = k.minimum(begin + spec.line, a["inner"])
+            self._decode(column, begin, end)
+            done = k.variable(k.integer(0))
+            for rows in rows_of_tiles(registers, spec.lines):
+                with k.loop(done.get(), a["rows"] - (rows - 1), rows) as row:
+                    self._tile(row, rows, begin, end)
+                    done.set(row + rows)
+        with k.loop(0, a["rows"]) as row:
+            place = self.sums + row * size
+            sums = [k.load(place + c * self.vector, F32, lanes) for c in range(spec.lines)]
+            store_columns(k, spec.end, a, across(k, sums), row, column)
+
+    def _decode(self, column: Value, begin: Value, end: Value) -> None:
+        """Decode a part of the columns into their lines."""
+        k, a, stored = self.k, self.a, self.spec.stored
+        with k.loop(0, self.spec.lines) as c:
+            found = self.decoder.loaded(column_at(a, column + c, stored))
+            line = self.lines + c * self.line
+
+            def block(columns: Sequence[Column], position: Value, partly: bool) -> None:
+                for j, vector in enumerate(self.decoder.block(columns[0], position, partly)):
+                    k.store(vector, line + (position - begin) * 4 + j * self.vector)
+
+            ahead = a["code_row"] * self.spec.lines
+            _over_blocks(k, self.spec, self.decoder, (begin, end), [found], ahead, block)
+
+    def _tile(self, first: Value, rows: int, begin: Value, end: Value) -> None:
+        """Add the products of some rows, and of a part of the columns, to their sums."""
+        k, spec, lanes = self.k, self.spec, self.spec.stored.lanes
+        data = [self.data + (first + r) * self.row_bytes for r in range(rows)]
+        places = [
+            [self.sums + ((first + r) * spec.lines + c) * self.vector for c in range(spec.lines)]
+            for r in range(rows)
+        ]
+        sums = [[k.variable(k.load(place, F32, lanes)) for place in row] for row in places]
+
+        def step(position: Value, mask: Value | None = None) -> None:
+            some = [k.load(line + position * 4, F32, lanes, mask) for line in data]
+            for c in range(spec.lines):
+                weights = k.load(self.lines + c * self.line + (position - begin) * 4, F32, lanes)
+                for row, x in zip(sums, some, strict=True):
+                    row[c].set(k.fma(x, weights, row[c].get()))
+
+        # Of codes of four bits lines and data are whole blocks.
+        block = spec.stored.block if self.decoder.four_bits else lanes
+        whole = begin + (end - begin) // lanes * lanes
+        if self.decoder.four_bits:
+            whole = begin + (end - begin + (block - 1)) // block * block
+        with k.loop(begin, whole, lanes) as position:
+            step(position)
+        if not self.decoder.four_bits:
+            with k.if_(whole < end):
+                step(whole, k.lanes_below(end - whole, lanes))
+        for of_row, to in zip(sums, places, strict=True):
+            for total, place in zip(of_row, to, strict=True):
+                k.store(total.get(), place)
 
 
 def store_columns(

@@ -87,7 +87,8 @@ def _widened(spec: ManyRows) -> Widening:
     """A function that widens the codes of a panel, vector by vector."""
 
     def widened(k: Kernel, codes: Value, number: Value) -> Value:
-        column = Column(codes, Operand(codes, ""), Operand(codes, ""))
+        none = Operand(codes, "")
+        column = Column(codes, none, none, none)
         (vector,) = Decoder(k, spec.stored, number, number).block(column, number, False)
         return vector
 

@@ -18,7 +18,7 @@ from uncork.kernels.codegen.emit import F16, F32, I8, I32, I64, U8, U16, Kernel,
 from uncork.kernels.codegen.scalar_types import Type
 from uncork.kernels.compressed.spec import FOUR_BITS, PER_WORD, SPLIT, FewRows, ManyRows, Stored
 from uncork.kernels.compressed.spec_dots import DotFew, DotRows
-from uncork.kernels.elementwise.emit import decoded, widened
+from uncork.kernels.elementwise.emit import UNIT_OF_E4M3, decoded, widened
 
 
 class Operand(Struct, frozen=True):
@@ -54,15 +54,20 @@ class Operand(Struct, frozen=True):
         return value.to(I32).to(F32) if self.kind == "u8" else value
 
 
+#: A zero point, a scale and a second one, lane by lane, where there are such.
+_Steps = tuple[Value | None, Value | None, Value | None]
+
+
 class Column(Struct, frozen=True):
     """Where the codes, zero points and scales of a column begin. `whole`: its zero point and its
-    scale, lane by lane, where it has one of each.
+    scales, lane by lane, where it has one of each.
     """
 
     codes: Value
     zeros: Operand
     scales: Operand
-    whole: tuple[Value | None, Value | None] | None = None
+    second: Operand
+    whole: _Steps | None = None
 
 
 def arguments_of(k: Kernel, spec: FewRows | ManyRows | DotRows | DotFew) -> dict[str, Value]:
@@ -76,8 +81,8 @@ def arguments_of(k: Kernel, spec: FewRows | ManyRows | DotRows | DotFew) -> dict
         k.stop_unless(number > 0, k.integer(1))
         before = (number - 1) * a["columns"]
         a["codes"] = a["codes"] + before * a["code_row"]
-        for name, kind in (("zeros", stored.zeros), ("scales", stored.scales)):
-            if kind:
+        for name in ("zeros", "scales", "second"):
+            if kind := getattr(stored, name):
                 size = Operand(a[name], kind).type_.bytes
                 a[name] = a[name] + before * a["groups"] * size
     return a
@@ -87,12 +92,13 @@ def column_at(a: Mapping[str, Value], number: Value, stored: Stored) -> Column:
     """A column by its number, of a kernel with these arguments."""
     first = number * a["groups"]
 
-    def operand(name: str, kind: str) -> Operand:
+    def operand(name: str) -> Operand:
+        kind = getattr(stored, name)
         begin = Operand(a[name], kind)
         return Operand(a[name] + first * begin.type_.bytes, kind) if kind else begin
 
-    zeros, scales = operand("zeros", stored.zeros), operand("scales", stored.scales)
-    return Column(a["codes"] + number * a["code_row"], zeros, scales)
+    codes = a["codes"] + number * a["code_row"]
+    return Column(codes, operand("zeros"), operand("scales"), operand("second"))
 
 
 class Decoder:
@@ -104,6 +110,9 @@ class Decoder:
         self.k, self.stored, self.inner, self.numbers = k, stored, inner, numbers
         self.four_bits = stored.element_type in FOUR_BITS
         self.by_table = self.four_bits and stored.lanes == 16
+        #: What decoded numbers are multiples of before scales, which are small enough.
+        unit = stored.element_type == "f8e4m3" and stored.scales == "f16" and not stored.zeros
+        self.unit = UNIT_OF_E4M3 if unit else 1.0
 
     def block(self, column: Column, position: Value, partly: bool) -> list[Value]:
         """The decoded vectors of the block that begins at a position; past the last weight codes
@@ -111,21 +120,21 @@ class Decoder:
         """
         k, stored = self.k, self.stored
         left = self.inner - position if partly else None
-        zero, scale = column.whole or self._parameters(column, position, left)
+        steps = column.whole or self._parameters(column, position, left)
         if not self.four_bits:
-            return [self._chain(self._loaded(column.codes, position, left), zero, scale)]
+            return [self._chain(self._loaded(column.codes, position, left), steps)]
         address = column.codes + (position >> 1)
         there = None if left is None else k.lanes_below(left >> 3, stored.lanes)
         words = k.load(address, I32, stored.lanes, there)
         if self.by_table:
             book = self._book()
             if stored.groups_in_block == 1:
-                table = self._chain(book, zero, scale)
+                table = self._chain(book, steps)
                 return [
                     k.looked_up(table, words >> (4 * j) if j else words) for j in range(PER_WORD)
                 ]
             return [
-                self._chain(k.looked_up(book, words >> (4 * j) if j else words), zero, scale)
+                self._chain(k.looked_up(book, words >> (4 * j) if j else words), steps)
                 for j in range(PER_WORD)
             ]
         signed = stored.element_type == "i4"
@@ -133,21 +142,25 @@ class Decoder:
             (words << (28 - 4 * j)) >> 28 if signed else (words >> (4 * j)) & 15
             for j in range(PER_WORD)
         ]
-        return [self._chain(self._number(code), zero, scale) for code in codes]
+        return [self._chain(self._number(code), steps) for code in codes]
 
-    def loaded(self, column: Column) -> Column:
-        """The column, with its zero point and scale in registers where it has one of each."""
-        if self.stored.group:
+    def loaded(self, column: Column, position: Value | None = None, length: int = 0) -> Column:
+        """The column, with its zero point and scale in registers where it has one of each, or has
+        for so many numbers from a position on, which is a multiple of that.
+        """
+        group = self.stored.group
+        if column.whole or (group and (not length or group % length)):
             return column
-        return replace(column, whole=self._parameters(column, self.inner, None))
+        at = self.inner if position is None else position
+        return replace(column, whole=self._parameters(column, at, None))
 
-    def _parameters(
-        self, column: Column, position: Value, left: Value | None
-    ) -> tuple[Value | None, Value | None]:
+    def _parameters(self, column: Column, position: Value, left: Value | None) -> _Steps:
         """The zero points and the scales of a block."""
-        zero = self._parameter(column.zeros, position, left) if self.stored.zeros else None
-        scale = self._parameter(column.scales, position, left) if self.stored.scales else None
-        return zero, scale
+        zero, scale, second = (
+            self._parameter(operand, position, left) if operand else None
+            for operand in (column.zeros, column.scales, column.second)
+        )
+        return zero, scale if self.unit == 1 or scale is None else scale * self.unit, second
 
     def _loaded(self, codes: Value, position: Value, left: Value | None) -> Value:
         k, name, lanes = self.k, self.stored.element_type, self.stored.lanes
@@ -156,7 +169,7 @@ class Decoder:
         there = None if left is None else k.lanes_below(left, lanes)
         value = k.load(address, type_, lanes, there)
         if type_ == U16 or name.startswith("f8"):
-            return decoded(k, name, value)
+            return decoded(k, name, value, self.unit)
         return self._number(value.to(I32))
 
     def _number(self, code: Value) -> Value:
@@ -164,7 +177,8 @@ class Decoder:
         if not self.stored.book:
             return code.to(F32)
         k, lanes = self.k, code.lanes
-        if lanes == 16 or (lanes == 8 and k.target is not None and k.target.has("avx2")):
+        wide = lanes == 16 or (lanes == 8 and k.target is not None and k.target.has("avx2"))
+        if wide and not self.stored.long:
             return k.looked_up(self._book(), code)
         places = [self.numbers + code.part(lane, 1).to(I64) * 4 for lane in range(lanes)]
         return k.gathered([k.load(place, F32) for place in places])
@@ -205,8 +219,17 @@ class Decoder:
         )
         return Value(k, k.builder.shuffle_vector(some.llvm, some.llvm, picks), F32, stored.lanes)
 
-    def _chain(self, value: Value, zero: Value | None, scale: Value | None) -> Value:
+    def _chain(self, value: Value, steps: _Steps) -> Value:
         """The steps of the decompression."""
+        zero, scale, second = steps
+        value = self._scaled(value, zero, scale)
+        if second is None:
+            return value
+        value = value * second
+        return value.to(F16).to(F32) if self.stored.rounds_second else value
+
+    def _scaled(self, value: Value, zero: Value | None, scale: Value | None) -> Value:
+        """The zero point taken off, and the first scale."""
         if zero is not None:
             value = value - zero
             if self.stored.rounds_difference:

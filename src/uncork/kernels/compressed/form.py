@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from uncork.internal_ops.compressed_linear import CompressedMatrix
-from uncork.kernels.compressed.spec import CONVERTED, SPLIT, Stored
+from uncork.kernels.compressed.spec import BOOK, CONVERTED, SPLIT, Stored
 from uncork.kernels.gemm.dots import PAIRS, flipped
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.stored_types import converts_halves
@@ -21,8 +21,7 @@ _LEAST_NORMAL, _MOST_IN_F16 = 2.0**-14, 65504.0
 
 def stored_of(weights: CompressedMatrix, target: Target) -> Stored:
     """The form that kernels are specialised for."""
-    given = [array for array in (weights.zero_points, weights.scales) if array is not None]
-    groups = max((array.shape[1] for array in given), default=1)
+    groups = max((array.shape[1] for array in weights.operands), default=1)
     zeros, scales = weights.zero_points, weights.scales
     whole = is_whole(weights)
     rounds = (
@@ -40,7 +39,10 @@ def stored_of(weights: CompressedMatrix, target: Target) -> Stored:
         type_of(scales, target),
         weights.half and not whole,
         rounds,
+        type_of(weights.second, target),
+        weights.half_second,
         weights.numbers is not None,
+        weights.numbers is not None and len(weights.numbers) > BOOK,
     )
 
 
@@ -69,9 +71,11 @@ def code_added(how: str, element_type: str) -> int:
 
 
 def laid_out_book(numbers: Array) -> Array:
-    """A table as kernels read it: its numbers, f32; then, where they are whole multiples of a unit,
+    """A table as kernels read it: its numbers, f32; then, of 16 that are whole multiples of a unit,
     their low bytes, their high bytes, and the unit.
     """
+    if len(numbers) > BOOK:
+        return numbers.astype("<f4").view(np.uint8)
     whole, unit = whole_book(numbers) or (np.zeros(16, np.int16), 0.0)
     low, high = (whole.view(np.uint8)[part::2].tobytes() for part in range(2))
     given = numbers.astype("<f4").tobytes() + low + high + np.float32(unit).tobytes()

@@ -28,6 +28,7 @@ from uncork.kernels.compressed.select_dots import (
 )
 from uncork.kernels.compressed.spec import (
     FOUR_BITS,
+    LINES_BYTES,
     PER_WORD,
     FewRows,
     ManyRows,
@@ -71,9 +72,11 @@ from uncork.ops.gather import Gather1, Gather7
 from uncork.symbolic import Size, SizeLike
 from uncork.types import Array, ElementType
 
-#: Up to so many rows are few: decoding weights for four at a time costs less than turning them into
-#: panels.
+#: Up to so many rows are few: decoding weights into lines, for some columns at a time, costs less
+#: than turning them into panels; and up to twice as many where panels have fewer columns.
 _FEW = 16
+#: Columns that are decoded into lines together, as their sums are added up together.
+_LINES = 4
 #: As many rows fill a tile of the microkernel: from so many on codes that lie in panels are read.
 _TILE = 8
 _LINE = 64
@@ -126,11 +129,9 @@ def select_compressed(layer: Layer) -> Selection:
     stored = replace(stored_of(weights, target), chosen=linear.choice is not None)
     end, others = epilogue_of(operation, inputs, outputs[0], -1)
     dots = dot_rows(weights, stored, target, end, linear.activations)
-    limit = _few(stored, target) if dots is None else least_rows(dots) - 1
     pairs = _multiplies_pairs(linear, target)
     panels = weights.stack == 1 and not isinstance(rows, Size) and rows >= _TILE
     panels = panels and _fits_panels(stored, target, pairs)
-    limit = _TILE - 1 if panels or pairs else limit
     width = _vectors(target) * target.lanes
     kept, lying = _in_panels(weights, width, pairs) if panels else _codes(weights, stored)
     parameters = _parameters(weights, stored)
@@ -151,20 +152,21 @@ def select_compressed(layer: Layer) -> Selection:
         products.append(_Product(turn.data, operands, operands_for(end, others, 0, result)))
     before = choice.bytes if choice else 0
     given = _Products(rows, product(shape[:-1]), weights, stored, products, before)
-    parts: list[tuple[_Way, AtLeast | None]] = []
-    if isinstance(rows, Size) or rows <= limit:
-        spec = None if dots is None else dot_few(dots, rows)
-        few = given.few(target, end, pairs) if spec is None else given.few_dots(spec, limit)
-        parts.append((few, _where(rows, limit + 1, below=True)))
+    ways: list[_Offer] = []
     most = None if dots is None else most_rows(dots)
-    if dots is not None and (isinstance(rows, Size) or (rows > limit and rows <= (most or rows))):
-        condition = _where(rows, limit + 1)
-        if condition is not None and most is not None:
-            condition = replace(condition, also=_where(rows, most + 1, below=True))
-        parts.append((given.dots(dots, groups), condition))
-    least = limit + 1 if dots is None else most and most + 1
-    if least is not None and (isinstance(rows, Size) or rows >= least):
-        parts.append((given.many(target, end, panels, pairs), _where(rows, least)))
+    if dots is not None:
+        few = least_rows(dots) - 1
+        ways += [
+            (lambda: given.few_digits(dots, target, few), few),
+            (lambda: given.dots(dots, groups), most),
+        ]
+    if dots is None or most is not None:
+        some = _TILE - 1 if pairs else 0 if panels else _few(target)
+        ways += [
+            (lambda: given.few(target, end, pairs, some), some),
+            (lambda: given.many(target, end, panels, pairs), None),
+        ]
+    parts = list(_parts(rows, ways))
     cost = nanoseconds(rows * len(turns) * weights.inner * weights.columns, 1 / 30)
 
     def split(threads: int) -> Stages:
@@ -241,17 +243,32 @@ def _choice(layer: Layer, operation: Operation) -> _Choice:
     return _Choice([(spec, operands)], [numbers], room)
 
 
-def _where(rows: SizeLike, least: int, below: bool = False) -> AtLeast | None:
-    """The condition of a part, where only the call knows how many rows there are."""
-    return AtLeast(rows, least, otherwise=below) if isinstance(rows, Size) else None
-
-
 class _Way(Struct, frozen=True):
     """One way to make the product: bytes of working memory, and stages, for so many threads."""
 
     name: str
     scratch: Callable[[int], SizeLike]
     stages: Callable[[int], list[Sequence[KernelCall]]]
+
+
+#: A way to make a product, and the most rows that it is for; None for any.
+_Offer = tuple[Callable[[], _Way], int | None]
+
+
+def _parts(rows: SizeLike, offers: Sequence[_Offer]) -> Iterator[tuple[_Way, AtLeast | None]]:
+    """The ways that a product of so many rows may take, with their conditions where only the call
+    knows how many there are: each is for the rows behind those of the ways before it.
+    """
+    least = 1
+    for make, most in offers:
+        if most is not None and most < least:
+            continue
+        if isinstance(rows, Size):
+            below = None if most is None else AtLeast(rows, most + 1, otherwise=True)
+            yield make(), AtLeast(rows, least, also=below) if least > 1 else below
+        elif rows >= least and (most is None or rows <= most):
+            yield make(), None
+        least = least if most is None else most + 1
 
 
 class _Product(Struct, frozen=True):
@@ -281,16 +298,21 @@ class _Products(Struct, frozen=True):
         """Bytes of a row of the data, up to whole blocks."""
         return -(-self.weights.inner // self.stored.block) * self.stored.block * 4
 
-    def few(self, target: Target, end: Epilogue, pairs: bool) -> _Way:
-        """The way by a kernel that decodes weights in registers."""
-        rows = 1 if certainly(self.rows, 1) else 4
-        # Sums of 4 rows by 4 columns and what is decoded for them fit into 32 registers only.
-        most = 1 if rows == 1 else 4 if target.vector_registers > 16 else 2
-        columns = 1 if self.weights.columns < most else most
-        spec = FewRows(self.stored, columns, rows, end, pairs)
+    def few(self, target: Target, end: Epilogue, pairs: bool, most: int) -> _Way:
+        """The way by a kernel that decodes weights in registers, of up to so many rows."""
         four_bits = self.stored.element_type in FOUR_BITS
-        scratch = smallest(self.rows, _FEW) * self._padded if four_bits else 0
-        return self._decoded(spec, spec.columns, 0, scratch)
+        one, few = certainly(self.rows, 1), target.vector_registers <= FEW_REGISTERS
+        # Sums of 4 rows by 4 columns and what is decoded for them fit into 32 registers only; into
+        # 16 none of several rows beside codes of four bits, which are eight vectors at once.
+        rows = 1 if one or (few and four_bits and not pairs) else 4
+        wanted = 1 if rows == 1 else 2 if few else 4
+        columns = wanted if self.weights.columns >= wanted else 1
+        lines = 0 if one or pairs else _LINES if self.weights.columns >= _LINES else 1
+        spec = FewRows(self.stored, columns, rows, end, pairs, lines)
+        scratch = smallest(self.rows, most) * (
+            self._padded * four_bits + spec.lines * target.lanes * 4
+        )
+        return self._decoded(spec, max(columns, lines), 0, scratch + LINES_BYTES * bool(lines))
 
     def many(self, target: Target, end: Epilogue, panels: bool, pairs: bool) -> _Way:
         """The way by a kernel that decodes weights into panels, unless the codes lie in panels
@@ -355,8 +377,13 @@ class _Products(Struct, frozen=True):
 
         return _Way(spec.name, lambda threads: begin + scratch * self._own(threads, block), stages)
 
-    def few_dots(self, spec: DotFew, most: int) -> _Way:
-        """The way by a kernel that sums in integers, of up to so many rows."""
+    def few_digits(self, dots: DotRows, target: Target, most: int) -> _Way:
+        """The way by a kernel that sums in integers, of up to so many rows; by one that decodes
+        weights where codes do not lie for that.
+        """
+        spec = dot_few(dots, self.rows)
+        if spec is None:
+            return self.few(target, dots.end, False, most)
         several = len(self.products) > 1
         rows = self.all_rows if several else smallest(self.rows, most)
         calls = FewCalls(spec, rows, self.weights.inner, self.begin)
@@ -382,13 +409,9 @@ class _Products(Struct, frozen=True):
         )
 
 
-def _few(stored: Stored, target: Target) -> int:
-    """Up to so many rows are few. Where few registers hold columns of two, codes of fewer than 16
-    bits take so long to decode that they are decoded once or twice, not four times.
-    """
-    if target.vector_registers > 16 or stored.bits == 16:
-        return _FEW
-    return _FEW // 4 if stored.zeros and stored.element_type in FOUR_BITS else _FEW // 2
+def _few(target: Target) -> int:
+    """Up to so many rows are few."""
+    return 2 * _FEW if target.vector_registers <= FEW_REGISTERS else _FEW
 
 
 def _vectors(target: Target) -> int:
@@ -428,11 +451,15 @@ def _multiplies_pairs(linear: CompressedLinear, target: Target) -> bool:
 
 
 def _parameters(weights: CompressedMatrix, stored: Stored) -> list[Array | None]:
-    """Zero points and scales, one for each column or for each of its groups."""
+    """Zero points and all scales, one for each column or for each of its groups."""
     groups = weights.shape[1] if stored.group else 1
     return [
         None if array is None else _laid_out(array, kind, (weights.shape[0], groups))
-        for array, kind in ((weights.zero_points, stored.zeros), (weights.scales, stored.scales))
+        for array, kind in (
+            (weights.zero_points, stored.zeros),
+            (weights.scales, stored.scales),
+            (weights.second, stored.second),
+        )
     ]
 
 

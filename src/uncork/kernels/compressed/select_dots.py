@@ -11,7 +11,6 @@ from uncork.internal_ops.compressed_linear import ACTIVATION_BYTES, CompressedMa
 from uncork.kernels.compressed.form import code_added, is_whole, whole_book
 from uncork.kernels.compressed.spec import FOUR_BITS, Stored
 from uncork.kernels.compressed.spec_dots import (
-    DIGITS,
     FLAG,
     BlockDigits,
     Blocks,
@@ -37,9 +36,11 @@ from uncork.types import Array
 
 #: Rows from which on panels are worth their turning, if they fill a tile.
 LEAST_ROWS = 5
-#: Rows up to which products of three digits and turning codes take less time than products of f32
-#: and decoding codes, and numbers of a table, which takes longer.
-_MOST_ROWS, _MOST_ROWS_OF_BOOK = 15, 31
+#: Rows up to which products of as many places as take the time of f32 are faster than these.
+_MOST_ROWS = 4
+#: So many places of a number take the time of its product in f32: an addition follows each product
+#: of pairs, or several such of small codes.
+_AS_F32 = {PAIRS: 2, FOUR_SMALL: 3}
 #: Rows that meet a column at once: of four the code is twice as long, and a thirtieth faster.
 _FEW_ROWS = 2
 #: Rows of a panel's tile by the digits of a number: sums and totals fit 32 registers.
@@ -125,13 +126,9 @@ def least_rows(spec: DotRows) -> int:
 
 
 def most_rows(spec: DotRows) -> int | None:
-    """Rows up to which the kernel takes less time than that of f32, which turns as many codes as
-    numbers into panels; None for any. Three digits are as many products as f32 has where an
-    addition follows each.
-    """
-    if spec.digits < DIGITS or spec.how not in (PAIRS, FOUR_SMALL):
-        return None
-    return _MOST_ROWS_OF_BOOK if spec.stored.book else _MOST_ROWS
+    """Rows up to which the kernel takes less time than that of f32; None for any."""
+    places = _AS_F32.get(spec.how)
+    return None if places is None or len(spec.places) < places else _MOST_ROWS
 
 
 class DotCalls(Struct, frozen=True):

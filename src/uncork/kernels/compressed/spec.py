@@ -14,6 +14,8 @@ from uncork.kernels.names import flags
 FOUR_BITS = frozenset({"i4", "u4"})
 #: Codes of four bits in 32, which is what is loaded of each lane.
 PER_WORD = 8
+#: Numbers of a table that vectors hold.
+BOOK = 16
 #: How products are rounded to f16: by the instructions that convert, or by arithmetic.
 CONVERTED, SPLIT = "converted", "split"
 
@@ -34,8 +36,12 @@ class Stored(Struct, frozen=True):
     scales: str = ""
     rounds_difference: bool = False
     rounds_product: str = ""
-    #: The codes are numbers of a table of 16.
+    #: The type of a second scale, and whether its products are rounded.
+    second: str = ""
+    rounds_second: bool = False
+    #: The codes are numbers of a table of 16, or of a longer one.
     book: bool = False
+    long: bool = False
     #: There are several matrices, and the call tells which one.
     chosen: bool = False
 
@@ -69,27 +75,32 @@ class Stored(Struct, frozen=True):
         rounds = f"_{self.rounds_product}" if self.rounds_product else ""
         return (
             f"{self.element_type}{group}"
-            + flags(self, "book", "chosen")
+            + flags(self, "book", "long", "chosen")
             + (f"_zeros_{self.zeros}" if self.zeros else "")
             + (f"_scales_{self.scales}" if self.scales else "")
             + flags(self, "rounds_difference")
             + rounds
+            + (f"_second_{self.second}" if self.second else "")
+            + flags(self, "rounds_second")
         )
 
+
+#: Bytes of the lines into which columns are decoded.
+LINES_BYTES = 16384
 
 #: Addresses; bytes from one column to the next of codes; zero points or scales of a column; the
 #: first column and how many; sizes; the numbers that codes stand for; the number of the chosen
 #: matrix, from 1 on, and 0 for none; working memory. `inner` of one column; `table` has room for
 #: the addresses of all rows.
 ARGUMENTS = (
-    "data", "codes", "code_row", "zeros", "scales", "groups", "output", "rows", "inner",
+    "data", "codes", "code_row", "zeros", "scales", "second", "groups", "output", "rows", "inner",
     "columns", "numbers", "matrix", "first", "count", "scratch", "table",
 )  # fmt: skip
 
 
 class FewRows(KernelSpec, frozen=True):
     """Products of few rows: weights are decoded into registers, for `columns` at once and up to
-    `rows` rows.
+    `rows` rows; for more rows into `lines`, one for each of so many columns.
     """
 
     emitter: ClassVar[str] = "uncork.kernels.compressed.emit_few:emit_few_rows"
@@ -99,10 +110,19 @@ class FewRows(KernelSpec, frozen=True):
     end: Epilogue = PLAIN
     #: Codes and data are bf16, and multiplied as such two at a time, as in `ManyRows`.
     pairs: bool = False
+    #: 0: there are no more rows than one, or they are multiplied `rows` at a time.
+    lines: int = 0
+
+    @property
+    def line(self) -> int:
+        """Numbers of a line: all lines take half of a small first cache."""
+        return LINES_BYTES // 4 // self.lines
 
     @property
     def name(self) -> str:
         sizes = f"{self.rows}x{self.columns}x{self.stored.lanes}"
+        if self.lines:
+            sizes += f"_lines_{self.lines}"
         return f"compressed_{sizes}_{self.stored.name}{flags(self, 'pairs')}{self.end.name}"
 
     @property

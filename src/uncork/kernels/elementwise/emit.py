@@ -17,6 +17,7 @@ from uncork.kernels.codegen.emit import (
     F16,
     F32,
     F64,
+    I8,
     I16,
     INDEX_TYPES,
     U8,
@@ -160,14 +161,19 @@ def widened(k: Kernel, element_type: str, value: Value) -> Value:
     return (value.to(U32) << 16).bits_as(F32) if element_type == "bf16" else value
 
 
-def decoded(k: Kernel, name: str, codes: Value) -> Value:
-    """What codes of eight bits and more stand for, as f32; f8e4m3 has no NaN."""
+#: What numbers of f8e4m3 are multiples of where their bits are those of f16.
+UNIT_OF_E4M3 = 256.0
+
+
+def decoded(k: Kernel, name: str, codes: Value, unit: float = 1.0) -> Value:
+    """What codes of eight bits and more stand for, as f32, in such a unit; f8e4m3 has no NaN."""
     if name == "f8e5m2":  # the upper byte of f16
         return widened(k, "f16", codes.to(U16) << 8)
     if name == "f8e4m3":  # the bits of f16, whose exponents count from 8 further on
-        # The sign is moved on with the others, and taken away where it is not the highest bit.
-        wide = (codes.to(U16) << 8).bits_as(I16) >> 1
-        return widened(k, "f16", (wide & ~0x4000).bits_as(U16)) * 256.0
+        # The sign is there twice, and is taken away where it is not the highest bit.
+        wide = codes.bits_as(I8).to(I16) << 7
+        value = widened(k, "f16", (wide & ~0x4000).bits_as(U16))
+        return value if unit == UNIT_OF_E4M3 else value * (UNIT_OF_E4M3 / unit)
     return widened(k, name, codes) if name in ("f16", "bf16") else codes.to(F32)
 
 
