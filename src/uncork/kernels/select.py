@@ -111,12 +111,12 @@ SELECTORS: Mapping[str, str] = {
     "recurrent.final_states:select_lengths": "StepLengths",
     "recurrent.final_states:select_looked_up": "LookedUp",
     "recurrent.final_states:select_states": "LastStates",
-    "reduction:select_reduction": (
+    "loops.rows:select_reduction": (
         "ReduceL1 ReduceL2 ReduceLogicalAnd ReduceLogicalOr ReduceMax ReduceMean ReduceMin"
         " ReduceProd ReduceSum"
     ),
-    "reduction:select_softmax": "LogSoftmax SoftMax",
-    "reduction:select_standardising": "MVN",
+    "loops.rows:select_softmax": "LogSoftmax SoftMax",
+    "loops.rows:select_standardising": "MVN",
     "scatter:select_elements": "ScatterElementsUpdate",
     "scatter:select_gather_elements": "GatherElements",
     "scatter:select_gather_nd": "GatherND",
