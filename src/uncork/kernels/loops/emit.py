@@ -177,7 +177,7 @@ class _Emitter:
                     s.at[axis.name] = x
 
         def some() -> None:
-            turn("masked" if self.masks else "single", 1)
+            turn("masked" if self.masks and s.spec.lanes > 1 else "single", 1)
 
         def all_of(counts: Sequence[int], end: Value, rest: Callable[[], None]) -> None:
             with k.while_(lambda: place.get() < end):
@@ -189,7 +189,7 @@ class _Emitter:
             last = size - s.spec.lanes
             s.at[axis.name] = last
             held = self._held(block)
-            # Of columns there are few vectors: half as many together may be left, and half of these.
+            # Of columns there are few vectors: half as many may be left, and half of these.
             columns = any(isinstance(item, LoopBlock) for item in block.body)
             several = [unroll >> n for n in range(unroll.bit_length() - 1)]
             all_of(several if columns else several[:1], last + 1, lambda: turn("full", 1))
