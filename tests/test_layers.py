@@ -71,7 +71,6 @@ ROOMS: list[set[str]] = [
         "fourier",
         "generation",
         "recurrent",
-        "reduction",
         "scatter",
         "search",
         "selection",

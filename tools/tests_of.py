@@ -30,7 +30,7 @@ EVERY_FAMILY = (
     "gemm.matmul",
     "movement.gather",
     "recurrent",
-    "reduction",
+    "loops.rows",
 )
 #: Tests of rooms of kernels that have other names than theirs.
 KERNELS = {
@@ -40,7 +40,6 @@ KERNELS = {
     "movement": ("test_gather_elements.py", "test_transpose.py"),
     "quantized": ("test_quantized_layers.py",),
     "recurrent": ("test_cells.py",),
-    "reduction": ("test_reduce.py",),
     "scatter": ("test_open_places.py",),
 }
 #: Tests of what has none of its own, by the beginning of its path; the first that fits.

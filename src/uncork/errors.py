@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -96,12 +96,18 @@ class UncorkError(Exception):
         self.problems: tuple[Problem, ...] = tuple(problems) or (Problem(where, message, **known),)
 
     @classmethod
-    def when(cls, condition: object, message: str, where: str = "") -> None:
+    def when(cls, condition: object, message: str, where: str = "", **known: Any) -> None:
         """Raise such an error where the condition holds. The message is made in any case: this is
         not for what runs in every call.
         """
         if condition:
-            raise cls(message, where)
+            raise cls(message, where, **known)
+
+    @classmethod
+    def when_any(cls, subject: str, problems: Collection[Problem]) -> None:
+        """Raise one error that lists the problems of `subject`, if there are any."""
+        if problems:
+            raise cls.of_all(subject, problems)
 
     def at(self, where: str) -> UncorkError:
         """The same error with its place, unless it already knows a more precise one."""

@@ -100,14 +100,14 @@ class MappedFile(mmap.mmap):
     def check(self) -> None:
         """Raise ReadError when the file is shorter than what is mapped of it."""
         size = self.size()
-        if size < len(self):
-            raise ReadError(
-                f"has {size:,} bytes now and had {len(self):,} when it was opened, so its values "
-                "are gone: load the model "
-                "again. A file in use is replaced by renaming the new one, not by writing over "
-                "it; or load with mmap=False",
-                str(self.path),
-            )
+        ReadError.when(
+            size < len(self),
+            f"has {size:,} bytes now and had {len(self):,} when it was opened, so its values "
+            "are gone: load the model "
+            "again. A file in use is replaced by renaming the new one, not by writing over "
+            "it; or load with mmap=False",
+            str(self.path),
+        )
 
 
 def data_of(path: str | os.PathLike[str], mapped: bool = True) -> memoryview:

@@ -218,12 +218,11 @@ def _integer_bounds(
     if bounds is None:
         return 0, min(9, most)
     low, high = bounds
-    if low != int(low) or high != int(high) or int(low) < least or int(high) > most + 1:
-        raise InputError(
-            f"a range of {element_type} has whole numbers within {least}:{most + 1}, "
-            f"got {low}:{high}",
-            f"input '{name}'",
-        )
+    InputError.when(
+        low != int(low) or high != int(high) or int(low) < least or int(high) > most + 1,
+        f"a range of {element_type} has whole numbers within {least}:{most + 1}, got {low}:{high}",
+        f"input '{name}'",
+    )
     return int(low), int(high) - 1
 
 

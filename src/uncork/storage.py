@@ -165,25 +165,23 @@ def _unpack_strings(data: memoryview, count: int) -> Array:
     if count == 0 and not data:  # OpenVINO writes the table for no strings too, others need not
         return np.empty(0, object)
     header = 4 * (count + 2)
-    if len(data) < header:
-        raise ReadError(
-            f"string constant: expected a table of {header} bytes for {count} strings, got "
-            f"{len(data)} bytes"
-        )
+    ReadError.when(
+        len(data) < header,
+        f"string constant: expected a table of {header} bytes for {count} strings, got "
+        f"{len(data)} bytes",
+    )
     table = np.frombuffer(data, "<u4", count + 2)
     if int(table[0]) != count:
         raise ReadError(
             f"string constant: the shape has {count} elements, the data says {int(table[0])}"
         )
     offsets = table[1:].astype(np.int64)
-    if (
+    ReadError.when(
         int(offsets[0]) != 0
         or bool((np.diff(offsets) < 0).any())
-        or int(offsets[-1]) > len(data) - header
-    ):
-        raise ReadError(
-            "string constant: the offsets must start at 0, not decrease and end within the data"
-        )
+        or int(offsets[-1]) > len(data) - header,
+        "string constant: the offsets must start at 0, not decrease and end within the data",
+    )
     characters = bytes(data[header : header + int(offsets[-1])])
     values = np.empty(count, object)
     for i in range(count):

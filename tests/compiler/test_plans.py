@@ -887,7 +887,7 @@ FAMILIES = {
     "quantized.rows": coded_rows,
     "recurrent": recurrent,
     "recurrent.cell": cells,
-    "reduction": reduce,
+    "loops.rows": reduce,
     "detection": detection,
     "detection.classes": of_classes,
     "detection.detectron": detectron,

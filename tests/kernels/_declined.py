@@ -235,9 +235,6 @@ _DECLINED: Mapping[tuple[str, ...], Mapping[str, Sequence[str]]] = {
         "no kernel for i64": ["i64 in full width"],
         "no kernel for f16": ["f16 adds in f32"],
     },
-    ("MVN-1",): {
-        "nothing to compute": ["empty"],
-    },
     ("Pad-12",): {
         "no kernel writes the number 0 of nf4, whose code is 7": ["nf4 by default"],
         "the reference moves values of these types only": [
@@ -292,15 +289,6 @@ _DECLINED: Mapping[tuple[str, ...], Mapping[str, Sequence[str]]] = {
             "an empty slice",
         ],
         "no kernel for strings": ["strings"],
-    },
-    ("SoftMax-8",): {
-        "nothing to compute": ["empty"],
-    },
-    ("SoftMax-1",): {
-        "nothing to compute": ["empty"],
-    },
-    ("LogSoftmax-5",): {
-        "nothing to compute": ["empty"],
     },
     ("SpaceToBatch-2",): {
         "the result has elements that come from no input": ["pads", "page example: shape"],

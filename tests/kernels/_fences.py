@@ -1527,7 +1527,7 @@ EDGES = {
     "quantized.rows": coded_rows,
     "recurrent": sequences,
     "recurrent.cell": cells,
-    "reduction": reduce,
+    "loops.rows": reduce,
     "detection": detection,
     "detection.classes": classes,
     "detection.detectron": detectron,

@@ -52,7 +52,7 @@ LEAST = {
     "quantized.rows": 100,
     "recurrent": 70,
     "recurrent.cell": 70,
-    "reduction": 80,
+    "loops.rows": 80,
     "detection": 50,
     "detection.classes": 200,
     "detection.detectron": 90,

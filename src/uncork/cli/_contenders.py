@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from uncork.cli._latency import Contender
+from uncork.cli._parser import mistyped_if
 from uncork.compare.peers.base import GivenInput, in_order
 from uncork.errors import UncorkError
 from uncork.ir.model import Model
@@ -22,8 +23,10 @@ AGAINST = "openvino, onnxruntime:FILE.onnx or torch:FILE.pt2"
 def against(text: str) -> str:
     """`--against`: another system, with its own file of the model where it does not read IR."""
     system, _, path = text.partition(":")
-    if text != "openvino" and (system not in ("onnxruntime", "torch") or not path):
-        raise argparse.ArgumentTypeError(f"expected {AGAINST}, got '{text}'")
+    mistyped_if(
+        text != "openvino" and (system not in ("onnxruntime", "torch") or not path),
+        f"expected {AGAINST}, got '{text}'",
+    )
     return text
 
 
@@ -34,20 +37,19 @@ def contender(
     system, _, path = arguments.against.partition(":")
     if system == "openvino":
         return _guarded("OpenVINO", "openvino", lambda: _openvino(arguments, inputs, threads))
-    if model.sinks:
-        raise UncorkError(f"{system} has no variables as this model has", "--against")
+    UncorkError.when(model.sinks, f"{system} has no variables as this model has", "--against")
     given = [
         GivenInput(model.by_id[node].name, port.names, port.element_type.name, array)
         for node, port, array in zip(model.parameters, model.inputs, inputs, strict=True)
     ]
     if system == "onnxruntime":
         return _guarded("ONNX Runtime", system, lambda: _onnxruntime(path, given, threads))
-    if not arguments.trust:
-        raise UncorkError(
-            "PyTorch runs what such a file says, pickles included: give --trust if you know where "
-            "it comes from",
-            path,
-        )
+    UncorkError.when(
+        not arguments.trust,
+        "PyTorch runs what such a file says, pickles included: give --trust if you know where "
+        "it comes from",
+        path,
+    )
     return _guarded("PyTorch", system, lambda: _torch(path, given, threads))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ import numpy as np
 
 from uncork.cli._files import read_arrays
 from uncork.cli._output import table
+from uncork.cli._parser import mistyped_if
 from uncork.compare.difference import DIFFERS, Difference, difference
 from uncork.compiler.compile import CompiledModel
 from uncork.errors import InputError, Problem
@@ -29,10 +29,10 @@ def tolerance(text: str) -> Tolerance:
         number = float(text.removesuffix("%"))
     except ValueError:
         number = math.nan
-    if not 0 <= number < math.inf:
-        raise argparse.ArgumentTypeError(
-            f"expected a number of at least 0, such as 0.01 or 1%, got '{text}'"
-        )
+    mistyped_if(
+        not 0 <= number < math.inf,
+        f"expected a number of at least 0, such as 0.01 or 1%, got '{text}'",
+    )
     return (number / 100, True) if text.endswith("%") else (number, False)
 
 
@@ -68,12 +68,12 @@ def compared(
     """
     arrays = read_arrays(path)
     if not isinstance(arrays, dict):
-        if len(results) != 1:
-            raise InputError(
-                "a .npy file has no name for its array, "
-                f"and the model has {len(results)} outputs: give an .npz file",
-                path,
-            )
+        InputError.when(
+            len(results) != 1,
+            "a .npy file has no name for its array, "
+            f"and the model has {len(results)} outputs: give an .npz file",
+            path,
+        )
         arrays = {next(iter(results)): arrays}
     names = list(results)
     problems: list[Problem] = []
@@ -84,10 +84,8 @@ def compared(
             problems.append(Problem(path, no_such_port(compiled.outputs, name, "output")))
             continue
         result.append(Expected(name, _held(results[names[position]], array, allowed or _DEFAULT)))
-    if problems:
-        raise InputError.of_all("", problems)
-    if not result:
-        raise InputError("has no arrays to compare with", path)
+    InputError.when_any("", problems)
+    InputError.when(not result, "has no arrays to compare with", path)
     return result
 
 

@@ -38,8 +38,9 @@ def read_arrays(path: str) -> Array | dict[str, Array]:
                 return array
             if magic[:4] == b"RIFF":
                 return read_sound(path)[0]
-            if magic[:2] != b"PK":
-                raise InputError("is neither a .npy, an .npz, a .wav file nor a picture", path)
+            InputError.when(
+                magic[:2] != b"PK", "is neither a .npy, an .npz, a .wav file nor a picture", path
+            )
             with _loaded(path, lambda: np.load(file, allow_pickle=False)) as archive:
                 return {name: _member(f"{path}:{name}", archive, name) for name in archive.files}
     except OSError as error:
@@ -81,12 +82,12 @@ def write_arrays(path: str, arrays: Mapping[str, Array]) -> None:
     stays until then. Raises UncorkError when that fails, and leaves nothing behind.
     """
     for name, array in arrays.items():
-        if array.dtype.hasobject:
-            raise UncorkError(
-                f"output '{name}' has strings that end in a NUL character, "
-                "which NumPy's files cannot hold",
-                path,
-            )
+        UncorkError.when(
+            array.dtype.hasobject,
+            f"output '{name}' has strings that end in a NUL character, "
+            "which NumPy's files cannot hold",
+            path,
+        )
 
     def write(file: IO[bytes]) -> None:
         if path.endswith(".npy"):

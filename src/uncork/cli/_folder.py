@@ -46,16 +46,18 @@ def folder_of(compiled: CompiledModel, arguments: argparse.Namespace) -> Folder 
         path = text if os.path.isdir(text) else path
         if not os.path.isdir(path):
             continue
-        if not separator and len(ports) != 1:
-            raise InputError(f"a folder has no name for its pictures: write -i NAME={text}", text)
+        InputError.when(
+            not separator and len(ports) != 1,
+            f"a folder has no name for its pictures: write -i NAME={text}",
+            text,
+        )
         position = find_input(ports, name) if path is not text else 0
         if position is None:
             raise InputError.of_all("", [unknown_input(ports, name)])
         found.append((position, path, text))
     if not found:
         return None
-    if len(found) > 1:
-        raise InputError(f"expected one folder of pictures, got {len(found)}", "-i")
+    InputError.when(len(found) > 1, f"expected one folder of pictures, got {len(found)}", "-i")
     ((position, path, text),) = found
     others = [other for other in arguments.input if other != text]
     return Folder(position, pictures_in(path), others)
@@ -112,11 +114,11 @@ def _others(
 def _joined(name: str, arrays: Sequence[Array]) -> Array:
     """The results of all pictures as one array: along the axis of pictures, where there is one."""
     shapes = {array.shape for array in arrays}
-    if len(shapes) > 1:
-        raise InputError(
-            f"output '{name}' has other sizes for each picture ({', '.join(map(str, shapes))}): "
-            "they go into no file of arrays; leave out --output",
-        )
+    InputError.when(
+        len(shapes) > 1,
+        f"output '{name}' has other sizes for each picture ({', '.join(map(str, shapes))}): "
+        "they go into no file of arrays; leave out --output",
+    )
     (shape,) = shapes
     return np.concatenate(arrays) if shape and shape[0] == 1 else np.stack(arrays)
 

@@ -46,8 +46,9 @@ def play(
         arrays[position] = _fitted(compiled, position, axis, arrays[position])
     count = _frames_of_call(arguments, info)
     total = min(arrays[position].shape[axis] for position, axis in axes.items())
-    if total < count:
-        raise InputError(f"expected at least {counted(count, 'frame')}, got {total}", "--frame")
+    InputError.when(
+        total < count, f"expected at least {counted(count, 'frame')}, got {total}", "--frame"
+    )
     names = unique_names(compiled.outputs)
     seconds: list[float] = []
     got: list[list[Array]] = []
@@ -100,12 +101,12 @@ def _frames_of_call(arguments: argparse.Namespace, info: StreamInfo) -> int:
     number, unit = arguments.frame
     if unit:
         rates = {read_sound(path)[1] for path in _sounds(arguments.input)}
-        if len(rates) != 1:
-            raise InputError(
-                "a time needs a .wav file, which says how many samples a second has; give a number "
-                "of frames",
-                "--frame",
-            )
+        InputError.when(
+            len(rates) != 1,
+            "a time needs a .wav file, which says how many samples a second has; give a number "
+            "of frames",
+            "--frame",
+        )
         number = number * rates.pop() / (1000 if unit == "ms" else 1)
     count = round(number)
     low, high = info.frames

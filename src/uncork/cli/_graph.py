@@ -94,6 +94,9 @@ def _verdicts(path: str, names: set[str]) -> tuple[dict[str, str], str]:
 
 
 def _of_this_model(path: str, told: dict[str, Any], names: set[str]) -> dict[str, Any]:
-    if told and not names.intersection(told):
-        raise InputError("is of another model: none of its layers is in this one", path)
+    InputError.when(
+        told and not names.intersection(told),
+        "is of another model: none of its layers is in this one",
+        path,
+    )
     return told

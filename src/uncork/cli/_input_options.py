@@ -12,7 +12,7 @@ import numpy as np
 
 from uncork.cli import _inputs
 from uncork.cli._output import counted
-from uncork.cli._parser import Parser, one_of
+from uncork.cli._parser import Parser, mistyped_if, one_of
 from uncork.cli._pictures import add_pictures, is_picture, pictures_of
 from uncork.cli._summary import Summary, summarise
 from uncork.compiler.arguments import ModelPort
@@ -73,10 +73,10 @@ def add_ids(parser: Parser) -> None:
 def input_text(text: str) -> str:
     """`--input`: read later, when the model's inputs are known."""
     is_file = text.endswith((".npy", ".npz", ".wav")) or is_picture(text) or os.path.isdir(text)
-    if "=" not in text and not is_file:
-        raise argparse.ArgumentTypeError(
-            f"expected NAME=FILE.npy, NAME=PICTURE.jpg, NAME=VALUE or FILE.npz, got '{text}'"
-        )
+    mistyped_if(
+        "=" not in text and not is_file,
+        f"expected NAME=FILE.npy, NAME=PICTURE.jpg, NAME=VALUE or FILE.npz, got '{text}'",
+    )
     return text
 
 
@@ -84,8 +84,10 @@ def shape_text(text: str) -> tuple[str, tuple[int, ...]]:
     """`--shape`: a name and sizes."""
     name, _, sizes = text.rpartition("=")
     parts = sizes.split(",") if sizes else []
-    if not name or any(not part.strip().isdecimal() or len(part) > 18 for part in parts):
-        raise argparse.ArgumentTypeError(f"expected NAME= and sizes such as ids=2,50, got '{text}'")
+    mistyped_if(
+        not name or any(not part.strip().isdecimal() or len(part) > 18 for part in parts),
+        f"expected NAME= and sizes such as ids=2,50, got '{text}'",
+    )
     return name, tuple(map(int, parts))
 
 
@@ -97,10 +99,10 @@ def random_range(text: str) -> tuple[str, tuple[float, float]]:
         limits = (_number(low), _number(high))
     except ValueError:
         limits = (0, 0)
-    if not name or not (limits[0] < limits[1] and math.isfinite(limits[1] - limits[0])):
-        raise argparse.ArgumentTypeError(
-            f"expected NAME=LOW:HIGH with LOW below HIGH, such as ids=0:5000, got '{text}'"
-        )
+    mistyped_if(
+        not name or not (limits[0] < limits[1] and math.isfinite(limits[1] - limits[0])),
+        f"expected NAME=LOW:HIGH with LOW below HIGH, such as ids=0:5000, got '{text}'",
+    )
     return name, limits
 
 
@@ -114,8 +116,10 @@ def _number(text: str) -> float:
 
 def whole(text: str) -> int:
     """A whole number of at least 0."""
-    if not text.isdecimal() or len(text) > 40:
-        raise argparse.ArgumentTypeError(f"expected a whole number of at least 0, got '{text}'")
+    mistyped_if(
+        not text.isdecimal() or len(text) > 40,
+        f"expected a whole number of at least 0, got '{text}'",
+    )
     return int(text)
 
 
@@ -200,7 +204,8 @@ def chosen_shapes(
             for dim in ports[position].shape
         )
         name = _inputs.label(ports, position)
-        if math.prod(sizes) > _MOST_CHOSEN:
-            raise InputError(f"input '{name}' would be of {list(sizes)}")
+        InputError.when(
+            math.prod(sizes) > _MOST_CHOSEN, f"input '{name}' would be of {list(sizes)}"
+        )
         shapes.append((name, sizes))
     return shapes

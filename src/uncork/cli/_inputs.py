@@ -72,8 +72,7 @@ def given(
                 )
             else:
                 values[position], origins[position] = value, text
-    if problems:
-        raise InputError.of_all("", problems)
+    InputError.when_any("", problems)
     return values
 
 
@@ -113,8 +112,7 @@ def _value(ports: Sequence[ModelPort], name: str, text: str, pictures: Pictures)
     file.
     """
     where = f"input '{name}'"
-    if not text:
-        raise InputError("expected a file or a value after '='", where)
+    InputError.when(not text, "expected a file or a value after '='", where)
     try:
         literal = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -175,12 +173,12 @@ def _from_file(where: str, text: str) -> Array:
                 path,
             )
         return loaded[key]
-    if len(loaded) != 1:
-        raise InputError(
-            f"which of its {len(loaded)} arrays? Write {path}:KEY, KEY one of: "
-            f"{', '.join(loaded) or 'none'}",
-            where,
-        )
+    InputError.when(
+        len(loaded) != 1,
+        f"which of its {len(loaded)} arrays? Write {path}:KEY, KEY one of: "
+        f"{', '.join(loaded) or 'none'}",
+        where,
+    )
     return next(iter(loaded.values()))
 
 
@@ -211,8 +209,7 @@ def for_random(
             problems.append(Problem(option, f"input '{name}' is given twice"))
         else:
             said[position] = value
-    if problems:
-        raise InputError.of_all("", problems)
+    InputError.when_any("", problems)
     return said
 
 
@@ -253,8 +250,7 @@ def shapes_for_random(
         problems.append(
             Problem("--random", f"{many}: give all sizes, a number for each N{options}")
         )
-    if problems:
-        raise InputError.of_all("", problems)
+    InputError.when_any("", problems)
     return shapes
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from uncork.cli._parser import Parser, one_of
+from uncork.cli._parser import Parser, mistyped_if, one_of
 
 
 def add_threads(parser: Parser) -> None:
@@ -58,6 +58,8 @@ def rounding(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def positive(text: str) -> int:
     """A whole number of at least 1."""
-    if not text.isdecimal() or len(text) > 9 or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"expected a whole number of at least 1, got '{text}'")
+    mistyped_if(
+        not text.isdecimal() or len(text) > 9 or int(text) < 1,
+        f"expected a whole number of at least 1, got '{text}'",
+    )
     return int(text)

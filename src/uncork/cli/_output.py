@@ -17,8 +17,7 @@ from uncork.quoting import in_terminal
 def emit(text: str) -> None:
     """Write to standard output at once, so that a full disk or a closed pipe is noticed here."""
     if sys.stdout is None:  # closed before the program began
-        if text:
-            raise UncorkError("standard output cannot be written: it is closed")
+        UncorkError.when(text, "standard output cannot be written: it is closed")
         return
     try:
         sys.stdout.write(text)

@@ -86,6 +86,12 @@ class Suggesting:
         return self._parse(text)
 
 
+def mistyped_if(condition: object, message: str) -> None:
+    """Refuse the word of an argument where the condition holds."""
+    if condition:
+        raise argparse.ArgumentTypeError(message)
+
+
 def one_of(*choices: str) -> Suggesting:
     """A type for `add_argument(type=...)` that takes one of some words."""
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from uncork import files
-from uncork.cli._parser import Parser, one_of
+from uncork.cli._parser import Parser, mistyped_if, one_of
 from uncork.compiler.arguments import ModelPort
 from uncork.compiler.compile import CompiledModel, compile_model
 from uncork.errors import InputError
@@ -72,10 +72,10 @@ def pictures_of(arguments: argparse.Namespace) -> Pictures:
 
 def _layout(text: str) -> str:
     axes = text.upper()
-    if sorted(axes) not in (sorted(a) for a in ("HW", "CHW", "NHW", "NCHW")):
-        raise argparse.ArgumentTypeError(
-            f"expected H and W, with N and C where the input has them, such as NCHW, got '{text}'"
-        )
+    mistyped_if(
+        sorted(axes) not in (sorted(a) for a in ("HW", "CHW", "NHW", "NCHW")),
+        f"expected H and W, with N and C where the input has them, such as NCHW, got '{text}'",
+    )
     return axes
 
 
@@ -84,17 +84,16 @@ def _numbers(text: str) -> tuple[float, ...]:
         numbers = tuple(map(float, text.split(",")))
     except ValueError:
         numbers = ()
-    if not numbers or not np.isfinite(numbers).all():
-        raise argparse.ArgumentTypeError(
-            f"expected a number, or one for each channel such as 123.7,116.3,103.5, got '{text}'"
-        )
+    mistyped_if(
+        not numbers or not np.isfinite(numbers).all(),
+        f"expected a number, or one for each channel such as 123.7,116.3,103.5, got '{text}'",
+    )
     return numbers
 
 
 def _divisors(text: str) -> tuple[float, ...]:
     numbers = _numbers(text)
-    if 0 in numbers:
-        raise argparse.ArgumentTypeError(f"expected numbers other than 0, got '{text}'")
+    mistyped_if(0 in numbers, f"expected numbers other than 0, got '{text}'")
     return numbers
 
 
@@ -108,8 +107,7 @@ def pictures_in(folder: str) -> list[str]:
         names = sorted(name for name in os.listdir(folder) if is_picture(name))
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror or error}", folder) from None
-    if not names:
-        raise InputError(f"is a folder without pictures: {', '.join(ENDINGS)}", folder)
+    InputError.when(not names, f"is a folder without pictures: {', '.join(ENDINGS)}", folder)
     return [os.path.join(folder, name) for name in names]
 
 

@@ -41,10 +41,9 @@ def read_labels(path: str) -> list[str]:
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "is no text in UTF-8"
         raise InputError(f"cannot be read: {reason or error}", path) from None
-    if len(labels) < 2:
-        raise InputError(
-            f"expected a line for each class, got {counted(len(labels), 'line')}", path
-        )
+    InputError.when(
+        len(labels) < 2, f"expected a line for each class, got {counted(len(labels), 'line')}", path
+    )
     return labels
 
 
@@ -56,12 +55,12 @@ def labels_for(compiled: CompiledModel, path: str | None) -> list[str]:
         return labels_of(compiled.model)
     labels = read_labels(path)
     sizes = [port.shape.dims[-1] for port in compiled.outputs if port.shape.rank]
-    if sizes and not any(size.contains(len(labels)) for size in sizes):
-        raise InputError(
-            f"has {len(labels)} lines, and no output as many numbers in a row: "
-            f"{', '.join(map(str, compiled.outputs))}",
-            path,
-        )
+    InputError.when(
+        sizes and not any(size.contains(len(labels)) for size in sizes),
+        f"has {len(labels)} lines, and no output as many numbers in a row: "
+        f"{', '.join(map(str, compiled.outputs))}",
+        path,
+    )
     return labels
 
 

@@ -23,16 +23,18 @@ def read_sound(path: str) -> tuple[Array, int]:
     there are in a second. Raises InputError.
     """
     try:
-        if os.path.getsize(path) > _MOST:
-            raise InputError("is longer than 4 GB", path)
+        InputError.when(os.path.getsize(path) > _MOST, "is longer than 4 GB", path)
         with wave.open(path, "rb") as file:
             channels, width, rate = file.getnchannels(), file.getsampwidth(), file.getframerate()
             data = file.readframes(file.getnframes())
     except (OSError, EOFError, wave.Error) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise InputError(f"cannot be read as a .wav file of PCM: {reason}", path) from None
-    if width not in (1, 2, 3, 4) or not channels or not rate:
-        raise InputError(f"has samples of {width} bytes: expected PCM of 8 to 32 bits", path)
+    InputError.when(
+        width not in (1, 2, 3, 4) or not channels or not rate,
+        f"has samples of {width} bytes: expected PCM of 8 to 32 bits",
+        path,
+    )
     data = data[: len(data) // (width * channels) * width * channels]
     samples = _numbers(data, width).reshape(-1, channels)
     sound = np.ascontiguousarray(samples[:, 0] if channels == 1 else samples.T, np.float32)

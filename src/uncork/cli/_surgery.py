@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from uncork.cli._output import emit, emit_json
-from uncork.cli._parser import Parser
+from uncork.cli._parser import Parser, mistyped_if
 from uncork.compiler.compile import read_model
 from uncork.destination import check_destination
 from uncork.errors import InputError
@@ -56,8 +56,9 @@ def change_file(arguments: argparse.Namespace, change: Callable[[Model], Model])
 
 def check_output(arguments: argparse.Namespace) -> None:
     """Refuse, before any work, to write over what is read, or where nothing can be written."""
-    if not arguments.output.endswith(".xml"):
-        raise InputError("expected a name that ends in .xml", arguments.output)
+    InputError.when(
+        not arguments.output.endswith(".xml"), "expected a name that ends in .xml", arguments.output
+    )
     out = Path(arguments.output)
     weights = arguments.weights or os.path.splitext(arguments.model)[0] + ".bin"
     reads = [("the model", arguments.model)]
@@ -79,6 +80,5 @@ def _no_ir(path: Path) -> str:
 def pair(text: str) -> tuple[str, str]:
     """NAME=VALUE; a name may have '=' in it, a value not."""
     name, equals, value = text.rpartition("=")
-    if not equals or not name or not value:
-        raise argparse.ArgumentTypeError(f"expected NAME=VALUE, got '{text}'")
+    mistyped_if(not equals or not name or not value, f"expected NAME=VALUE, got '{text}'")
     return name, value

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 
-from uncork.cli._parser import Parser
+from uncork.cli._parser import Parser, mistyped_if
 from uncork.destination import Read, path_of_table
 from uncork.errors import InputError
 
@@ -48,8 +48,8 @@ def files_read(arguments: argparse.Namespace) -> list[Read]:
 
 def _table(text: str) -> tuple[str, str]:
     name, _, path = text.rpartition("=")
-    if not name or not (path.endswith((".npy", ".safetensors")) or ".safetensors:" in path):
-        raise argparse.ArgumentTypeError(
-            f"expected NAME=FILE.npy or NAME=FILE.safetensors:KEY, got '{text}'"
-        )
+    mistyped_if(
+        not name or not (path.endswith((".npy", ".safetensors")) or ".safetensors:" in path),
+        f"expected NAME=FILE.npy or NAME=FILE.safetensors:KEY, got '{text}'",
+    )
     return name, path

@@ -13,7 +13,7 @@ from uncork.cli._input_options import add_inputs, chosen_shapes, collect, open_i
 from uncork.cli._latency import Contender, measure
 from uncork.cli._options import add_threads, rounding
 from uncork.cli._output import emit, emit_json, table
-from uncork.cli._parser import Parser, Suggesting
+from uncork.cli._parser import Parser, Suggesting, mistyped_if
 from uncork.cli._stream_figures import (
     duration,
     stream_figures,
@@ -100,10 +100,7 @@ def _seconds(text: str) -> float:
         value = float(text)
     except ValueError:
         value = math.nan
-    if not 0 < value <= 3600:
-        raise argparse.ArgumentTypeError(
-            f"expected seconds, above 0 and at most 3600, got '{text}'"
-        )
+    mistyped_if(not 0 < value <= 3600, f"expected seconds, above 0 and at most 3600, got '{text}'")
     return value
 
 

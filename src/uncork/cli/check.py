@@ -79,8 +79,7 @@ def _checked_compiled(path: str) -> tuple[str, list[Problem], dict[str, Any]]:
     from uncork.cli._compiled import problem_of  # for such files only
 
     wrong = problem_of(path)
-    if wrong:
-        raise ReadError(wrong, path)
+    ReadError.when(wrong, wrong, path)
     return f"{in_terminal(path)}: ok (compiled)\n", [], {"model": path, "ok": True, "problems": []}
 
 

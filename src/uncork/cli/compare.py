@@ -160,8 +160,7 @@ def _check_destinations(arguments: argparse.Namespace) -> None:
     if not folder.exists():
         check_destination(folder, lambda _: "", overwrite=False, reads=reads)
         return
-    if not folder.is_dir():
-        raise InputError("cannot be written: it is no folder", arguments.extract)
+    InputError.when(not folder.is_dir(), "cannot be written: it is no folder", arguments.extract)
     for name, magic in EXTRACTED.items():
         known = (
             begins_with(magic)

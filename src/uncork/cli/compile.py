@@ -12,7 +12,7 @@ from pathlib import Path
 from uncork.cli._compiled import weights_facts, weights_text
 from uncork.cli._options import add_threads, rounding
 from uncork.cli._output import counted, emit, emit_json
-from uncork.cli._parser import Parser
+from uncork.cli._parser import Parser, mistyped_if
 from uncork.compiled_head import COMPILED
 from uncork.compiler.image import format
 from uncork.compiler.image.c.wasm import write_wasm
@@ -94,22 +94,21 @@ def parser() -> Parser:
 def _shape(text: str) -> tuple[str, list[int | None]]:
     name, _, sizes = text.rpartition("=")
     parts = [part.strip() for part in sizes.split(",")] if sizes else []
-    if not name or any(not (p == "?" or (p.isdecimal() and len(p) < 19)) for p in parts):
-        raise argparse.ArgumentTypeError(
-            f"expected NAME= and sizes such as ids=2,50 or x=1,?, got '{text}'"
-        )
+    mistyped_if(
+        not name or any(not (p == "?" or (p.isdecimal() and len(p) < 19)) for p in parts),
+        f"expected NAME= and sizes such as ids=2,50 or x=1,?, got '{text}'",
+    )
     return name, [None if part == "?" else int(part) for part in parts]
 
 
 def execute(arguments: argparse.Namespace) -> int:
     foreign = begins_with(COMPILED)
     reads = [("the model", arguments.model)]
-    if arguments.c and arguments.wasm:
-        raise InputError("expected --c or --wasm, got both")
-    if arguments.wasm and (arguments.target or arguments.threads not in (None, 1)):
-        raise InputError(
-            "--wasm is a target of its own, without threads: leave --target and --threads out"
-        )
+    InputError.when(arguments.c and arguments.wasm, "expected --c or --wasm, got both")
+    InputError.when(
+        arguments.wasm and (arguments.target or arguments.threads not in (None, 1)),
+        "--wasm is a target of its own, without threads: leave --target and --threads out",
+    )
     if arguments.c:
         check_name(arguments.name)
         check_folder(arguments.output, f"{arguments.name}.uncork", arguments.overwrite)
@@ -117,10 +116,11 @@ def execute(arguments: argparse.Namespace) -> int:
         check_folder(arguments.output, "model.wasm", arguments.overwrite)
     else:
         check_destination(arguments.output, foreign, overwrite=arguments.overwrite, reads=reads)
-    if arguments.weights and Path(arguments.weights) != Path(arguments.model).with_suffix(".bin"):
-        raise InputError(
-            "are the weights beside the model when it is compiled: rename them", arguments.weights
-        )
+    InputError.when(
+        arguments.weights and Path(arguments.weights) != Path(arguments.model).with_suffix(".bin"),
+        "are the weights beside the model when it is compiled: rename them",
+        arguments.weights,
+    )
     started = time.perf_counter()
     with contextlib.ExitStack() as stack:
         compiled = arguments.output

@@ -163,25 +163,32 @@ def _check_output(arguments: argparse.Namespace, target: Target) -> None:
         if arguments.opset is not None or arguments.external_data:
             raise InputError("--opset and --external-data are for --to onnx")
         return check_folder(arguments.output, arguments.overwrite)
-    if arguments.input or arguments.random:
-        raise InputError("inputs are for the check.py of --to torch")
+    InputError.when(
+        arguments.input or arguments.random, "inputs are for the check.py of --to torch"
+    )
     output = Path(arguments.output)
-    if not arguments.output.endswith(target.suffix):
-        raise InputError(f"expected a name that ends in {target.suffix}", arguments.output)
-    if not output.parent.is_dir():
-        raise UncorkError("cannot be written: there is no such folder", arguments.output)
-    if (
+    InputError.when(
+        not arguments.output.endswith(target.suffix),
+        f"expected a name that ends in {target.suffix}",
+        arguments.output,
+    )
+    UncorkError.when(
+        not output.parent.is_dir(), "cannot be written: there is no such folder", arguments.output
+    )
+    UncorkError.when(
         os.path.exists(output)
         and os.path.exists(arguments.model)
-        and os.path.samefile(output, arguments.model)
-    ):
-        raise UncorkError("would be written over the model: give another name", arguments.output)
+        and os.path.samefile(output, arguments.model),
+        "would be written over the model: give another name",
+        arguments.output,
+    )
     data = output.with_name(output.name + ".data")
     for path in (output, data):
-        if os.path.lexists(path) and not arguments.overwrite:
-            raise UncorkError(
-                "is there already: give --overwrite to replace it, or another name", str(path)
-            )
+        UncorkError.when(
+            os.path.lexists(path) and not arguments.overwrite,
+            "is there already: give --overwrite to replace it, or another name",
+            str(path),
+        )
     if os.path.lexists(output):
         check_destination(output, foreign_onnx, overwrite=True)
     if os.path.lexists(data):

@@ -16,7 +16,7 @@ from uncork.cli._input_options import add_ids, add_inputs, check_random, collect
 from uncork.cli._latency import Contender
 from uncork.cli._options import add_threads, positive, rounding
 from uncork.cli._output import counted, emit, emit_json
-from uncork.cli._parser import Parser, one_of
+from uncork.cli._parser import Parser, mistyped_if, one_of
 from uncork.cli._results import classes_of, labels_for, read_beside, results_text
 from uncork.cli._summary import Summary, summarise, summary_table
 from uncork.cli._tables import add_tables, files_read, given_tables
@@ -125,8 +125,10 @@ def parser() -> Parser:
 
 
 def _output(text: str) -> str:
-    if not text.endswith((".npy", ".npz")):
-        raise argparse.ArgumentTypeError(f"expected a file that ends in .npz or .npy, got '{text}'")
+    mistyped_if(
+        not text.endswith((".npy", ".npz")),
+        f"expected a file that ends in .npz or .npy, got '{text}'",
+    )
     return text
 
 
@@ -155,12 +157,12 @@ def execute(arguments: argparse.Namespace) -> int:
     )
     labels = labels_for(compiled, arguments.labels)
     names = unique_names(compiled.outputs)
-    if arguments.output and arguments.output.endswith(".npy") and len(names) != 1:
-        raise InputError(
-            f"a .npy file holds one output and the model has {len(names)}: {', '.join(names)}; "
-            "save an .npz file",
-            arguments.output,
-        )
+    InputError.when(
+        arguments.output and arguments.output.endswith(".npy") and len(names) != 1,
+        f"a .npy file holds one output and the model has {len(names)}: {', '.join(names)}; "
+        "save an .npz file",
+        arguments.output,
+    )
     if folder := folder_of(compiled, arguments):
         for option in ("beside", "expect", "repeat", "summary", "frame"):
             if getattr(arguments, option):

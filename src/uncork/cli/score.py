@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 
 from uncork.cli._output import emit, emit_json
-from uncork.cli._parser import Parser, Suggesting, one_of
+from uncork.cli._parser import Parser, Suggesting, mistyped_if, one_of
 from uncork.cli._tables import add_tables, given_tables
 from uncork.errors import UncorkError
 from uncork.quoting import in_terminal
@@ -152,8 +152,7 @@ def parser() -> Parser:
 
 def _pair(text: str) -> tuple[str, str]:
     name, separator, value = text.partition("=")
-    if not separator or not name or not value:
-        raise argparse.ArgumentTypeError(f"expected NAME=VALUE, got '{text}'")
+    mistyped_if(not separator or not name or not value, f"expected NAME=VALUE, got '{text}'")
     return name, value
 
 
@@ -162,21 +161,21 @@ def _names(text: str) -> list[str]:
 
 
 def _count(text: str) -> int:
-    if not text.isdecimal() or not 0 < len(text) < 16 or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"expected a whole number of at least 1, got '{text}'")
+    mistyped_if(
+        not text.isdecimal() or not 0 < len(text) < 16 or int(text) < 1,
+        f"expected a whole number of at least 1, got '{text}'",
+    )
     return int(text)
 
 
 def _on_error(text: str) -> tuple[str, str | None]:
     what, separator, file = text.partition("=")
-    if (
+    mistyped_if(
         (what == "reject") != bool(file)
         or what not in ("fail", "null", "reject")
-        or (separator and not file)
-    ):
-        raise argparse.ArgumentTypeError(
-            f"expected fail, null or reject FILE.parquet, got '{text}'"
-        )
+        or (separator and not file),
+        f"expected fail, null or reject FILE.parquet, got '{text}'",
+    )
     return what, file or None
 
 

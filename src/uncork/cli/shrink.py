@@ -20,7 +20,7 @@ from uncork.cli._input_options import (
     whole,
 )
 from uncork.cli._output import emit, emit_json, table
-from uncork.cli._parser import Parser, one_of
+from uncork.cli._parser import Parser, mistyped_if, one_of
 from uncork.cli._summary import Summary, summary_table
 from uncork.cli._tables import add_tables, files_read, given_tables
 from uncork.compiler.arguments import unique_names
@@ -119,8 +119,7 @@ def parser() -> Parser:
 
 
 def _out(text: str) -> str:
-    if not text.endswith(".xml"):
-        raise argparse.ArgumentTypeError(f"expected a file that ends in .xml, got '{text}'")
+    mistyped_if(not text.endswith(".xml"), f"expected a file that ends in .xml, got '{text}'")
     return text
 
 

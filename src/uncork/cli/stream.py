@@ -113,8 +113,9 @@ def frames(text: str) -> tuple[int, int | None]:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    if not arguments.output.endswith(".xml"):
-        raise InputError("expected a name that ends in .xml", arguments.output)
+    InputError.when(
+        not arguments.output.endswith(".xml"), "expected a name that ends in .xml", arguments.output
+    )
     if arguments.check:
         return _check(arguments)
     if arguments.state:

@@ -166,12 +166,12 @@ def open_peer(
         file = path
     elif kind not in ("onnxruntime", "torch") or not file:
         raise InputError(f"expected {AGAINST}, got '{against}'", "against")
-    if kind == "torch" and not trust and os.path.exists(file):
-        raise InputError(
-            "may run code as PyTorch opens it, since it holds pickles: give --trust (trust=True) "
-            "where you know who has made it",
-            file,
-        )
+    InputError.when(
+        kind == "torch" and not trust and os.path.exists(file),
+        "may run code as PyTorch opens it, since it holds pickles: give --trust (trust=True) "
+        "where you know who has made it",
+        file,
+    )
     nodes = [model.by_id[parameter] for parameter in model.parameters]
     inputs = [
         GivenInput(

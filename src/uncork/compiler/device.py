@@ -43,5 +43,4 @@ def check_device(device_name: str, config: Mapping[str, Any]) -> None:
         )
         for name in config
     ]
-    if problems:
-        raise ValidationError.of_all("", problems)
+    ValidationError.when_any("", problems)

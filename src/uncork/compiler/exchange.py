@@ -85,8 +85,7 @@ def _refuse_others(old: Model, new: Model) -> None:
     """Raise InputError where programs that call the old model could not call the new one."""
     problems = _differences("input", old.inputs, new.inputs)
     problems += _differences("output", old.outputs, new.outputs)
-    if problems:
-        raise InputError.of_all("exchange", problems)
+    InputError.when_any("exchange", problems)
 
 
 def _refuse_other_variables(old: Model, new: Model) -> None:

@@ -82,8 +82,8 @@ def load(
 def _refuse_settled(given: Sequence[str]) -> None:
     """Raise ValidationError for options that were settled when a file was compiled."""
     settled = [name for name in given if name not in _TAKEN]
-    if settled:
-        raise ValidationError(
-            f"{', '.join(settled)}: settled when it was compiled: give that to uncork.compile_to "
-            "(uncork compile), or load the .xml"
-        )
+    ValidationError.when(
+        settled,
+        f"{', '.join(settled)}: settled when it was compiled: give that to uncork.compile_to "
+        "(uncork compile), or load the .xml",
+    )

@@ -79,13 +79,11 @@ def with_tables(model: Model, tables: Mapping[str, GivenTable], mmap: bool = Tru
             new[node.id], names[node.id] = _filled(node, table, mmap), name
         except UncorkError as error:
             problems += error.at(f"table '{name}'").problems
-    if problems:
-        raise InputError.of_all("", problems)
+    InputError.when_any("", problems)
     model, found = infer(
         replace(model, nodes=tuple(new.get(node.id, node) for node in model.nodes))
     )
-    if found:
-        raise ValidationError.of_all(model.source, found)
+    ValidationError.when_any(model.source, found)
     return model
 
 

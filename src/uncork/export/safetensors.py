@@ -83,8 +83,11 @@ def read_tensors(path: str | os.PathLike[str]) -> tuple[dict[str, Array], dict[s
         size = os.path.getsize(path)
         with open(path, "rb") as file:
             length = int.from_bytes(file.read(8), "little")
-            if size < 8 or length > min(_LONGEST, size - 8):
-                raise ReadError("is no safetensors file: its header is longer than the file", where)
+            ReadError.when(
+                size < 8 or length > min(_LONGEST, size - 8),
+                "is no safetensors file: its header is longer than the file",
+                where,
+            )
             text = file.read(length)
     except OSError as error:
         raise ReadError(f"cannot be read: {error.strerror or error}", where) from None

@@ -57,8 +57,7 @@ class GraphBody:
         checked, problems = infer(
             self.model, dict(zip(self.model.parameters, inputs, strict=True)), trust_ports=True
         )
-        if problems:
-            raise ValidationError.of_all("", problems)
+        ValidationError.when_any("", problems)
         results = tuple(checked.spec(checked.by_id[r].inputs[0]) for r in checked.results)
         if plain:
             memory[key] = results

@@ -167,10 +167,10 @@ class Builder:
             raise ValidationError(
                 f"expected an output of a layer, got {given}: name one, as in `add(...)[0]`"
             )
-        if source not in self._specs:
-            raise ValidationError(
-                f"expected outputs of layers of this builder as inputs, got {source}"
-            )
+        ValidationError.when(
+            source not in self._specs,
+            f"expected outputs of layers of this builder as inputs, got {source}",
+        )
         return self._specs[source]
 
     def _of_type(self, type_name: str) -> tuple[int, ...]:

@@ -225,10 +225,10 @@ def join_names(names: tuple[str, ...]) -> str:
     A backslash at the end of a name would escape the comma after it: such a name goes last.
     """
     ends_in_backslash = [n for n in names if n.endswith("\\")]
-    if len(ends_in_backslash) > 1:
-        raise ValidationError(
-            "a tensor can have one name that ends in a backslash, "
-            f"got {', '.join(map(repr, ends_in_backslash))}"
-        )
+    ValidationError.when(
+        len(ends_in_backslash) > 1,
+        "a tensor can have one name that ends in a backslash, "
+        f"got {', '.join(map(repr, ends_in_backslash))}",
+    )
     ordered = [n for n in names if not n.endswith("\\")] + ends_in_backslash
     return ",".join(n.replace(",", "\\,") for n in ordered)

@@ -119,8 +119,9 @@ def _path(what: str, value: object, example: str) -> Path:
             f"{what}: expected the path of a file, a str or an os.PathLike such as '{example}', "
             f"got {repr(value)[:80]} ({type(value).__name__})"
         )
-    if not os.fspath(value):
-        raise ReadError(f"{what}: expected the path of a file such as '{example}', got ''")
+    ReadError.when(
+        not os.fspath(value), f"{what}: expected the path of a file such as '{example}', got ''"
+    )
     return Path(value)
 
 
@@ -130,8 +131,7 @@ def _contents(path: Path) -> bytes:
         with files.opened(path) as file:
             head = file.read(_HEAD)
         known = "" if _looks_like_xml(head) else foreign.describe(path, head)
-        if known:
-            raise ReadError(known, str(path))
+        ReadError.when(known, known, str(path))
         return files.read_whole(path, _MOST_BYTES)
     except OSError as error:
         known = foreign.describe(path) if path.is_dir() else ""

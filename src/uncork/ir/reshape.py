@@ -61,8 +61,7 @@ def _by_position(ports: Sequence[ModelPort], shapes: Any) -> dict[int, PartialSh
             wanted[position] = shape_of(text)
         except (ValueError, TypeError) as error:
             problems.append(Problem(f"reshape, input '{ports[position].name}'", str(error)))
-    if problems:
-        raise InputError.of_all("", problems)
+    InputError.when_any("", problems)
     return wanted
 
 

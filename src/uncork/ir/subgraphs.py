@@ -122,11 +122,11 @@ def _slicing(entry: ElementTree.Element) -> Slicing | None:
         _number(entry, "stride", 1),
         _number(entry, "part_size", 1),
     )
-    if slicing.stride == 0 or slicing.part_size < 1:
-        raise ReadError(
-            "port map: stride must not be 0 and part_size at least 1, "
-            f"got stride {slicing.stride}, part_size {slicing.part_size}"
-        )
+    ReadError.when(
+        slicing.stride == 0 or slicing.part_size < 1,
+        "port map: stride must not be 0 and part_size at least 1, "
+        f"got stride {slicing.stride}, part_size {slicing.part_size}",
+    )
     return slicing
 
 

@@ -51,8 +51,7 @@ def infer_symbolic(
     if branches is not None:
         walked = branches.walk(model.nodes, inference.specs, inference.facts.at)
     nodes = [inference.infer(node, (inputs or {}).get(node.id)) for node in walked]
-    if inference.problems:
-        raise ValidationError.of_all(model.source, inference.problems)
+    ValidationError.when_any(model.source, inference.problems)
     # Equalities that were found late hold for the sizes before them too.
     return replace(model, nodes=tuple(inference.finished(node) for node in nodes)), inference.facts
 

@@ -40,16 +40,17 @@ def write_model(model: Model, path: str | os.PathLike[str]) -> None:
     when a file cannot be written.
     """
     warn_if_dropped(model, stacklevel=2)
-    if any(node.opset == COMPILED_LAYERS for node in model.nodes):
-        raise UncorkError(
-            "is compiled, its layers are not in the file: take its .xml", model.source
-        )
+    UncorkError.when(
+        any(node.opset == COMPILED_LAYERS for node in model.nodes),
+        "is compiled, its layers are not in the file: take its .xml",
+        model.source,
+    )
     path = Path(path)
     binary = path.with_suffix(".bin")
-    if path == binary:
-        raise UncorkError(
-            f"expected a path such as model.xml, got '{path}': '.bin' is where the weights go"
-        )
+    UncorkError.when(
+        path == binary,
+        f"expected a path such as model.xml, got '{path}': '.bin' is where the weights go",
+    )
     try:
         with Replacement() as files:
             with files.open(binary) as file:

@@ -34,8 +34,7 @@ def parse(data: bytes) -> ElementTree.Element:
 
     Raises ReadError, with line and column, for anything that is not plain well-formed XML.
     """
-    if not data.strip():
-        raise ReadError("the file is empty")
+    ReadError.when(not data.strip(), "the file is empty")
     tree, spaces = ElementTree.TreeBuilder(), set[str | None]()
     with _parser() as parser:
         parser.StartElementHandler, parser.EndElementHandler = tree.start, tree.end
@@ -123,10 +122,10 @@ def _check_depth(data: bytes) -> None:
     def enter(_name: str, _attributes: object) -> None:
         nonlocal depth
         depth += 1
-        if depth > MAX_DEPTH:
-            raise ReadError(
-                f"line {parser.CurrentLineNumber}: elements are nested more than {MAX_DEPTH} deep"
-            )
+        ReadError.when(
+            depth > MAX_DEPTH,
+            f"line {parser.CurrentLineNumber}: elements are nested more than {MAX_DEPTH} deep",
+        )
 
     def leave(_name: str) -> None:
         nonlocal depth

@@ -111,13 +111,14 @@ SELECTORS: Mapping[str, str] = {
     "recurrent.final_states:select_lengths": "StepLengths",
     "recurrent.final_states:select_looked_up": "LookedUp",
     "recurrent.final_states:select_states": "LastStates",
-    "reduction:select_reduction": (
+    "loops.rows:select_reduction": (
         "ReduceL1 ReduceL2 ReduceLogicalAnd ReduceLogicalOr ReduceMax ReduceMean ReduceMin"
         " ReduceProd ReduceSum"
     ),
-    "reduction:select_softmax": "LogSoftmax SoftMax",
-    "reduction:select_standardising": "MVN",
+    "loops.rows:select_softmax": "LogSoftmax SoftMax",
+    "loops.rows:select_standardising": "MVN",
     "scatter:select_elements": "ScatterElementsUpdate",
+    "scatter:select_gather_elements": "GatherElements",
     "scatter:select_gather_nd": "GatherND",
     "scatter:select_slices": "ScatterUpdate",
     "scatter:select_store": "StoreRows",
@@ -127,7 +128,6 @@ SELECTORS: Mapping[str, str] = {
     "search:select_buckets": "Bucketize",
     "search:select_search": "SearchSorted",
     "selection:select_best": "LeadingBest TopK",
-    "selection:select_elements": "GatherElements",
     "selection.sequences:select_decoded": "CTCGreedyDecoder",
     "selection.sequences:select_decoded_by_lengths": "CTCGreedyDecoderSeqLen",
     "selection.sequences:select_tree": "GatherTree",

@@ -143,8 +143,9 @@ class Call:
     def tensor(self, name: str) -> tuple[Array, ElementType]:
         """An attribute that is a tensor."""
         value = self.need(name)
-        if not hasattr(value, "data_type"):
-            raise ValidationError(f"attribute '{name}': expected a tensor")
+        ValidationError.when(
+            not hasattr(value, "data_type"), f"attribute '{name}': expected a tensor"
+        )
         return self.scope.tensor(value)
 
     # ---- what lowerings ask often

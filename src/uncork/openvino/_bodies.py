@@ -28,15 +28,15 @@ class _Body:
     def parameter(self, node: Any) -> int:
         """The position of a parameter of the body."""
         position = self.model.get_parameter_index(node)
-        if position < 0:
-            raise invalid(f"{node!r} is no parameter of the body {self.model.friendly_name!r}")
+        invalid_if(
+            position < 0, f"{node!r} is no parameter of the body {self.model.friendly_name!r}"
+        )
         return position
 
     def result(self, value: Any) -> int:
         """The position of a result of the body, or of the tensor that one gives."""
         position = self.model.get_result_index(as_output(value))
-        if position < 0:
-            raise invalid(f"{value!r} is given by no result of {self.model.friendly_name!r}")
+        invalid_if(position < 0, f"{value!r} is given by no result of {self.model.friendly_name!r}")
         return position
 
     def joined(self) -> BodyMap:

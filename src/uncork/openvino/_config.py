@@ -163,8 +163,10 @@ def _value(name: str, value: Any) -> Any:
     }.get(name)
     if allowed is not None:
         text = str(value).upper()
-        if text not in allowed:
-            raise invalid(f"property {name}: expected one of {', '.join(allowed)}, got {value!r}")
+        invalid_if(
+            text not in allowed,
+            f"property {name}: expected one of {', '.join(allowed)}, got {value!r}",
+        )
         return text
     return value
 

@@ -42,10 +42,10 @@ def invalid(message: str, where: str = "") -> UncorkError:
     return _both(ValidationError)(message, where)
 
 
-def invalid_if(condition: object, message: str) -> None:
+def invalid_if(condition: object, message: str, where: str = "") -> None:
     """Raise that error where the condition holds."""
     if condition:
-        raise invalid(message)
+        raise invalid(message, where)
 
 
 def wrong_input(message: str, where: str = "") -> UncorkError:

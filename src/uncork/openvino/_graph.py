@@ -112,8 +112,7 @@ def frozen(
         source=source,
     )
     made, problems = infer(model, trust_ports=True)
-    if problems:
-        raise ValidationError.of_all(source, problems)
+    ValidationError.when_any(source, problems)
     return made, nodes
 
 

@@ -237,8 +237,7 @@ def _engine(name: str, workers: int | None, ray_address: str | None) -> Engine:
         from uncork.score.ray_engine import RayEngine
 
         return RayEngine(workers, ray_address)
-    if name != "local":
-        raise InputError(f"expected local or ray, got {name!r}", "engine")
+    InputError.when(name != "local", f"expected local or ray, got {name!r}", "engine")
     if ray_address is not None:
         raise InputError("is for engine 'ray' only", "ray_address")
     from uncork.compiler.threads import available_threads

@@ -358,8 +358,7 @@ def _padded(bound: BoundInput, lists: Lists, name: str) -> Array:
             place = np.arange(len(values)) - np.repeat(lists.offsets[:-1], lengths)
         values, lengths = values[place < width], np.minimum(lengths, width)
     pad = np.asarray(expression.pad, values.dtype)
-    if pad != expression.pad:
-        raise InputError(f"pad={expression.pad} is not a value of {values.dtype}")
+    InputError.when(pad != expression.pad, f"pad={expression.pad} is not a value of {values.dtype}")
     padded = np.full((len(lengths), width), pad, values.dtype)
     # In row order, which is the order of the values: one pass without a Python step for a row.
     places = np.arange(width)

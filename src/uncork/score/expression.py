@@ -185,8 +185,9 @@ def _with_option(expression: Expression, name: str, text: str) -> Expression:
     }.get(name)
     change: dict[str, Any] = {name: text}
     if choices is not None:
-        if text not in choices:
-            raise InputError(f"{name}: expected {' or '.join(choices)}, got '{text}'")
+        InputError.when(
+            text not in choices, f"{name}: expected {' or '.join(choices)}, got '{text}'"
+        )
         return (
             replace(expression, rounded=text == "true")
             if name == "round"

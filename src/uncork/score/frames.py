@@ -66,12 +66,12 @@ def _of_records(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
     """The rows of a list of dictionaries, all with the same keys: Arrow would pass over others."""
     names = rows[0].keys()
     for number, row in enumerate(rows):
-        if row.keys() != names:
-            raise InputError(
-                f"expected the keys of row 0, {', '.join(map(repr, names))}, got "
-                f"{', '.join(map(repr, row)) or 'none'}",
-                f"row {number}",
-            )
+        InputError.when(
+            row.keys() != names,
+            f"expected the keys of row 0, {', '.join(map(repr, names))}, got "
+            f"{', '.join(map(repr, row)) or 'none'}",
+            f"row {number}",
+        )
     return pa.Table.from_pylist([*rows])
 
 

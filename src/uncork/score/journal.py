@@ -97,8 +97,9 @@ class Journal:
         There is no first record when the run was interrupted before it had written that. Raises
         InputError when another run has the journal, or when its first line is damaged.
         """
-        if not path.is_file():
-            raise InputError(f"{path.name} is not an ordinary file: delete {path.parent}", busy)
+        InputError.when(
+            not path.is_file(), f"{path.name} is not an ordinary file: delete {path.parent}", busy
+        )
         journal = Journal(path, "r+b", busy)
         try:
             lines = journal._lines()
@@ -139,8 +140,7 @@ class Journal:
             same = os.path.samestat(os.fstat(self._file.fileno()), os.stat(self.path))
         except FileNotFoundError:
             same = False
-        if not same:
-            raise InputError("was being written by another run, which has just ended", busy)
+        InputError.when(not same, "was being written by another run, which has just ended", busy)
 
     def append(self, record: Record) -> None:
         """Write a record; it is on the disk when this returns."""

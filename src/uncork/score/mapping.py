@@ -161,8 +161,7 @@ def bind(ports: Sequence[ModelPort], schema: pa.Schema, given: Given[Any, Any]) 
                     f"no input is called '{name}'{did_you_mean(name, known)}; inputs: "
                     f"{', '.join(map(str, ports))}"
                 )
-            if position in expressions:
-                raise InputError(f"input '{name}' is mapped twice")
+            InputError.when(position in expressions, f"input '{name}' is mapped twice")
             meant.add(position)  # until its expression is read
             expressions[position] = expression_of(value, f"input '{name}'")
         except InputError as error:
@@ -195,8 +194,7 @@ def bind(ports: Sequence[ModelPort], schema: pa.Schema, given: Given[Any, Any]) 
     if len(batches) > 1:
         listed = ", ".join(f"{size} ('{name}')" for size, name in batches.items())
         problems.append(Problem("", f"the inputs fix different numbers of rows: {listed}"))
-    if problems:
-        raise InputError.of_all("mapping", problems)
+    InputError.when_any("mapping", problems)
     return Mapping(tuple(bound), next(iter(batches), None))
 
 
@@ -250,10 +248,14 @@ def _bound(name: str, port: ModelPort, expression: Expression, schema: pa.Schema
                 f"expected {port.element_type}, and column '{column}' has "
                 f"{schema.field(column).type}{why}"
             )
-    if not kinds and not port.element_type.is_integer:
-        raise InputError(f"expected {port.element_type}, and {expression} gives whole numbers")
-    if expression.rounded and not port.element_type.is_float:
-        raise InputError(f"round=true is for floats, and the input is {port.element_type}")
+    InputError.when(
+        not kinds and not port.element_type.is_integer,
+        f"expected {port.element_type}, and {expression} gives whole numbers",
+    )
+    InputError.when(
+        expression.rounded and not port.element_type.is_float,
+        f"round=true is for floats, and the input is {port.element_type}",
+    )
     return BoundInput(name, port.element_type, port.shape, expression)
 
 

@@ -60,10 +60,9 @@ class OldOutput:
         if not os.path.lexists(self.path):
             return
         reason = "" if self._is_empty() else self._foreign()
-        if reason:
-            raise InputError(
-                f"{self.path} is in the way, and {reason}: move it away", str(self.target)
-            )
+        InputError.when(
+            reason, f"{self.path} is in the way, and {reason}: move it away", str(self.target)
+        )
         for path in self.path.iterdir():
             if path.name != SUCCESS:
                 path.unlink()

@@ -111,29 +111,28 @@ def plan_outputs(
         columns.append(
             replace(_planned(column, position, ports[position], top_k), nullable=nullable)
         )
-    if not columns:
-        raise InputError(f"no output is asked for; the model has {listed}", "outputs")
+    InputError.when(not columns, f"no output is asked for; the model has {listed}", "outputs")
     return tuple(columns)
 
 
 def _planned(name: str, position: int, port: ModelPort, top_k: int | None) -> OutputColumn:
     where = f"output '{name}'"
-    if not port.shape.rank:
-        raise InputError(
-            f"has shape {port.shape}, and a column needs one value or more for each "
-            "row: choose others by output names",
-            where,
-        )
+    InputError.when(
+        not port.shape.rank,
+        f"has shape {port.shape}, and a column needs one value or more for each "
+        "row: choose others by output names",
+        where,
+    )
     dims = tuple(dim.static_size for dim in port.shape[1:])
     dims = () if dims == (1,) else dims
     if top_k is None:
         return OutputColumn(name, position, port.element_type, dims)
-    if len(dims) != 1 or port.element_type.kind not in ("float", "signed", "unsigned"):
-        raise InputError(
-            "top_k is for results [rows, items] of numbers, "
-            f"and this one is {port.element_type}{port.shape}",
-            where,
-        )
+    InputError.when(
+        len(dims) != 1 or port.element_type.kind not in ("float", "signed", "unsigned"),
+        "top_k is for results [rows, items] of numbers, "
+        f"and this one is {port.element_type}{port.shape}",
+        where,
+    )
     if top_k < 1 or (dims[0] is not None and top_k > dims[0]):
         raise InputError(
             "top_k: expected 1 to "
@@ -206,8 +205,7 @@ def best(scores: Array, count: int) -> tuple[Array, Array]:
     Of equal ones the first; NaN is last.
     """
     rows, items = scores.shape
-    if items < count:
-        raise UncorkError(f"top_k is {count}, and a result has {items} items")
+    UncorkError.when(items < count, f"top_k is {count}, and a result has {items} items")
     if items == count or not rows:
         places = _descending(scores)
         return places, np.take_along_axis(scores, places, 1)
@@ -261,8 +259,8 @@ def check_rows(columns: Sequence[OutputColumn], results: Sequence[Any], count: i
     """Refuse a result that does not have one entry for each row."""
     for column in columns:
         shape = np.shape(results[column.position])
-        if not shape or shape[0] != count:
-            raise UncorkError(
-                f"has shape {list(shape)} for {count} rows: expected one entry for each row",
-                f"output '{column.name}'",
-            )
+        UncorkError.when(
+            not shape or shape[0] != count,
+            f"has shape {list(shape)} for {count} rows: expected one entry for each row",
+            f"output '{column.name}'",
+        )

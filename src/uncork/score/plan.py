@@ -154,20 +154,23 @@ def plan(
     Raises InputError, or what `uncork.load` raises.
     """
     on_error, batch_size = options.on_error, options.batch_size
-    if on_error not in ("fail", "null", "reject"):
-        raise InputError(f"expected fail, null or reject, got {on_error!r}", "on_error")
+    InputError.when(
+        on_error not in ("fail", "null", "reject"),
+        f"expected fail, null or reject, got {on_error!r}",
+        "on_error",
+    )
     for name in ("batch_size", "rows_per_part", "top_k", "limit"):
         value = getattr(options, name)
         if value is not None and (not isinstance(value, int) or value < 1):
             raise InputError(f"expected a number of at least 1, got {value!r}", name)
     load_options = options.for_load()
     compiled = load(model, **load_options)
-    if compiled.model.sinks:
-        raise InputError(
-            "has variables, which carry state from one call to the next: "
-            "rows could not be scored in any order",
-            str(model),
-        )
+    InputError.when(
+        compiled.model.sinks,
+        "has variables, which carry state from one call to the next: "
+        "rows could not be scored in any order",
+        str(model),
+    )
     opened = source if isinstance(source, Source) else open_source(source, options.format)
     if options.limit is not None:
         opened = opened.first(options.limit)

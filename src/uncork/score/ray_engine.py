@@ -102,11 +102,11 @@ class RayWorker:
     def _ready(self) -> UnitScorer:
         if self._scorer is None:
             node = str(import_ray().util.get_node_ip_address())
-            if self._version != __version__:
-                raise UncorkError(
-                    f"has uncork {__version__}, expected {self._version}, as here",
-                    f"Ray worker on {node}",
-                )
+            UncorkError.when(
+                self._version != __version__,
+                f"has uncork {__version__}, expected {self._version}, as here",
+                f"Ray worker on {node}",
+            )
             pa.set_cpu_count(1)
             pa.set_io_thread_count(1)
             pickle.loads(self._landmarks).check(node)
@@ -305,8 +305,7 @@ class RayEngine:
         broken = isinstance(error, self._ray.exceptions.RayTaskError) or getattr(
             error, "actor_init_failed", False
         )
-        if broken:
-            raise UncorkError(f"workers cannot be started, {reason}", "Ray")
+        UncorkError.when(broken, f"workers cannot be started, {reason}", "Ray")
         if unit is None:
             self._not_ready(worker, reason)
             return
@@ -334,8 +333,7 @@ class RayEngine:
         self._actors.remove(worker)
         with contextlib.suppress(Exception):
             self._ray.kill(worker)
-        if not self._actors:
-            raise UncorkError(f"workers cannot be started, {reason}", "Ray")
+        UncorkError.when(not self._actors, f"workers cannot be started, {reason}", "Ray")
 
 
 @dataclass
@@ -395,12 +393,12 @@ def _wait_for(folder: Path, finished: Finished) -> None:
         parts.append((rejects_path(folder, finished.unit), finished.rejects))
     for path, size in parts:
         while not path.is_file() or path.stat().st_size != size:
-            if time.monotonic() > until:
-                raise UncorkError(
-                    f"was written by a Ray worker ({size:,} bytes), "
-                    f"and is not seen here after {_ARRIVAL:.0f} s",
-                    str(path),
-                )
+            UncorkError.when(
+                time.monotonic() > until,
+                f"was written by a Ray worker ({size:,} bytes), "
+                f"and is not seen here after {_ARRIVAL:.0f} s",
+                str(path),
+            )
             time.sleep(0.1)
 
 

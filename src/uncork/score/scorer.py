@@ -72,20 +72,20 @@ class Scorer:
 
         Raises what `uncork.load` raises, and InputError for outputs that are not there.
         """
-        if on_error not in ("fail", "null"):
-            raise InputError(
-                f"expected fail or null, got {on_error!r}: "
-                "a function on rows has no place for rejected ones",
-                "on_error",
-            )
+        InputError.when(
+            on_error not in ("fail", "null"),
+            f"expected fail or null, got {on_error!r}: "
+            "a function on rows has no place for rejected ones",
+            "on_error",
+        )
         if batch_size is not None and (not isinstance(batch_size, int) or batch_size < 1):
             raise InputError(f"expected a number of at least 1, got {batch_size!r}", "batch_size")
-        if ROW in keep:
-            raise InputError(
-                "'row' is the number of a row in a whole source, "
-                "which a function on some rows does not know",
-                "keep",
-            )
+        InputError.when(
+            ROW in keep,
+            "'row' is the number of a row in a whole source, "
+            "which a function on some rows does not know",
+            "keep",
+        )
         self.model = os.path.abspath(model)
         self.inputs = dict(inputs or {})
         self.keep = tuple(keep)
@@ -103,12 +103,12 @@ class Scorer:
         }
         self._schemas: dict[pa.Schema, tuple[BatchScorer, int]] = {}
         compiled = self.compiled
-        if compiled.model.sinks:
-            raise InputError(
-                "has variables, which carry state from one call to the next: "
-                "rows would depend on each other",
-                str(model),
-            )
+        InputError.when(
+            compiled.model.sinks,
+            "has variables, which carry state from one call to the next: "
+            "rows would depend on each other",
+            str(model),
+        )
         self.columns = plan_outputs(compiled.outputs, outputs, top_k, on_error == "null")
 
     @property

@@ -115,11 +115,11 @@ class Sink:
         if self.rejects is None:
             return
         taken = (self.target, self.folder, self._old.path)
-        if any(path == self.rejects or path in self.rejects.parents for path in taken):
-            raise InputError(
-                f"rejected rows cannot lie in the output, {self.target}: give another name",
-                str(self.rejects),
-            )
+        InputError.when(
+            any(path == self.rejects or path in self.rejects.parents for path in taken),
+            f"rejected rows cannot lie in the output, {self.target}: give another name",
+            str(self.rejects),
+        )
 
     def _opened(self, resume: bool, overwrite: bool) -> Record | None:
         if resume or overwrite:
@@ -177,12 +177,12 @@ class Sink:
                 self._discard()
             self._close()
             return
-        if not resume:
-            raise InputError(
-                "has the parts of an interrupted run: resume that (the same command with "
-                f"--resume), or delete it: {self.folder}",
-                str(self.target),
-            )
+        InputError.when(
+            not resume,
+            "has the parts of an interrupted run: resume that (the same command with "
+            f"--resume), or delete it: {self.folder}",
+            str(self.target),
+        )
         self._compare(first)
         self._keep(records)
 
@@ -219,12 +219,12 @@ class Sink:
             {"on_error"} if (kept.get("on_error"), now["on_error"]) == ("fail", "reject") else set()
         )
         different = [name for name in now if name not in ignored and now[name] != kept.get(name)]
-        if different:
-            raise InputError(
-                f"cannot be resumed: {', '.join(different)} not as before; "
-                f"give what the interrupted run had, or delete {self.folder}",
-                str(self.target),
-            )
+        InputError.when(
+            different,
+            f"cannot be resumed: {', '.join(different)} not as before; "
+            f"give what the interrupted run had, or delete {self.folder}",
+            str(self.target),
+        )
 
     def _is_there(self, kept: Finished) -> bool:
         """Whether the parts of a unit are there, of their sizes and readable by their footers."""
@@ -290,12 +290,11 @@ class Sink:
 
     def done(self, finished: Finished) -> None:
         """Note a unit whose parts are in the folder."""
-        if finished.unit in self.finished:
-            raise UncorkError(
-                f"unit {finished.unit} was scored twice: "
-                "this is a mistake of uncork, please report it",
-                str(self.target),
-            )
+        UncorkError.when(
+            finished.unit in self.finished,
+            f"unit {finished.unit} was scored twice: this is a mistake of uncork, please report it",
+            str(self.target),
+        )
         assert self._journal is not None
         self._journal.append(asdict(finished))
         self.finished[finished.unit] = finished

@@ -161,13 +161,13 @@ def _find(location: str) -> tuple[Any, list[pafs.FileInfo]]:
             infos = _globbed(filesystem, path)
     except (OSError, pa.ArrowException) as error:
         raise InputError(f"cannot be opened: {_reason(error)}", location) from None
-    if not infos:
-        raise InputError(
-            "there is no such file"
-            if info.type == pafs.FileType.NotFound
-            else "has no files that can be scored",
-            location,
-        )
+    InputError.when(
+        not infos,
+        "there is no such file"
+        if info.type == pafs.FileType.NotFound
+        else "has no files that can be scored",
+        location,
+    )
     return filesystem, sorted(infos, key=lambda i: str(i.path))
 
 
@@ -212,8 +212,7 @@ def _checked(name: str, kind: str, filesystem: Any, found: Sequence[pafs.FileInf
             Problem(info.path, text) for text in _differences(schema, own, found[0].path)
         )
         files.append(File(info.path, info.size or 0, info.mtime_ns or 0, tuple(groups)))
-    if problems:
-        raise InputError.of_all(name, problems)
+    InputError.when_any(name, problems)
     assert schema is not None
     return Source(name, kind, filesystem, tuple(files), schema)
 

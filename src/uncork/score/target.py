@@ -57,8 +57,11 @@ def is_one_file(output: str) -> bool:
 
 def check_rejects_name(rejects: str) -> None:
     """Refuse a name for the rejects that is not that of a Parquet file. Raises InputError."""
-    if Path(rejects).suffix.lower() not in _FILES:
-        raise InputError("rejected rows are a Parquet file: expected a name in .parquet", rejects)
+    InputError.when(
+        Path(rejects).suffix.lower() not in _FILES,
+        "rejected rows are a Parquet file: expected a name in .parquet",
+        rejects,
+    )
 
 
 def foreign_names(folder: Path) -> list[str]:

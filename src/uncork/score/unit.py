@@ -106,13 +106,13 @@ class Counts:
         """Refuse to go on when a row was lost or doubled: `expected` rows were to be scored or
         rejected.
         """
-        if not expected == self.rows == self.scored + self.rejected:
-            raise UncorkError(
-                f"{expected} rows were to be read, {self.rows} were, "
-                f"{self.scored} were scored and {self.rejected} rejected: "
-                "this is a mistake of uncork, please report it",
-                where,
-            )
+        UncorkError.when(
+            not expected == self.rows == self.scored + self.rejected,
+            f"{expected} rows were to be read, {self.rows} were, "
+            f"{self.scored} were scored and {self.rejected} rejected: "
+            "this is a mistake of uncork, please report it",
+            where,
+        )
 
 
 class UnitScorer:

@@ -93,8 +93,9 @@ def shrink(model: Model, tables: Kind = "int8", min_rows: int = 1024) -> Shrunk:
     read: Gather along the first axis, EmbeddingBag*, EmbeddingSegmentsSum. Those of sub-graphs stay
     as they are. Raises ValidationError for values that cannot be stored so (NaN, infinity).
     """
-    if tables not in KINDS:
-        raise ValidationError(f"tables: expected {', '.join(KINDS)}, got {tables!r}")
+    ValidationError.when(
+        tables not in KINDS, f"tables: expected {', '.join(KINDS)}, got {tables!r}"
+    )
     if not isinstance(min_rows, int) or min_rows < 1:
         raise ValidationError(f"min_rows: expected a number of at least 1, got {min_rows!r}")
     target = KINDS[tables]
@@ -284,8 +285,7 @@ class _Rewriting:
                     )
                 )
         model, problems = infer(replace(self.before, nodes=tuple(nodes)), trust_ports=True)
-        if problems:
-            raise ValidationError.of_all(self.before.source, problems)
+        ValidationError.when_any(self.before.source, problems)
         return model
 
     def _node(

@@ -15,8 +15,7 @@ def checked(model: Model) -> Model:
     fit.
     """
     made, problems = infer(model, trust_ports=True)
-    if problems:
-        raise ValidationError.of_all(model.source, problems)
+    ValidationError.when_any(model.source, problems)
     return made
 
 

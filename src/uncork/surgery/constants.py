@@ -52,8 +52,7 @@ def with_constants(model: Model | str | os.PathLike[str], values: Mapping[str, A
             found[id(operation)] = _fitting(operation, as_array(value))
         except InputError as error:
             problems.append(Problem(f"'{name}'", error.message))
-    if problems:
-        raise InputError.of_all(model.source, problems)
+    InputError.when_any(model.source, problems)
     return checked(_with_values(model, found))
 
 
@@ -95,21 +94,25 @@ def as_array(value: Any) -> Array:
 def _fitting(constant: Const, array: Array) -> Array:
     """The array in the carrier of the constant's type."""
     element_type, expected = constant.element_type, constant.shape.static
-    if array.shape != tuple(expected):
-        raise InputError(f"expected shape {list(expected)}, got {list(array.shape)}")
+    InputError.when(
+        array.shape != tuple(expected), f"expected shape {list(expected)}, got {list(array.shape)}"
+    )
     kind = array.dtype.kind
-    if element_type is ElementType.string or kind not in "fiub":
-        raise InputError(f"expected numbers for {element_type}, got {array.dtype}")
+    InputError.when(
+        element_type is ElementType.string or kind not in "fiub",
+        f"expected numbers for {element_type}, got {array.dtype}",
+    )
     if element_type.is_float and element_type.is_native:
-        if kind != "f":
-            raise InputError(f"expected floats for {element_type}, got {array.dtype}")
+        InputError.when(kind != "f", f"expected floats for {element_type}, got {array.dtype}")
         with np.errstate(over="ignore"):
             return array.astype(element_type.dtype)
     if element_type is ElementType.bf16 and kind == "f":
         return encode(array.astype(np.float32), element_type)
     carried = array.astype(element_type.dtype)
-    if not np.array_equal(carried, array) or (kind == "f"):
-        raise InputError(f"expected numbers of {element_type}, got {array.dtype} with others")
+    InputError.when(
+        not np.array_equal(carried, array) or (kind == "f"),
+        f"expected numbers of {element_type}, got {array.dtype} with others",
+    )
     return carried
 
 

@@ -23,8 +23,9 @@ def cut(model: Model, start: Sequence[str] = (), end: Sequence[str] = ()) -> Mod
     """
     constant = _constant_nodes(model)
     inputs = [s for n in start for s in layer(model, n).inputs if s.node not in constant]
-    if start and not inputs:
-        raise InputError(f"{', '.join(start)}: nothing but constants goes in there")
+    InputError.when(
+        start and not inputs, f"{', '.join(start)}: nothing but constants goes in there"
+    )
     last = [layer(model, name) for name in end]
     outputs = [Source(node.id, i) for node in last for i in range(len(node.outputs))]
     return _part(model, list(dict.fromkeys(inputs)), outputs)
@@ -105,8 +106,10 @@ def _part(model: Model, begins: Sequence[Source], ends: Sequence[Source]) -> Mod
     body = [*parameters.values(), *(n for n in nodes if n.type_name != "Result"), *results]
     needed = layers_needed(body, [n.id for n in results])
     left = tuple(n for n in body if n.id in needed)
-    if not any(n.id in needed for n in parameters.values()) and parameters:
-        raise InputError("the outputs do not depend on the layers that the part begins with")
+    InputError.when(
+        not any(n.id in needed for n in parameters.values()) and parameters,
+        "the outputs do not depend on the layers that the part begins with",
+    )
     old = {p: i for i, p in enumerate(model.parameters)}
     inputs = sorted(
         (n.id for n in left if n.type_name == "Parameter"), key=lambda p: old.get(p, len(old) + p)

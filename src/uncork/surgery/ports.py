@@ -70,10 +70,11 @@ def rename(
 def _check_new(model: Model, names: Sequence[str]) -> None:
     taken = {n for node in model.nodes for p in node.outputs for n in p.names}
     for name in names:
-        if not name:
-            raise InputError("expected a new name, got an empty one")
-        if name in taken or list(names).count(name) > 1:
-            raise InputError(f"'{name}' is the name of another tensor already")
+        InputError.when(not name, "expected a new name, got an empty one")
+        InputError.when(
+            name in taken or list(names).count(name) > 1,
+            f"'{name}' is the name of another tensor already",
+        )
 
 
 def _renamed_result(node: Node, names: tuple[str, str] | None) -> Node:

@@ -21,8 +21,7 @@ def preprocess(model: Model, inputs: Mapping[str, Pictures]) -> Model:
     model's own input `image` is made of them. Raises InputError where an input takes no pictures.
     """
     found = {port(input_names(model), name, "input"): how for name, how in inputs.items()}
-    if len(found) < len(inputs):
-        raise InputError(f"an input is named twice: {', '.join(inputs)}")
+    InputError.when(len(found) < len(inputs), f"an input is named twice: {', '.join(inputs)}")
     for position, how in found.items():
         model = _with_pictures(model, position, how)
     return checked(model)

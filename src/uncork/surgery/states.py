@@ -28,8 +28,7 @@ def with_state(
     `initial` says, by the input's name, or as zeros; open sizes are 1 then. Raises InputError with
     everything that does not fit.
     """
-    if not states:
-        raise InputError("expected an output for each input that is a state, got none")
+    InputError.when(not states, "expected an output for each input that is a state, got none")
     pairs: dict[int, int] = {}
     problems: list[Problem] = []
     for given, result in states.items():
@@ -48,8 +47,7 @@ def with_state(
             problems.append(Problem(f"input '{name}'", "has an initial value and is no state"))
     if len(pairs) == len(model.results) and not problems:
         problems.append(Problem("", "every output is a state: nothing is left that a call gives"))
-    if problems:
-        raise InputError.of_all(model.source, problems)
+    InputError.when_any(model.source, problems)
     return _made(model, pairs, begun)
 
 
@@ -140,11 +138,15 @@ def _constant(model: Model, position: int, value: Any, number: int) -> Node:
 
 def _initial(where: Label, kind: ElementType, shape: PartialShape, value: Any) -> Array:
     if value is None:
-        if kind is ElementType.string:
-            raise InputError("is a state of strings: give its initial value", where)
+        InputError.when(
+            kind is ElementType.string, "is a state of strings: give its initial value", where
+        )
         sizes = [1 if dim.static_size is None else dim.static_size for dim in shape]
         return np.zeros(sizes, kind.dtype)
     array = np.asarray(value)
-    if not shape.contains(array.shape):
-        raise InputError(f"expected an initial value of {shape}, got {list(array.shape)}", where)
+    InputError.when(
+        not shape.contains(array.shape),
+        f"expected an initial value of {shape}, got {list(array.shape)}",
+        where,
+    )
     return np.ascontiguousarray(array if array.dtype == kind.dtype else encode(array, kind))

@@ -311,16 +311,19 @@ def _damaged(why: str) -> ReadError:
 
 def _described(view: memoryview) -> Description:
     """The description of a file, all of whose sections lie within it. Raises ReadError."""
-    if len(view) < HEAD.size + _DIGEST or not is_compiled(bytes(view[:8])):
-        raise ReadError("is no compiled model: expected a file that `uncork compile` wrote")
+    ReadError.when(
+        len(view) < HEAD.size + _DIGEST or not is_compiled(bytes(view[:8])),
+        "is no compiled model: expected a file that `uncork compile` wrote",
+    )
     _, version, _, size, offset, count = HEAD.unpack_from(view, 0)
-    if version != VERSION:
-        raise ReadError(
-            f"has version {version} of the format, this uncork reads {VERSION}: compile the model "
-            "again"
-        )
-    if size != len(view):
-        raise ReadError(f"is not whole: it has {len(view):,} bytes of {size:,}: copy it again")
+    ReadError.when(
+        version != VERSION,
+        f"has version {version} of the format, this uncork reads {VERSION}: compile the model "
+        "again",
+    )
+    ReadError.when(
+        size != len(view), f"is not whole: it has {len(view):,} bytes of {size:,}: copy it again"
+    )
     if not _lies_within(Section(offset, count), size):
         raise _damaged("its description lies outside of it")
     try:
@@ -363,12 +366,12 @@ def source_of(path: str | os.PathLike[str]) -> tuple[bytes, bytes | None]:
     not inside.
     """
     description, data = read(path)
-    if not description.source:
-        raise ReadError(
-            "is a compiled model, which has no layers: give the .xml that it was made of, or "
-            "compile it with its source (--with-source)",
-            str(path),
-        )
+    ReadError.when(
+        not description.source,
+        "is a compiled model, which has no layers: give the .xml that it was made of, or "
+        "compile it with its source (--with-source)",
+        str(path),
+    )
     parts = [
         bytes(memoryview(data)[section.offset : section.offset + section.bytes])
         for section in description.source.values()

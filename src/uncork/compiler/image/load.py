@@ -127,12 +127,16 @@ def _check_owner(path: str) -> None:
         status = os.stat(path)
     except OSError:
         return  # which reading it says in its words
-    if status.st_uid not in (0, os.getuid()):
-        raise ReadError("is code and belongs to another user: copy it to a file of your own", path)
-    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise ReadError(
-            f"is code and others can write to it: take that away (chmod go-w {path})", path
-        )
+    ReadError.when(
+        status.st_uid not in (0, os.getuid()),
+        "is code and belongs to another user: copy it to a file of your own",
+        path,
+    )
+    ReadError.when(
+        status.st_mode & (stat.S_IWGRP | stat.S_IWOTH),
+        f"is code and others can write to it: take that away (chmod go-w {path})",
+        path,
+    )
 
 
 def _image(

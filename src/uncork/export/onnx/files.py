@@ -55,11 +55,11 @@ def foreign_onnx(path: Path) -> str:
 def filled(exported: Exported) -> Any:
     """The ONNX model with the bytes of its constants filled in."""
     total = sum(map(stored_size, exported.weights.values()))
-    if total > INLINE_LIMIT:
-        raise UnsupportedError(
-            f"the constants take {total:,} bytes, more than the 2 GB that one ModelProto can hold: "
-            "write files with uncork.write_onnx"
-        )
+    UnsupportedError.when(
+        total > INLINE_LIMIT,
+        f"the constants take {total:,} bytes, more than the 2 GB that one ModelProto can hold: "
+        "write files with uncork.write_onnx",
+    )
     for tensor in exported.proto.graph.initializer:
         if tensor.name in exported.weights and tensor.data_type != ONNX_TYPES[ElementType.string]:
             _fill(tensor, exported.weights[tensor.name])
@@ -88,12 +88,12 @@ def write_onnx(
     exported = export(given_model(model), opset, approximate, ids)
     total = sum(map(stored_size, exported.weights.values()))
     outside = total > INLINE_LIMIT if external_data is None else external_data
-    if not outside and total > INLINE_LIMIT:
-        raise UncorkError(
-            f"the constants take {total:,} bytes, more than one file can hold: "
-            "external_data must not be False",
-            str(path),
-        )
+    UncorkError.when(
+        not outside and total > INLINE_LIMIT,
+        f"the constants take {total:,} bytes, more than one file can hold: "
+        "external_data must not be False",
+        str(path),
+    )
     try:
         with Replacement() as files:
             count = _Count(sum(map(_size_of_bytes, exported.weights.values())), progress)

@@ -418,8 +418,10 @@ class Graph:
         """Tell that what follows is not quite what the IR means: refused, or noted where the caller
         allows it.
         """
-        if not self.settings.approximate:
-            raise UnsupportedError(f"{reason}; approximate=True (--approximate) exports it so")
+        UnsupportedError.when(
+            not self.settings.approximate,
+            f"{reason}; approximate=True (--approximate) exports it so",
+        )
         if (self.label, reason) not in self.settings.approximations:
             self.settings.approximations.append((self.label, reason))
 

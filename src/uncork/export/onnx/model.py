@@ -47,11 +47,11 @@ def export(
     """The model in ONNX. Raises UnsupportedError, with every layer that cannot be exported."""
     onnx = import_onnx()
     newest = onnx.defs.onnx_opset_version()
-    if not FIRST_OPSET <= opset <= newest:
-        raise InputError(
-            f"opset: expected {FIRST_OPSET} to {newest}, the newest that onnx {onnx.__version__} "
-            f"has, got {opset}"
-        )
+    InputError.when(
+        not FIRST_OPSET <= opset <= newest,
+        f"opset: expected {FIRST_OPSET} to {newest}, the newest that onnx {onnx.__version__} "
+        f"has, got {opset}",
+    )
     REGISTRY.check(model)
     Options(ids=ids).check()
     model = with_ids(model, ids)
@@ -63,8 +63,7 @@ def export(
     values: Values = {Source(p, 0): t for p, t in zip(model.parameters, inputs, strict=True)}
     lower_nodes(graph, model, values, problems)
     problems.extend(_outputs_without_rank(model, values))
-    if problems:
-        raise UnsupportedError.of_all(model.source, problems)
+    UnsupportedError.when_any(model.source, problems)
     infos = [value_info(t.name, t.type, t.shape, t.name) for t in inputs]
     outputs = []
     for name, result in zip(reserved, model.results, strict=True):

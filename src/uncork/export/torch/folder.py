@@ -186,10 +186,12 @@ def _packed(sample: Sample) -> bytes:
 def check_folder(folder: str | os.PathLike[str], overwrite: bool) -> None:
     """Refuse, before any work, a folder that could not be written or that has a module already."""
     path, where = Path(folder), os.fspath(folder)
-    if not path.parent.is_dir():
-        raise UncorkError("cannot be written: there is no such folder", where)
-    if path.exists() and not path.is_dir():
-        raise InputError("cannot be written: it is a file, and torch needs a folder", where)
+    UncorkError.when(not path.parent.is_dir(), "cannot be written: there is no such folder", where)
+    InputError.when(
+        path.exists() and not path.is_dir(),
+        "cannot be written: it is a file, and torch needs a folder",
+        where,
+    )
     present = [name for name in FILES if (path / name).exists()]
     if present and not overwrite:
         raise UncorkError(

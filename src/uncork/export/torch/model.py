@@ -76,8 +76,7 @@ def torch_source(model: Model, approximate: bool = False, ids: Ids = "64-bit") -
                 problems.append(Problem(node.label, error.message))
     if not problems:
         lower_nodes(writer, model, values, problems)
-    if problems:
-        raise UnsupportedError.of_all(model.source, problems)
+    UnsupportedError.when_any(model.source, problems)
     with writer.block("outputs"):
         outputs = [_taken(writer, values[model.by_id[r].inputs[0]]) for r in model.results]
         for statement in program.kept:

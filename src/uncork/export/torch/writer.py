@@ -287,8 +287,10 @@ class Writer:
         """Tell that what follows is not quite what the IR means: refused, or noted where the caller
         allows it.
         """
-        if not self.program.approximate:
-            raise UnsupportedError(f"{reason}; approximate=True (--approximate) exports it so")
+        UnsupportedError.when(
+            not self.program.approximate,
+            f"{reason}; approximate=True (--approximate) exports it so",
+        )
         if (self.label, reason) not in self.program.approximations:
             self.program.approximations.append((self.label, reason))
 

@@ -21,28 +21,25 @@ def _multiply(k: Kernel, a: Value, b: Value) -> Value:
     return a * b
 
 
-#: How two partial results are joined; all other words are sums.
+#: How two partial results are joined. A "top" may lose what is no number, which "max" keeps.
 COMBINE: dict[str, Combine] = {
     "sum": plus,
     "max": functions.larger,
     "min": functions.smaller,
+    "top": Kernel.maximum,
     "prod": _multiply,
-    "all": functions.smaller,
-    "any": functions.larger,
 }
 
 
 def identity(word: str, type_: Type) -> float:
-    """The neutral element of a reduction: joined with any number, it changes nothing. The numbers
-    of "all" and "any" are 0 and 1.
-    """
-    if word not in ("max", "min"):
-        return 1 if word in ("prod", "all") else 0
+    """The neutral element of a reduction: joined with any number, it changes nothing."""
+    if word in ("sum", "prod"):
+        return int(word == "prod")
     if type_.kind == "float":
-        return -math.inf if word == "max" else math.inf
+        return math.inf if word == "min" else -math.inf
     low = -(1 << (type_.bits - 1)) if type_.kind == "signed" else 0
     high = (1 << (type_.bits - (type_.kind == "signed"))) - 1
-    return low if word == "max" else high
+    return high if word == "min" else low
 
 
 def joined(k: Kernel, value: Value, combine: Combine) -> Value:

@@ -1,3 +1,3 @@
-"""Loop nests from one generator: pooling, softmax, normalisation, resampling, running sums; a few
-lines of text become a kernel.
+"""Loop nests from one generator: reductions, softmax, pooling, normalisation, resampling, running
+sums; a few lines of text become a kernel.
 """

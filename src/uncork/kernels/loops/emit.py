@@ -4,7 +4,9 @@ The loop over the vector's axis has its body up to three times: several full vec
 full vector, and the rest. Which one runs next is a condition over all that the body may read: the
 axis goes on for so long, and every padded index is inside. So full vectors have no masks, and
 borders, tails and windows that lie outside need no code of their own. The rest is one vector with
-masks where the processor has them for all types of the nest, else one element at a time.
+masks where the processor has them for all types of the nest, else one element at a time; nests of
+rows (`RowNest`) have no such rest, but a last vector that lies over the one before it: what was
+seen already is left out of reductions, and computed again, to the same value, where it is stored.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ import ast
 from collections.abc import Callable, Iterator, Sequence
 
 from uncork.kernels.codegen import llvm_ir as ir
-from uncork.kernels.codegen.emit import BOOL, Kernel, Value
+from uncork.kernels.codegen.emit import BOOL, I32, Kernel, Value
 from uncork.kernels.codegen.functions import negated
 from uncork.kernels.codegen.joining import COMBINE, identity, joined
 from uncork.kernels.elementwise.emit import STORED
@@ -31,7 +33,7 @@ from uncork.kernels.loops.language import (
     name_of,
     parse,
 )
-from uncork.kernels.loops.spec import Nest
+from uncork.kernels.loops.spec import AGAIN, MASKED, Nest
 from uncork.kernels.runtime.target import Target
 
 #: Axes and views are shorter than this, or the kernel gives up.
@@ -161,9 +163,9 @@ class _Emitter:
             inner()
             place.set(s.at[axis.name] + vectors * s.lanes)
 
-        def ways(counts: Sequence[int]) -> None:
+        def ways(counts: Sequence[int], rest: Callable[[], None]) -> None:
             if not counts:
-                turn("masked" if self.masks else "single", 1)
+                rest()
                 return
             x = s.at[axis.name]
             with k.if_else(self._fits(x, counts[0], size, block)) as (yes, no):
@@ -171,13 +173,65 @@ class _Emitter:
                     turn("full", counts[0])
                     s.at[axis.name] = x
                 with no:
-                    ways(counts[1:])
+                    ways(counts[1:], rest)
                     s.at[axis.name] = x
 
-        with k.while_(lambda: place.get() < size):
-            s.at[axis.name] = place.get()
-            ways(sorted({unroll, 1}, reverse=True) if s.spec.lanes > 1 else [])
+        def some() -> None:
+            turn("masked" if self.masks and s.spec.lanes > 1 else "single", 1)
+
+        def all_of(counts: Sequence[int], end: Value, rest: Callable[[], None]) -> None:
+            with k.while_(lambda: place.get() < end):
+                s.at[axis.name] = place.get()
+                ways(counts, rest)
+
+        def by_last() -> None:
+            """At least a vector, the last of which may lie over the one before it."""
+            last = size - s.spec.lanes
+            s.at[axis.name] = last
+            held = self._held(block)
+            # Of columns there are few vectors: half as many may be left, and half of these.
+            columns = any(isinstance(item, LoopBlock) for item in block.body)
+            several = [unroll >> n for n in range(unroll.bit_length() - 1)]
+            all_of(several if columns else several[:1], last + 1, lambda: turn("full", 1))
+            s.at[axis.name], s.mode, s.vectors, s.active = last, "full", 1, None
+            if held:
+                for target, values in held:
+                    self.views.write(target, values)
+                return
+            with k.if_(place.get() < size):
+                s.fresh = s.iota() >= k.splat((place.get() - last).to(I32), s.lanes)
+                inner()
+                s.fresh = None
+
+        counts = sorted({unroll, 1}, reverse=True) if s.spec.lanes > 1 else []
+        if s.spec.lanes == 1 or s.spec.tail == MASKED:
+            all_of(counts, size, some)
+        elif s.spec.tail == AGAIN:
+            by_last()
+        else:
+            k.either(size >= s.spec.lanes, by_last, lambda: all_of([], size, some), likely=True)
         s.vector, s.mode, s.vectors, s.active = "", "none", 1, None
+
+    def _held(self, block: LoopBlock) -> list[tuple[ast.Subscript, list[Value]]]:
+        """What the last vector stores, where views are changed in place: it is computed before any
+        other, for some of its elements belong to the one before it.
+        """
+        s = self.state
+        stores = [item for item in block.statements if isinstance(item.target, ast.Subscript)]
+        written = {name_of(item.target.value) for item in stores}  # type: ignore[union-attr]
+        for item in block.statements:
+            read = {name_of(n.value) for n in ast.walk(item.value) if isinstance(n, ast.Subscript)}
+            if not read.isdisjoint(written):
+                break
+            if isinstance(item.target, ast.Subscript):
+                written.discard(name_of(item.target.value))
+        else:
+            return []
+        assert len(stores) == len(list(block.statements)), "in place nothing else is computed"
+        s.mode, s.vectors, s.active, s.cache = "full", 1, None, {}
+        held = [(item.target, self.values.typed(item.value)) for item in stores]
+        s.cache = {}
+        return held  # type: ignore[return-value]
 
     # ---- conditions
 
@@ -260,8 +314,9 @@ class _Emitter:
                 if not key.removeprefix("pad(").startswith(f"{written}[")
             }
         elif item.target.id == REFUSED:
-            (refused,) = self.values.typed(item.value)
-            self.k.stop_unless(negated(self.k, refused), self.k.integer(1))
+            for refused in self.values.typed(item.value):
+                wrong = refused if s.active is None else refused & s.active
+                self.k.stop_unless(self.k.all_of(negated(self.k, wrong)), self.k.integer(1))
         elif item.reduction:
             self._accumulate(
                 item.target.id,
@@ -285,8 +340,9 @@ class _Emitter:
                 name, word, terms[0] if s.active is None else k.select(s.active, terms[0], neutral)
             )
             return
-        if name in s.across and s.active is not None:
-            terms = [k.select(s.active, term, neutral) for term in terms]
+        counted = s.fresh if s.active is None else s.active
+        if name in s.across and counted is not None:
+            terms = [k.select(counted, term, neutral) for term in terms]
         if name in s.across and s.spec.lanes > lanes:  # one element at a time
             across = s.spec.lanes
             whole = k.constant(identity(word, terms[0].type), terms[0].type, across)

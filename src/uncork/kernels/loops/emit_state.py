@@ -47,6 +47,8 @@ class State:
         self.ends: dict[str, Value] = {}
         self.vector, self.mode, self.vectors = "", "none", 1
         self.active: Value | None = None
+        #: Of a vector that lies over the one before it, the lanes that no other has had.
+        self.fresh: Value | None = None
 
     @property
     def lanes(self) -> int:

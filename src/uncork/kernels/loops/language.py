@@ -13,8 +13,9 @@ Small letters are axes or values, capitals are views. An axis without a number i
 argument of the kernel says; `j=a..b` runs from one integer expression to another. A line is loops
 with a colon, statements separated by `;`, or both.
 
-    name = sum|max|min|prod(expression)   over the loops of its line; inside them: what it is so far
-    name = expression                     View[index, ..] = expression
+    name = sum|max|min|prod|top(expression)   over the loops of its line; inside them: what it is
+                                              so far; a top may lose what is no number
+    name = expression                         View[index, ..] = expression
 
 An index is a sum of axes times numbers (the vector's axis times 1 to 4, or -1, in the last place),
 `x // 2`, an element of a view of integers (`near(..)` where a vector's positions lie within two
@@ -30,10 +31,10 @@ axis is an argument.
     index(lanes, expression)    32 bits lane by lane and an integer, added in 64
     real(expression)            whole numbers of a view as numbers of the computation
 
-`refused = condition`, outside the vector's axis: where it holds the kernel gives up, and the
-reference computes the layer or says what is wrong. `View[.., 3*x] = interleaved(a, b, c)` stores
-the elements of so many vectors in turns; `T[x] = whole(a)` stores whole vectors, behind the axis'
-end too, where a view has room for them: what is stored so is read again sooner.
+`refused = condition`: where it holds, in any lane, the kernel gives up, and the reference computes
+the layer or says what is wrong. `View[.., 3*x] = interleaved(a, b, c)` stores the elements of so
+many vectors in turns; `T[x] = whole(a)` stores whole vectors, behind the axis' end too, where a
+view has room for them: what is stored so is read again sooner.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ from typing import Union
 
 from msgspec import Struct
 
-REDUCTIONS = ("sum", "max", "min", "prod")
+REDUCTIONS = ("sum", "max", "min", "top", "prod")
 #: How a view is given values, if not one vector as long as the axis goes.
 STORES = ("interleaved", "whole")
 #: The name by which a text refuses values.

@@ -23,7 +23,7 @@ from uncork.kernels.kernel_plan import (
     grid,
 )
 from uncork.kernels.loops.language import indices, name_of, parse
-from uncork.kernels.loops.spec import Nest
+from uncork.kernels.loops.spec import MASKED, Nest, RowNest
 from uncork.kernels.runtime.target import Target
 from uncork.symbolic import SizeLike
 from uncork.types import ElementType
@@ -123,6 +123,10 @@ class Call(Struct, frozen=True):
     tables: SizeLike = 0
     #: The type that numbers of the text are of; empty: of the view X, as it is computed with.
     scalar_type: str = ""
+    #: What the last vector of an axis is, see `Nest`.
+    tail: str = MASKED
+    #: Lanes of a vector; 0: as many as one has of the widest type.
+    lanes: int = 0
 
     def native(self) -> KernelPlan:
         """The kernel plan of the call."""
@@ -138,20 +142,14 @@ class Call(Struct, frozen=True):
             split=split,
         )
 
-    def kernel_call(self) -> KernelCall:
+    def kernel_call(self) -> tuple[Nest, list[Operand]]:
         program = parse(self.text)
         types = tuple((name, self.views[name].element_type) for name in program.views)
         require_types([view.element_type for view in self.views.values()], self.target)
-        spec = Nest(
-            self.label,
-            self.text,
-            types,
-            vector_lanes(
-                [t for _, t in types] + [self.scalar_type] * bool(self.scalar_type), self.target
-            ),
-            self.unroll,
-            self.scalar_type,
-        )
+        own = [self.scalar_type] * bool(self.scalar_type)
+        lanes = self.lanes or vector_lanes([*(t for _, t in types), *own], self.target)
+        fields = (self.label, self.text, types, lanes, self.unroll, self.scalar_type)
+        spec = Nest(*fields) if self.tail == MASKED else RowNest(*fields, last=self.tail)
         operands: list[Operand] = [self.sizes[name] for name in (*program.sizes, *program.integers)]
         for name, rank in program.views.items():
             view = self.views[name]
@@ -170,7 +168,7 @@ class Call(Struct, frozen=True):
         axes = [name for name in self.shared if not certainly(self.sizes[name], 1)]
         axes = axes or [self.shared[-1]]
         vectors = parse(self.text).axes
-        lanes = vector_lanes([view.element_type for view in self.views.values()], self.target)
+        lanes = self.kernel_call()[0].lanes
         counts = [(self.sizes[axis], lanes if vectors[axis].vector else 1) for axis in axes]
         scratch = (self.scratch + (_LINE - 1)) // _LINE * _LINE
         calls: list[KernelCall] = []

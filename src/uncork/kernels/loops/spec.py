@@ -9,6 +9,10 @@ from typing import ClassVar
 
 from uncork.kernels.kernel_spec import KernelSpec
 
+#: What the last vector of an axis is where less than a vector is left: masked, or one element at a
+#: time; over the one before it, of axes of at least a vector; or that where the axis is so long.
+MASKED, AGAIN, EITHER = "masked", "again", "either"
+
 
 class Nest(KernelSpec, frozen=True):
     """A text of `language.py`, with the element types of its views; `print(nest.text)` shows what
@@ -36,3 +40,19 @@ class Nest(KernelSpec, frozen=True):
         return (
             f"{self.label}_{self.main_type}_{hashlib.sha256(repr(self).encode()).hexdigest()[:10]}"
         )
+
+    @property
+    def tail(self) -> str:
+        """What is done with less than a vector."""
+        return MASKED
+
+
+class RowNest(Nest, frozen=True, kw_only=True):
+    """A nest of rows, whose last vectors may be computed twice."""
+
+    last: str
+
+    @property
+    def tail(self) -> str:
+        """What is done with less than a vector."""
+        return self.last

@@ -1,5 +1,5 @@
 """Selection of kernels at places that indices name: ScatterUpdate, ScatterElementsUpdate,
-ScatterNDUpdate, GatherND.
+ScatterNDUpdate, GatherElements, GatherND.
 
 The scattering operations copy their data first. A reduction of f16 or bf16 is held in f32 meanwhile
 and rounded once.
@@ -37,6 +37,8 @@ from uncork.kernels.movement.nd_copy import Loop, merged, strides
 from uncork.kernels.runtime.addresses import address_of
 from uncork.kernels.scatter.reduction import bytes_of, copied, reduction_of
 from uncork.kernels.scatter.spec import OPEN, Action, Elements, Tuples
+from uncork.ops._common.indices import normalised_axis
+from uncork.ops.gather_elements import GatherElements6
 from uncork.ops.gather_nd import GatherND8
 from uncork.ops.scatter_elements_update import ScatterElementsUpdate3, ScatterElementsUpdate12
 from uncork.ops.scatter_nd_update import ScatterNDUpdate4, ScatterNDUpdate15
@@ -320,64 +322,101 @@ def select_gather_nd(layer: Layer) -> Selection:
 # ---- single elements
 
 
-def select_elements(layer: Layer) -> Selection:
-    operation, target = layer.operation, layer.target
-    data, indices = layer.input(0), layer.input(1)
-    assert isinstance(operation, ScatterElementsUpdate3 | ScatterElementsUpdate12)
-    layer.require_numbers(0)
-    shape = extents(data)
-    along = layer.axis(3, len(shape))
-    loops = _loops(shape, extents(indices), along)
-    decline_if(len(loops[0]) + len(loops[1]) > _MOST, "no kernel for so many axes")
-    steps = strides(shape, 1)
-    rows = strides(extents(indices), 1)
-    axes = [*loops[0], (extents(indices)[along], steps[along], rows[along]), *loops[1]]
-    index_bytes = indices.element_type.dtype.itemsize
-    stored = data.element_type.dtype.itemsize
+class _ElementWalk(Struct, frozen=True):
+    """How a kernel of elements goes through indices along one axis; see `Elements`."""
 
-    def shared(action: Action, where: Out | Scratch, threads: int) -> list[KernelCall]:
-        """The calls of so many threads, which share the loops around the axis: no two write to one
-        place.
+    indices: TensorSpec
+    #: How many indices there are along each loop, elements from one place to the next, and indices
+    #: from one to the next.
+    axes: Sequence[tuple[SizeLike, SizeLike, SizeLike]]
+    #: How many loops there are before the one along the axis, and the size of the axis.
+    before: int
+    size: SizeLike
+    wraps: bool
+
+    def shared(
+        self,
+        action: Action,
+        item: int,
+        places: In | Out | Scratch,
+        rows: In | Out,
+        row_item: int,
+        threads: int,
+    ) -> list[KernelCall]:
+        """The calls of so many threads, with elements of so many bytes at the places and in the
+        rows. They share the loops around the axis: no two go to one place.
         """
-        item = action.run if action.op == "put" else bytes_of(action.element)
-        spec = Elements(
-            action,
-            indices.element_type.name,
-            operation.counts_from_end,
-            len(loops[0]),
-            len(loops[1]),
-        )
-        counts = [(axis[0], 1) for axis in axes]
-        counts[len(loops[0])] = (1, 1)  # of the axis itself all, in their order
-        if loops[1]:
-            counts[-1] = (axes[-1][0], _LINE)
+        kind, after = self.indices.element_type, len(self.axes) - self.before - 1
+        spec = Elements(action, kind.name, self.wraps, self.before, after)
+        counts = [(axis[0], 1) for axis in self.axes]
+        counts[self.before] = (1, 1)  # of the axis itself all, in their order
+        if after:
+            counts[-1] = (self.axes[-1][0], _LINE)
         calls: list[KernelCall] = []
         for part in grid(counts, threads):
             operands: list[Operand] = []
             place: SizeLike = 0
             index: SizeLike = 0
             for depth, ((count, step, to), (first, some)) in enumerate(
-                zip(axes, part, strict=True)
+                zip(self.axes, part, strict=True)
             ):
                 place, index = place + first * (step * item), index + first * to
-                operands += [count if depth == len(loops[0]) else some, step * item, to]
-            places = replace(where, offset=where.offset + place)
-            sources = [In(1, index * index_bytes), In(2, index * stored)]
-            calls.append((spec, [places, *sources, shape[along], *operands]))
+                operands += [count if depth == self.before else some, step * item, to]
+            there = [
+                replace(places, offset=places.offset + place),
+                In(1, index * kind.dtype.itemsize),
+                replace(rows, offset=rows.offset + index * row_item),
+            ]
+            calls.append((spec, [*there, self.size, *operands]))
         return calls
 
-    total, item = product(extents(indices)), data.element_type.dtype.itemsize
+
+def _element_walk(layer: Layer, along: int, wraps: bool) -> _ElementWalk:
+    """The walk through the indices of a layer, along an axis of its data."""
+    layer.require_numbers(0)
+    shape, sides = layer.shape(0), layer.shape(1)
+    before, after = _loops(shape, sides, along)
+    decline_if(len(before) + len(after) > _MOST, "no kernel for so many axes")
+    own = (sides[along], strides(shape, 1)[along], strides(sides, 1)[along])
+    return _ElementWalk(layer.input(1), [*before, own, *after], len(before), shape[along], wraps)
+
+
+def select_gather_elements(layer: Layer) -> Selection:
+    operation = layer.of(GatherElements6)
+    along = normalised_axis(operation, operation.axis, len(layer.shape(0)))
+    walk = _element_walk(layer, along, True)
+    item = layer.input(0).element_type.dtype.itemsize
+
+    def stages(threads: int) -> Stages:
+        action = Action("gather", item)
+        return Stages([walk.shared(action, item, In(0), Out(0), item, threads)], 0)
+
+    return staged(stages, nanoseconds(product(layer.shape(1)), 1.0))
+
+
+def select_elements(layer: Layer) -> Selection:
+    operation, data = layer.operation, layer.input(0)
+    assert isinstance(operation, ScatterElementsUpdate3 | ScatterElementsUpdate12)
+    shape = layer.shape(0)
+    along = layer.axis(3, len(shape))
+    walk = _element_walk(layer, along, operation.counts_from_end)
+    stored = data.element_type.dtype.itemsize
+
+    def shared(action: Action, where: Out | Scratch, threads: int) -> list[KernelCall]:
+        item = action.run if action.op == "put" else bytes_of(action.element)
+        return walk.shared(action, item, where, In(2), stored, threads)
+
+    total = product(layer.shape(1))
     op = getattr(operation, "reduction", "none")
     if op == "none":
-        whole = product(shape) * item
+        whole = product(shape) * stored
 
         def stages(threads: int) -> Stages:
-            return Stages(
-                [copied(whole, threads, Out(0)), shared(Action("put", item), Out(0), threads)], 0
-            )
+            puts = shared(Action("put", stored), Out(0), threads)
+            return Stages([copied(whole, threads, Out(0)), puts], 0)
 
         return staged(stages, nanoseconds(whole + total * 16, 1 / 16))
-    reduction = reduction_of(op, getattr(operation, "use_init_val", True), data, target)
+    reduction = reduction_of(op, getattr(operation, "use_init_val", True), data, layer.target)
     actions = reduction.actions()
 
     def joined(threads: int) -> Stages:

@@ -1,6 +1,4 @@
-"""The emitters of GatherElements, which picks single elements by index, and of the best elements of
-f32 rows, in order.
-"""
+"""The emitter of the best elements of f32 rows, in order."""
 
 from __future__ import annotations
 
@@ -8,27 +6,7 @@ import math
 
 from uncork.kernels.codegen.emit import F32, INDEX_TYPES, Kernel, Type, Value, emitter
 from uncork.kernels.codegen.functions import negated
-from uncork.kernels.selection.spec import BestOfRows, GatheredElements
-
-_ITEMS = {1: INDEX_TYPES["u8"], 2: INDEX_TYPES["u16"], 4: INDEX_TYPES["u32"], 8: INDEX_TYPES["u64"]}
-
-
-@emitter
-def emit_elements(k: Kernel, spec: GatheredElements) -> None:
-    """The LLVM text of `output[o, j, i] = data[o, indices[o, j, i], i]`; the kernel returns 1 when
-    an index is outside the axis.
-    """
-    data, indices, output, outer, size, count, inner = k.arguments
-    item, index = _ITEMS[spec.item], INDEX_TYPES[spec.index]
-    with k.loop(0, outer) as o, k.loop(0, count) as j, k.loop(0, inner) as i:
-        at = (o * count + j) * inner + i
-        position = k.load(indices + at * index.bytes, index).to(INDEX_TYPES["i64"])
-        position = k.select(position < 0, position + size, position)
-        k.stop_unless(position.below(size), k.integer(1))
-        k.store(
-            k.load(data + ((o * size + position) * inner + i) * spec.item, item),
-            output + at * spec.item,
-        )
+from uncork.kernels.selection.spec import BestOfRows
 
 
 @emitter

@@ -1,6 +1,4 @@
-"""Which kernel picks single elements: those at indices (GatherElements), and the largest or
-smallest of rows (TopK).
-"""
+"""Which kernel picks the largest or smallest elements of rows: TopK."""
 
 from __future__ import annotations
 
@@ -18,7 +16,7 @@ from uncork.kernels.kernel_plan import (
     Selection,
 )
 from uncork.kernels.layer import Layer, shared_call
-from uncork.kernels.selection.spec import BestOfColumns, BestOfRows, GatheredElements, Ranked
+from uncork.kernels.selection.spec import BestOfColumns, BestOfRows, Ranked
 from uncork.symbolic import Size, SizeLike
 from uncork.types import ElementType
 
@@ -26,26 +24,6 @@ from uncork.types import ElementType
 _MOST_BEST = 64
 #: So few of columns are kept in order, a vector of columns at once.
 _FEW = 16
-
-
-def select_elements(layer: Layer) -> Selection:
-    operation = layer.operation
-    data, indices = layer.input(0), layer.input(1)
-    layer.require_numbers(0)
-    shape, picked = extents(data), extents(indices)
-    axis: int = getattr(operation, "axis", 0) % len(shape)
-    spec = GatheredElements(data.element_type.dtype.itemsize, indices.element_type.name)
-
-    operands: list[Operand] = [
-        In(0),
-        In(1),
-        Out(0),
-        product(shape[:axis]),
-        shape[axis],
-        picked[axis],
-        product(shape[axis + 1 :]),
-    ]
-    return KernelPlan(spec.name, [(spec, operands)], cost=nanoseconds(product(picked), 1.0))
 
 
 def select_best(layer: Layer) -> Selection:

@@ -10,26 +10,6 @@ from uncork.kernels.kernel_spec import KernelSpec
 _OF_ANY_AXIS = ("data", "values", "numbers", "outer", "count", "inner", "best")
 
 
-class GatheredElements(KernelSpec, frozen=True):
-    """What a GatherElements kernel is specialised for: bytes of an element, and the type of an
-    index.
-    """
-
-    emitter: ClassVar[str] = "uncork.kernels.selection.emit:emit_elements"
-    prefix: ClassVar[str] = "gather_elements"
-    arguments: ClassVar[tuple[str, ...]] = (
-        "data",
-        "indices",
-        "output",
-        "outer",
-        "size",
-        "count",
-        "inner",
-    )
-    item: int
-    index: str
-
-
 class BestOfRows(KernelSpec, frozen=True):
     """What a kernel of the best of f32 rows is specialised for."""
 

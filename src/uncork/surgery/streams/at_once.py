@@ -33,8 +33,11 @@ def _along(*types: str, what: str, axes: Axes, remedy: str = "") -> None:
             found = axes(walk, node, rank)
             if found is None:
                 raise Refusal(f"{what} along axes that are not known")
-            if first.axis in {axis % rank for axis in found}:
-                raise Refusal(f"{what} along time: known after the last frame only", remedy)
+            Refusal.when(
+                first.axis in {axis % rank for axis in found},
+                f"{what} along time: known after the last frame only",
+                remedy,
+            )
         return walk.at_once(node, given)
 
     streams(*types, how=f"at once; not where it {what} along time")(apply)
@@ -84,8 +87,11 @@ _along("Reverse", what="reverses", axes=_second, remedy="a stream has no end to 
 
 @streams("BatchNormInference", how="at once; not with time as its channels")
 def _batch_norm(walk: Walk, node: Node, given: Sequence[Flow]) -> list[Flow]:
-    if any(flow.kind == "time" and flow.axis != 0 and flow.axis < 2 for flow in given):
-        raise Refusal("has time as its channels", "transpose its input")
+    Refusal.when(
+        any(flow.kind == "time" and flow.axis != 0 and flow.axis < 2 for flow in given),
+        "has time as its channels",
+        "transpose its input",
+    )
     return walk.at_once(node, given)
 
 
@@ -126,12 +132,12 @@ def _matmul(walk: Walk, node: Node, given: Sequence[Flow]) -> list[Flow]:
             continue
         rank = walk.writer.rank(flow.source)
         inner = rank - 1 if (position == 0) != turn else rank - 2
-        if rank == 1 or flow.axis == inner:
-            raise Refusal(
-                "adds up over all frames (a dense layer over the whole sequence, or attention that "
-                "is none of queries and keys)",
-                "only the frames so far are known in a stream: cut the model before that layer",
-            )
+        Refusal.when(
+            rank == 1 or flow.axis == inner,
+            "adds up over all frames (a dense layer over the whole sequence, or attention that "
+            "is none of queries and keys)",
+            "only the frames so far are known in a stream: cut the model before that layer",
+        )
     return walk.at_once(node, given)
 
 
@@ -142,17 +148,19 @@ def _einsum(walk: Walk, node: Node, given: Sequence[Flow]) -> list[Flow]:
     for flow, letters in zip(given, left.split(","), strict=True):
         if flow.kind != "time":
             continue
-        if not arrow or "." in letters:
-            raise Refusal("has an equation without its result, or with dots")
-        if letters[flow.axis] not in result:
-            raise Refusal("adds up over all frames")
+        Refusal.when(
+            not arrow or "." in letters, "has an equation without its result, or with dots"
+        )
+        Refusal.when(letters[flow.axis] not in result, "adds up over all frames")
     return walk.at_once(node, given)
 
 
 @streams("RNNCell", "GRUCell", "LSTMCell", how="at once: frames are rows, each with its own state")
 def _cell(walk: Walk, node: Node, given: Sequence[Flow]) -> list[Flow]:
-    if any(flow.kind == "time" and flow.axis != 0 for flow in given):
-        raise Refusal("has time in an axis that is not that of its rows")
+    Refusal.when(
+        any(flow.kind == "time" and flow.axis != 0 for flow in given),
+        "has time in an axis that is not that of its rows",
+    )
     return walk.at_once(node, given)
 
 
@@ -162,8 +170,10 @@ def _cell(walk: Walk, node: Node, given: Sequence[Flow]) -> list[Flow]:
     how="at once: a bag for each frame; not bags of frames",
 )
 def _bags(walk: Walk, node: Node, given: Sequence[Flow]) -> list[Flow]:
-    if given[0].kind == "time" or any(f.kind == "time" and f.axis != 0 for f in given[1:3]):
-        raise Refusal("makes one bag of all frames: known after the last one only")
+    Refusal.when(
+        given[0].kind == "time" or any(f.kind == "time" and f.axis != 0 for f in given[1:3]),
+        "makes one bag of all frames: known after the last one only",
+    )
     return walk.at_once(node, given)
 
 
@@ -197,17 +207,18 @@ def _gather_elements(walk: Walk, node: Node, given: Sequence[Flow]) -> list[Flow
             if node.type_name == "GatherElements"
             else first.axis >= operation.batch_dims  # type: ignore[union-attr]
         )
-        if picked:
-            raise Refusal(
-                "picks frames by numbers from outside",
-                "take what it reads as output, and pick the frame there",
-            )
+        Refusal.when(
+            picked,
+            "picks frames by numbers from outside",
+            "take what it reads as output, and pick the frame there",
+        )
     return walk.at_once(node, given)
 
 
 def latest(walk: Walk, node: Node, given: Sequence[Flow]) -> list[Flow]:
     """What the last frame so far gives."""
-    if any(flow.kind == "time" for flow in given[1:]):
-        raise Refusal("picks frames by numbers of other frames")
+    Refusal.when(
+        any(flow.kind == "time" for flow in given[1:]), "picks frames by numbers of other frames"
+    )
     walk.separate(given[0])
     return walk.last(node, given[0], walk.copy(node, [f.source for f in given]))

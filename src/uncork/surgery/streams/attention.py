@@ -63,8 +63,7 @@ def attended(walk: Walk, node: Node, given: Sequence[Flow]) -> list[Flow] | None
         return _product(walk, node, given)
     if not known:
         return None
-    if len(known) > 1:
-        raise Refusal("joins the scores of two attentions over time")
+    Refusal.when(len(known) > 1, "joins the scores of two attentions over time")
     made = _next(walk, node, given, scores.index(known[0]), known[0])
     walk.scores[Source(node.id, 0)] = made
     return [_pending()]
@@ -105,8 +104,10 @@ def _next(walk: Walk, node: Node, given: Sequence[Flow], at: int, scores: Scores
         if operation.axis % rank != rank - 1:  # type: ignore[attr-defined]
             raise Refusal("makes probabilities along the queries")
         return _probabilities(walk, node, scores)
-    if not (operation.elementwise or node.type_name in ("Select", "Convert", "ConvertLike")):
-        raise Refusal(f"is no layer that a stream knows behind scores of attention: {_LATER}")
+    Refusal.when(
+        not (operation.elementwise or node.type_name in ("Select", "Convert", "ConvertLike")),
+        f"is no layer that a stream knows behind scores of attention: {_LATER}",
+    )
     others = {
         i: None if flow.kind == "still" else of_every_distance(walk, node.inputs[i])
         for i, flow in enumerate(given)
@@ -175,8 +176,10 @@ def _summed(
         raise Refusal(_LATER, _TRAIN)
     rank = walk.writer.rank(value.source)
     inner = rank - 1 if operation.transpose_b else rank - 2  # type: ignore[union-attr]
-    if value.kind != "time" or value.axis != inner:
-        raise Refusal("multiplies scores of attention otherwise than values by them")
+    Refusal.when(
+        value.kind != "time" or value.axis != inner,
+        "multiplies scores of attention otherwise than values by them",
+    )
     _check([own.query, value])
     kept = walk.writer.kept(value, own.window.keep)
     made = walk.copy(node, [own.source, kept])[0]
@@ -195,13 +198,17 @@ def _whole(walk: Walk, node: Node, given: Sequence[Flow]) -> list[Flow] | None:
     places = [walk.writer.rank(f.source) - 2 if f.kind == "time" else -1 for f in given[:3]]
     if all(f.kind != "time" or f.axis != at for f, at in zip(given[:3], places, strict=True)):
         return None  # time is among the batches
-    if any(f.kind != "time" or f.axis != at for f, at in zip(given[:3], places, strict=True)):
-        raise Refusal(_LATER, _TRAIN)
+    Refusal.when(
+        any(f.kind != "time" or f.axis != at for f, at in zip(given[:3], places, strict=True)),
+        _LATER,
+        _TRAIN,
+    )
     _check([query, key, value])
     causal = operation.causal  # type: ignore[union-attr]
     rest = given[4:]
-    if any(flow.kind != "still" for flow in rest):
-        raise Refusal("has a scale or a sink that the sequence tells")
+    Refusal.when(
+        any(flow.kind != "still" for flow in rest), "has a scale or a sink that the sequence tells"
+    )
     if causal:
         mask = Distances.causal()
     elif len(given) > 3 and len(walk.time_axes(node.inputs[3])) == 2:
@@ -229,20 +236,19 @@ def _whole(walk: Walk, node: Node, given: Sequence[Flow]) -> list[Flow] | None:
 
 def _check(flows: Sequence[Flow]) -> None:
     """Refuse sequences of which some frames are padding, or nothing yet."""
-    if any(flow.joined for flow in flows):
-        raise Refusal("attends to an axis in which time is joined with others")
+    Refusal.when(
+        any(flow.joined for flow in flows), "attends to an axis in which time is joined with others"
+    )
     if any(flow.shift or flow.history is not None for flow in flows):
         raise Refusal(
             "attends to frames behind padding or look-ahead", "cut the model before that layer"
         )
-    if len({flow.every for flow in flows}) > 1:
-        raise Refusal("attends to frames of another rate")
+    Refusal.when(len({flow.every for flow in flows}) > 1, "attends to frames of another rate")
 
 
 def window_of(walk: Walk, query: Flow, hiding: Sequence[Distances]) -> Window:
     """The frames that a query sees. Refused where it sees later ones, or too many."""
-    if not any(mask.hides_the_future for mask in hiding):
-        raise Refusal(_LATER, _TRAIN)
+    Refusal.when(not any(mask.hides_the_future for mask in hiding), _LATER, _TRAIN)
     bands = [mask.reach for mask in hiding if mask.reach is not None]
     keep = min([*bands, *([walk.keep] if walk.keep is not None else [])], default=None)
     if keep is None:

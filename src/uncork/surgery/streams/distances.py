@@ -113,23 +113,24 @@ def of_every_distance(walk: Walk, source: Source) -> Distances:
 
 def _by_distance(walk: Walk, source: Source, length: int) -> Distances:
     one, other = (_computed(walk, source, length, seed) for seed in (1, 2))
-    if not np.array_equal(one, other, equal_nan=one.dtype.kind == "f"):
-        raise Refusal(
-            "has a mask that the data tell",
-            "a stream has one for all data: export the model without padding of its rows",
-        )
-    if one.shape[-2:] != (length, length):
-        raise UncorkError(f"it has shape {list(one.shape)} for {length} frames")
+    Refusal.when(
+        not np.array_equal(one, other, equal_nan=one.dtype.kind == "f"),
+        "has a mask that the data tell",
+        "a stream has one for all data: export the model without padding of its rows",
+    )
+    UncorkError.when(
+        one.shape[-2:] != (length, length), f"it has shape {list(one.shape)} for {length} frames"
+    )
     past = one[..., -1, ::-1]
     places = np.arange(length)
     distance = places[:, None] - places[None]
     later = one[..., distance < 0]
     expected = np.where(distance >= 0, past[..., np.abs(distance)], one)
-    if not np.array_equal(expected, one, equal_nan=one.dtype.kind == "f"):
-        raise Refusal(
-            "has a mask that is not the same for all frames, by their distance",
-            "cut the model before that layer",
-        )
+    Refusal.when(
+        not np.array_equal(expected, one, equal_nan=one.dtype.kind == "f"),
+        "has a mask that is not the same for all frames, by their distance",
+        "cut the model before that layer",
+    )
     return Distances(np.ascontiguousarray(past), np.stack([later.min(-1), later.max(-1)], -1))
 
 

@@ -35,6 +35,12 @@ class Refusal(Exception):
         #: Whether it is for nothing but several axes that have time.
         self.is_mixed = False
 
+    @classmethod
+    def when(cls, condition: object, why: str, remedy: str = "") -> None:
+        """Refuse the layer where the condition holds."""
+        if condition:
+            raise cls(why, remedy)
+
     @property
     def text(self) -> str:
         return f"{self.why}; {self.remedy or _CUT}"

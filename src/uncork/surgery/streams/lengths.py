@@ -21,15 +21,15 @@ def _shape_of(walk: Walk, node: Node, given: Sequence[Flow]) -> list[Flow]:
 @streams("Range", how="keeps how many frames there were: positions go on")
 def _range(walk: Walk, node: Node, given: Sequence[Flow]) -> list[Flow]:
     """Places from 0, or any number, to the length of the sequence and what is added to it."""
-    if any(flow.kind == "time" for flow in given):
-        raise Refusal("counts to a number that the sequence tells")
+    Refusal.when(
+        any(flow.kind == "time" for flow in given), "counts to a number that the sequence tells"
+    )
     start, step = walk.numbers(node, 0), walk.numbers(node, 2)
     if start is None or step != [1]:
         raise Refusal("counts frames from a place that is not constant, or in steps")
     output = walk.spec(Source(node.id, 0))
     axes = walk.time_axes(Source(node.id, 0))
-    if axes != [0]:
-        raise Refusal("counts by the length of the sequence, and not to it")
+    Refusal.when(axes != [0], "counts by the length of the sequence, and not to it")
     places = positions(walk, given[1], start[0], output.shape[0].as_size())
     kind = str(output.element_type)
     return [
@@ -86,13 +86,17 @@ def rows_of_positions(
     whole = Source(node.id, 0)
     found = walk.time_axes(whole)
     size = next(flow for flow in given if flow.kind == "size")
-    if len(found) != 1 or len(walk.spec(whole).shape) != walk.writer.rank(given[0].source):
-        raise Refusal("cuts a table by the length of the sequence")
+    Refusal.when(
+        len(found) != 1 or len(walk.spec(whole).shape) != walk.writer.rank(given[0].source),
+        "cuts a table by the length of the sequence",
+    )
     axis = found[0]
     table = given[0].source
     for position, start, step in zip(axes, starts, steps, strict=True):
-        if step != 1 or start < 0:
-            raise Refusal("cuts a table by the length of the sequence, in steps or from its end")
+        Refusal.when(
+            step != 1 or start < 0,
+            "cuts a table by the length of the sequence, in steps or from its end",
+        )
         if position != axis:
             length = walk.spec(whole).shape[position].static_size
             if length is None:

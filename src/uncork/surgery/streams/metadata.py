@@ -93,12 +93,12 @@ def stream_info(model: Model) -> StreamInfo:
         for child in element.children
         if child.tag == GROUP
     ]
-    if not found:
-        raise InputError(
-            "the model is no stream: nothing in it says how its frames run; make one with "
-            "'uncork stream'",
-            model.source,
-        )
+    InputError.when(
+        not found,
+        "the model is no stream: nothing in it says how its frames run; make one with "
+        "'uncork stream'",
+        model.source,
+    )
     values = {line.tag: dict(line.attributes).get("value", "") for line in found[0].children}
     try:
         low, high = json.loads(values["frames"])

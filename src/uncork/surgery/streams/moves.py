@@ -17,8 +17,7 @@ stream_at_once(("Squeeze", "Unsqueeze", "Transpose"))
 def _reshape(walk: Walk, node: Node, given: Sequence[Flow]) -> list[Flow]:
     """Time moves to another axis only as a whole: what lies within a frame stays within it."""
     flow, whole = given[0], Source(node.id, 0)
-    if flow.kind != "time":
-        raise Refusal("makes a shape of values of the sequence")
+    Refusal.when(flow.kind != "time", "makes a shape of values of the sequence")
     axes = walk.time_axes(whole)
     if len(axes) == 1:
         shape = walk.spec(whole).shape
@@ -43,8 +42,7 @@ def _fits(flow: Flow, size: Size, behind: Size) -> bool:
 
 @streams("Broadcast", how="at once; the same for each frame, where it makes the frames")
 def _broadcast(walk: Walk, node: Node, given: Sequence[Flow]) -> list[Flow]:
-    if given[0].kind != "time":
-        raise Refusal("makes a shape of values of the sequence")
+    Refusal.when(given[0].kind != "time", "makes a shape of values of the sequence")
     return walk.at_once(node, given)
 
 

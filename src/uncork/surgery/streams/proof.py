@@ -60,10 +60,10 @@ def prove(
     streamed = _streamed(info, total, inputs is None)
     worst = 0.0
     for sizes in (_smallest(info, streamed), _random(info, streamed)):
-        if not sizes:
-            raise InputError(
-                f"{total} frames are too few for a stream that takes {info.multiple} at a time"
-            )
+        InputError.when(
+            not sizes,
+            f"{total} frames are too few for a stream that takes {info.multiple} at a time",
+        )
         played.reset_state()
         got = []
         for part in _parts(sizes):
@@ -100,8 +100,9 @@ def _given(
         if own.name in info.initial:
             found.setdefault(position, zeros(model, position))
     missing = [p.name for i, p in enumerate(model.inputs) if i not in found]
-    if missing:
-        raise InputError(f"expected an array for each input to prove it by, got none for {missing}")
+    InputError.when(
+        missing, f"expected an array for each input to prove it by, got none for {missing}"
+    )
     return found
 
 
@@ -136,11 +137,14 @@ def _frames_of(model: Model, info: StreamInfo, arrays: Mapping[int, Array]) -> i
     lengths: dict[str, int] = {}
     for name, axis in info.inputs.items():
         array = arrays[port(input_names(model), name, "input")]
-        if not -array.ndim <= axis < array.ndim:
-            raise InputError(f"input '{name}': expected time in axis {axis}, got {array.shape}")
+        InputError.when(
+            not -array.ndim <= axis < array.ndim,
+            f"input '{name}': expected time in axis {axis}, got {array.shape}",
+        )
         lengths[name] = array.shape[axis]
-    if len(set(lengths.values())) > 1:
-        raise InputError(f"expected inputs of one number of frames, got {lengths}")
+    InputError.when(
+        len(set(lengths.values())) > 1, f"expected inputs of one number of frames, got {lengths}"
+    )
     return next(iter(lengths.values()))
 
 

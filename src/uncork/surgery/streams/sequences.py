@@ -22,23 +22,26 @@ def _sequence(walk: Walk, node: Node, given: Sequence[Flow]) -> list[Flow]:
     flow, states = given[0], _STATES[node.type_name]
     operation = node.operation
     assert operation is not None
-    if flow.kind != "time":
-        raise Refusal("has weights or states that the sequence tells")
+    Refusal.when(flow.kind != "time", "has weights or states that the sequence tells")
     if flow.axis == 0:
         return walk.at_once(node, given)
     walk.separate(flow)
-    if flow.axis != 1:
-        raise Refusal("has time in an axis that is none of its steps")
+    Refusal.when(flow.axis != 1, "has time in an axis that is none of its steps")
     direction = operation.direction  # type: ignore[attr-defined]
-    if direction != "forward":
-        raise Refusal(
-            f"is {direction}: it reads the sequence from its end",
-            "train and export the model with one direction",
-        )
-    if any(state.kind not in ("still", "size") for state in given[1 : 1 + states]):
-        raise Refusal("begins with a state that the sequence tells", "cut the model before it")
-    if any(weight.kind != "still" for weight in given[2 + states :]):
-        raise Refusal("has weights that the sequence tells")
+    Refusal.when(
+        direction != "forward",
+        f"is {direction}: it reads the sequence from its end",
+        "train and export the model with one direction",
+    )
+    Refusal.when(
+        any(state.kind not in ("still", "size") for state in given[1 : 1 + states]),
+        "begins with a state that the sequence tells",
+        "cut the model before it",
+    )
+    Refusal.when(
+        any(weight.kind != "still" for weight in given[2 + states :]),
+        "has weights that the sequence tells",
+    )
     _check_lengths(walk, node, node.inputs[1 + states])
     if flow.shift < 0:
         return _late(walk, node, given, states)

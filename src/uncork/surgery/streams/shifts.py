@@ -31,11 +31,11 @@ def _pad(walk: Walk, node: Node, given: Sequence[Flow]) -> list[Flow]:
         if known is None:
             raise Refusal("pads by a value that is not constant")
         value = float(known.reshape(-1)[0])
-    if lead > 0 and mode != "constant":
-        raise Refusal(
-            f"pads time by mode {mode}, which needs frames that are not there yet",
-            "pad by a constant",
-        )
+    Refusal.when(
+        lead > 0 and mode != "constant",
+        f"pads time by mode {mode}, which needs frames that are not there yet",
+        "pad by a constant",
+    )
     begin[axis] = end[axis] = 0
     if any(begin) or any(end):
         bounds = [walk.writer.constant(np.array(b)) for b in (begin, end)]
@@ -91,8 +91,10 @@ def _strided(walk: Walk, node: Node, given: Sequence[Flow]) -> list[Flow]:
         for name in ("begin", "end", "new_axis", "shrink_axis", "ellipsis")
     }
     if flow.kind == "still":
-        if any(masks["ellipsis"] + masks["new_axis"] + masks["shrink_axis"]):
-            raise Refusal("cuts a table by the length of the sequence, and changes its axes")
+        Refusal.when(
+            any(masks["ellipsis"] + masks["new_axis"] + masks["shrink_axis"]),
+            "cuts a table by the length of the sequence, and changes its axes",
+        )
         starts = [0 if m else s for s, m in zip(starts, masks["begin"], strict=True)]
         every = steps or [1] * len(starts)
         return [rows_of_positions(walk, node, given, starts, every, range(len(starts)))]
@@ -148,10 +150,12 @@ def _check(walk: Walk, node: Node, flow: Flow, start: int, step: int) -> None:
     """Refuse slices of time that are no shift: frames go on to the sequence's end, or to some
     frames before it.
     """
-    if step != 1:
-        raise Refusal(f"takes one frame in {step}", "use a convolution or a pooling with strides")
-    if start < 0:
-        raise Refusal("takes the last frames: a stream has no end", "take the very last, or all")
+    Refusal.when(
+        step != 1, f"takes one frame in {step}", "use a convolution or a pooling with strides"
+    )
+    Refusal.when(
+        start < 0, "takes the last frames: a stream has no end", "take the very last, or all"
+    )
     whole = walk.spec(Source(node.id, 0)).shape
     size = whole[flow.axis].expression if len(whole) == walk.writer.rank(flow.source) else None
     left_out = None if size is None or flow.size is None else (flow.size - size).constant
@@ -169,16 +173,18 @@ def _concat(walk: Walk, node: Node, given: Sequence[Flow]) -> list[Flow]:
     times = [flow for flow in given if flow.kind == "time"]
     if all(flow.axis != axis for flow in times):
         return walk.at_once(node, given)
-    if len(times) > 1:
-        raise Refusal("joins two sequences along time: the second begins when the first has ended")
+    Refusal.when(
+        len(times) > 1, "joins two sequences along time: the second begins when the first has ended"
+    )
     flow = walk.separate(times[0])
     before = given[: list(given).index(flow)]
-    if any(part.kind != "still" for part in given if part is not flow):
-        raise Refusal("joins time with what the sequence tells")
+    Refusal.when(
+        any(part.kind != "still" for part in given if part is not flow),
+        "joins time with what the sequence tells",
+    )
     sizes = [walk.writer.spec(part.source).shape[axis].static_size for part in before]
     count = sum(size for size in sizes if size is not None)
-    if None in sizes:
-        raise Refusal("puts a number of frames before the sequence that is not known")
+    Refusal.when(None in sizes, "puts a number of frames before the sequence that is not known")
     if count:
         frames = walk.writer.join(axis, *(part.source for part in before))
         value = walk.writer.value(frames)

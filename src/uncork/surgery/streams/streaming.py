@@ -120,8 +120,7 @@ def _kept(stream: Model, info: StreamInfo) -> int:
 
 def _axes(model: Model, given: Mapping[str, int]) -> dict[int, int]:
     """The axis of time of inputs, by position."""
-    if not given:
-        raise InputError("expected an input that has time in one of its axes")
+    InputError.when(not given, "expected an input that has time in one of its axes")
     axes: dict[int, int] = {}
     for name, axis in given.items():
         position = port(input_names(model), name, "input")

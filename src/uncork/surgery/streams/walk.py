@@ -165,8 +165,11 @@ class Walk:
             ]
         if node.type_name == "Parameter":
             return [self._input(node)]
-        if node.type_name in ("ReadValue", "Assign"):
-            raise Refusal("has state already", "take the model without its variables")
+        Refusal.when(
+            node.type_name in ("ReadValue", "Assign"),
+            "has state already",
+            "take the model without its variables",
+        )
         given = [self.flows[source] for source in node.inputs]
         over_time = attended(self, node, given)
         if over_time is not None:
@@ -184,17 +187,20 @@ class Walk:
         rule = None if node.operation is None else rule_of(type(node.operation))
         if "time" not in kinds and "latest" in kinds:
             return [Flow(s, "latest") for s in self.copy(node, given_sources(given))]
-        if "latest" in kinds:
-            raise Refusal(
-                "gives every frame what is known after the last one only",
-                "cut the model there, or make it of the frames so far",
-            )
+        Refusal.when(
+            "latest" in kinds,
+            "gives every frame what is known after the last one only",
+            "cut the model there, or make it of the frames so far",
+        )
         if "time" not in kinds and node.type_name not in ("Range", "Slice", "StridedSlice"):
             return self.of_sizes(node, given)
         if rule is None:
             raise Refusal(NO_RULE.removeprefix("no: "))
-        if "size" in kinds and node.type_name not in _BY_SIZES:
-            raise Refusal(_RECKONS, "make the model without it, or cut it before that layer")
+        Refusal.when(
+            "size" in kinds and node.type_name not in _BY_SIZES,
+            _RECKONS,
+            "make the model without it, or cut it before that layer",
+        )
         return rule.apply(self, node, given)
 
     def _input(self, node: Node) -> Flow:
@@ -280,8 +286,9 @@ class Walk:
         """
         times = [flow for flow in given if flow.kind == "time"]
         rates = sorted({flow.every for flow in times})
-        if len(rates) > 1:
-            raise Refusal(f"meets frames of different rates: one of {rates} of the input each")
+        Refusal.when(
+            len(rates) > 1, f"meets frames of different rates: one of {rates} of the input each"
+        )
         shift = min(flow.shift for flow in times)
         return [self.with_shift(flow, shift) for flow in given], shift, rates[0]
 
@@ -289,8 +296,7 @@ class Walk:
         late = flow.shift - shift
         if flow.kind != "time" or not late:
             return flow
-        if flow.joined:
-            raise Refusal("joins time with another axis behind a delay")
+        Refusal.when(flow.joined, "joins time with another axis behind a delay")
         both = self.writer.kept(flow, late)
         history = None
         if shift > 0 and flow.history is not None:
@@ -331,15 +337,15 @@ class Walk:
         shape = self.spec(whole).shape
         size = shape[axes[0]].as_size()
         joined = size != first.size
-        if joined and shift:
-            raise Refusal("joins time with another axis behind a delay or padding")
+        Refusal.when(joined and shift, "joins time with another axis behind a delay or padding")
         within = first.within if joined else product(shape[axes[0] + 1 :])
         return Flow(source, "time", axes[0], shift, every, past, first.size, within, joined=joined)
 
     def separate(self, flow: Flow) -> Flow:
         """The flow, whose frames a layer moves or keeps: its axis must be time alone."""
-        if flow.kind == "time" and flow.joined:
-            raise Refusal("takes an axis in which time is joined with others")
+        Refusal.when(
+            flow.kind == "time" and flow.joined, "takes an axis in which time is joined with others"
+        )
         return flow
 
     def last(self, node: Node, flow: Flow, sources: Sequence[Source]) -> list[Flow]:
@@ -375,8 +381,7 @@ class Walk:
 
     def led(self, flow: Flow, frames: Source, count: int) -> Flow:
         """The flow behind `count` frames that are known."""
-        if flow.shift < 0:
-            raise Refusal("puts frames before those of a layer that looks ahead")
+        Refusal.when(flow.shift < 0, "puts frames before those of a layer that looks ahead")
         history = frames
         if flow.history is not None:
             history = self.writer.join(flow.axis, frames, flow.history)

@@ -50,12 +50,13 @@ def _sliding(
 ) -> list[Flow]:
     """A layer whose window slides over spatial axes, one of which is time."""
     flow, operation = walk.separate(given[0]), node.operation
-    if flow.kind != "time" or any(other.kind != "still" for other in given[1:]):
-        raise Refusal("has weights that the sequence tells")
+    Refusal.when(
+        flow.kind != "time" or any(other.kind != "still" for other in given[1:]),
+        "has weights that the sequence tells",
+    )
     if flow.axis == 0:
         return walk.at_once(node, given)
-    if flow.axis == 1:
-        raise Refusal("has time as its channels", "transpose its input")
+    Refusal.when(flow.axis == 1, "has time as its channels", "transpose its input")
     assert operation is not None
     at = flow.axis - 2
     begins, ends = _pads(operation, kernel)
@@ -115,8 +116,9 @@ def _convolution(walk: Walk, node: Node, given: Sequence[Flow]) -> list[Flow]:
 @streams("MaxPool", how=_HOW + "; not where the places of the largest are read")
 def _max_pool(walk: Walk, node: Node, given: Sequence[Flow]) -> list[Flow]:
     kind = walk.spec(node.inputs[0]).element_type
-    if not kind.is_float:
-        raise Refusal("takes the largest of whole numbers", "convert them to floats before it")
+    Refusal.when(
+        not kind.is_float, "takes the largest of whole numbers", "convert them to floats before it"
+    )
     kernel = node.operation.kernel  # type: ignore[union-attr]
     values = _sliding(walk, node, given, list(kernel), -math.inf)
     places = Refusal("gives places in the whole sequence", "take the largest values only")
@@ -157,12 +159,12 @@ def _backprop(walk: Walk, node: Node, given: Sequence[Flow]) -> list[Flow]:
     """
     flow, operation = walk.separate(given[0]), node.operation
     assert operation is not None
-    if flow.kind != "time" or given[1].kind != "still":
-        raise Refusal("has weights that the sequence tells")
+    Refusal.when(
+        flow.kind != "time" or given[1].kind != "still", "has weights that the sequence tells"
+    )
     if flow.axis == 0:
         return walk.at_once(node, given)
-    if flow.axis == 1:
-        raise Refusal("has time as its channels", "transpose its input")
+    Refusal.when(flow.axis == 1, "has time as its channels", "transpose its input")
     lead: int = operation.lead  # type: ignore[attr-defined]
     at = flow.axis - 2
     kernel = walk.spec(node.inputs[1]).shape[lead + at].static_size
@@ -177,18 +179,18 @@ def _backprop(walk: Walk, node: Node, given: Sequence[Flow]) -> list[Flow]:
     extra = (operation.output_padding or [0] * 3)[at]  # type: ignore[attr-defined]
     plain_in_time = span == 0 and stride == 1 and begins[at] == 0 and extra == 0
     if len(node.inputs) > 2:
-        if not plain_in_time:
-            raise Refusal("has an output shape as input", "export it with explicit pads")
+        Refusal.when(
+            not plain_in_time, "has an output shape as input", "export it with explicit pads"
+        )
         return walk.at_once(node, given)
     if plain_in_time:
         return walk.at_once(node, given)
-    if extra:
-        raise Refusal("has output padding along time")
-    if flow.every % stride:
-        raise Refusal(
-            "makes more frames than go into the model",
-            "make several samples of a frame outside, or reshape a frame of them",
-        )
+    Refusal.when(extra, "has output padding along time")
+    Refusal.when(
+        flow.every % stride,
+        "makes more frames than go into the model",
+        "make several samples of a frame outside, or reshape a frame of them",
+    )
     first = begins[at]
     begins[at] = ends[at] = 0
     plain = operation.replace(pads_begin=begins, pads_end=ends)

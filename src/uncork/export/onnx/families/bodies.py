@@ -40,8 +40,7 @@ def _results(child: Graph, body: BodyMap, inputs: Sequence[Tensor]) -> list[Tens
     model = body.body.model
     specs = {p: _spec(t) for p, t in zip(model.parameters, inputs, strict=True)}
     checked, problems = infer(model, specs, trust_ports=True)
-    if problems:
-        raise UnsupportedError("; ".join(map(str, problems)))
+    UnsupportedError.when(problems, "; ".join(map(str, problems)))
     values = {Source(p, 0): t for p, t in zip(model.parameters, inputs, strict=True)}
     layer, label = child.layer, child.label
     lower_nodes(child, checked, values)

@@ -30,8 +30,7 @@ def _method(
     checked, problems = infer(
         model, dict(zip(model.parameters, specs, strict=True)), trust_ports=True
     )
-    if problems:
-        raise UnsupportedError("; ".join(map(str, problems)))
+    UnsupportedError.when(problems, "; ".join(map(str, problems)))
     arguments = [w.program.variable(variable(checked.by_id[p].name)) for p in model.parameters]
     child = Writer(w.program, arguments[0] if arguments else None, is_body=True)
     values = {

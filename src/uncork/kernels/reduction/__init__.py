@@ -1,1 +1,0 @@
-"""Reductions over axes, softmax and normalization."""
