@@ -629,3 +629,19 @@ def test_splits_by_sizes(rest: bool) -> None:
     hold(builder.model(), [[numbers(generator, s), numbers(generator, (n,))] for s, n in shapes])
     with pytest.raises(uncork.InputError):
         uncork.compile_model(builder.model())(np.ones((1, 2, 3), "f4"), np.ones(3, "f4"))
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+def test_samples_of_images_of_any_size(mode: str, padding: str) -> None:
+    """Places within the image and outside it, of images of one cell, of a row and of many."""
+    builder = uncork.Builder("sampled")
+    data = builder.parameter("data", "f32", [None, 3, None, None])
+    grid = builder.parameter("grid", "f32", [None, None, None, 2])
+    builder.result(builder.add("GridSample", 9, data, grid, mode=mode, padding_mode=padding)[0])
+    generator = np.random.default_rng(12)
+    shapes = [((2, 3, 5, 7), (2, 4, 6, 2)), ((1, 3, 1, 9), (1, 1, 3, 2)), ((1, 3, 1, 1), (1, 2, 17, 2))]
+    calls = [[numbers(generator, image), 1.5 * numbers(generator, at)] for image, at in shapes]
+    hold(builder.model(), calls)
+    with pytest.raises(uncork.InputError, match="grid"):
+        uncork.compile_model(builder.model())(calls[0][0], calls[1][1])
