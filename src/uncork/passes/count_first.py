@@ -24,6 +24,7 @@ from uncork.internal_ops.found_sizes import (
     FilledRows,
     NonZeroCount,
     NonZeroPlaces,
+    SegmentCount,
     SortedPlaces,
     UniqueElements,
 )
@@ -127,6 +128,14 @@ def _fill_rows(model: Model, node: Node) -> _Two | None:
     return _Two(FilledCount(), (1, 2), FilledRows(node.operation), given)
 
 
+def _segments(model: Model, node: Node) -> _Two | None:
+    """The two layers of a SegmentMax that is not told how many segments there are."""
+    if len(node.inputs) > 2:
+        return None
+    given: tuple[_InputRef, ...] = (("own", 0), ("own", 1), ("first", 0))
+    return _Two(SegmentCount(), (1,), node.operation, given)
+
+
 def _suppression(model: Model, node: Node) -> _Two | None:
     """The two layers of a NonMaxSuppression of boxes in f32."""
     assert isinstance(node.operation, Suppression)
@@ -174,6 +183,7 @@ _RULES: Mapping[str, _Rule] = {
     "MulticlassNms": _of_classes,
     "NonMaxSuppression": _suppression,
     "NonZero": _non_zero,
+    "SegmentMax": _segments,
     "SparseFillEmptyRows": _fill_rows,
     "Unique": _unique,
 }
