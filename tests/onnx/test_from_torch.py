@@ -240,6 +240,36 @@ def test_rows_of_one_index_are_added() -> None:
     agree(Messages(), *calls, more)
 
 
+class Aggregates(nn.Module):
+    """What edges bring to nodes as one number each, with what a node has or without it; of the
+    values only as many are read as there are places.
+    """
+
+    def __init__(self, reduce: str) -> None:
+        super().__init__()
+        self.reduce = reduce
+
+    def forward(self, x: Any, edges: Any) -> Any:
+        brought = x[edges[0]]
+        places = edges[1][:, None].expand_as(brought)
+        zeros, inner = torch.zeros_like(x), places[1:3, :2]
+        return (
+            zeros.scatter_reduce(0, places, brought, self.reduce, include_self=False),
+            x.scatter_reduce(0, places, brought, self.reduce),
+            x.scatter_reduce(-1, inner, brought, self.reduce, include_self=False),
+        )
+
+
+@pytest.mark.parametrize("reduce", ["sum", "prod", "mean", "amax", "amin"])
+def test_scattered_values_are_reduced_as_torch_does(reduce: str) -> None:
+    """Nodes with several neighbours, with one and with none."""
+    calls = [
+        (torch.randn(nodes, 3), torch.stack([torch.arange(edges) % nodes, torch.arange(edges) % 3]))
+        for nodes, edges in ((4, 5), (6, 11), (5, 2))
+    ]
+    agree(Aggregates(reduce), *calls)
+
+
 # ---- what a module keeps of a call
 
 
