@@ -34,6 +34,7 @@ from uncork.ops._common.class_selection import ClassSelection
 from uncork.ops._common.suppression import Suppression
 from uncork.ops.generate_proposals import GenerateProposals9
 from uncork.ops.non_zero import NonZero3
+from uncork.ops.segment_max import SegmentMax16
 from uncork.ops.sparse_fill_empty_rows import SparseFillEmptyRows16
 from uncork.ops.unique import Unique10
 from uncork.passes.rewrite import NewLayers, readers
@@ -130,6 +131,7 @@ def _fill_rows(model: Model, node: Node) -> _Two | None:
 
 def _segments(model: Model, node: Node) -> _Two | None:
     """The two layers of a SegmentMax that is not told how many segments there are."""
+    assert isinstance(node.operation, SegmentMax16)
     if len(node.inputs) > 2:
         return None
     given: tuple[_InputRef, ...] = (("own", 0), ("own", 1), ("first", 0))
