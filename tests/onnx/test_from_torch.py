@@ -270,6 +270,25 @@ def test_scattered_values_are_reduced_as_torch_does(reduce: str) -> None:
     agree(Aggregates(reduce), *calls)
 
 
+class ListsOfSizes(nn.Module):
+    """Tensors of lists in which sizes are, of several types and ranks."""
+
+    def forward(self, x: Any, boxes: Any) -> Any:
+        height, width = x.shape[-2:]
+        scale = torch.tensor([width, height, width, 2.5])
+        shapes = torch.as_tensor([(height, width), (width // 2, 3)], dtype=torch.long)
+        starts = torch.cat([shapes.new_zeros(1), shapes.prod(1).cumsum(0)[:-1]])
+        alone = torch.tensor((x.shape[0], True), dtype=torch.float64, device="cpu")
+        return boxes / scale, shapes, starts, alone, torch.tensor([1, 2]) + boxes.shape[0]
+
+
+def test_tensors_of_sizes_are_those_of_the_call() -> None:
+    calls = [(torch.zeros(n, h, w), torch.randn(3, 4)) for n, h, w in ((2, 5, 8), (1, 7, 3))]
+    made = torch.tensor, torch.as_tensor
+    agree(ListsOfSizes(), *calls)
+    assert (torch.tensor, torch.as_tensor) == made
+
+
 # ---- what a module keeps of a call
 
 
