@@ -55,6 +55,43 @@ def model(then: int = 3, other: int = 1) -> uncork.Model:
     return b.model()
 
 
+def finding(b: uncork.Builder, twice: bool) -> BodyMap:
+    """The places of what is not 0 in a tensor, last, and all different numbers of it, first: of
+    these those above 1 too, where it finds `twice`.
+    """
+    x = b.parameter("x", "f32", [None, None])
+    found = add(b, "NonZero", x, opset=3, output_type="i64")
+    different = b.add("Unique", 10, x)[0]
+    if twice:
+        above = add(b, "Greater", different, b.constant(np.float32(1)))
+        rows = add(b, "NonZero", above, opset=3, output_type="i64")
+        where = add(b, "Reshape", rows, b.constant(np.array([-1])), special_zero=False)
+        different = add(b, "Gather", different, where, b.constant(np.array(0)), opset=8)
+    b.result(different, "different")
+    b.result(add(b, "Convert", found, destination_type="f32"), "places")
+    return BodyMap(GraphBody(b.model()), (BodyInput(1, 0),), (BodyOutput(0, 0), BodyOutput(1, 1)))
+
+
+def test_branches_find_sizes_on_their_way(in_python: list[str]) -> None:
+    """Several, one behind the other, and results in another order than they are made."""
+    b = uncork.Builder("finding")
+    condition, x = b.parameter("c", "boolean", []), b.parameter("x", "f32", [None, None])
+    bodies = {n: finding(uncork.Builder(n), n == "then_body") for n in ("then_body", "else_body")}
+    different, places = b.add_with_bodies("If", 8, condition, x, bodies=bodies)
+    b.result(add(b, "Negative", different), "different")
+    b.result(places, "places")
+    compiled = compile_model(b.model(), threads=1)
+    generator = np.random.default_rng(5)
+    for rows, columns in ((2, 3), (1, 1), (90, 70), (4, 5), (200, 300)):
+        values = generator.integers(0, 2 + rows, (rows, columns)).astype(np.float32)
+        for taken in (YES, NO, YES):
+            kinds = np.unique(values)
+            results = compiled(taken, values)
+            np.testing.assert_array_equal(results[0], -(kinds[kinds > 1] if taken else kinds))
+            np.testing.assert_array_equal(results[1], np.nonzero(values))
+    assert not in_python
+
+
 def holds(compiled: Any, condition: Any, x: Any, repeats: int) -> None:
     """The results, by hand."""
     long, alike, wide, shape = compiled(condition, x)

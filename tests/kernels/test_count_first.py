@@ -35,6 +35,9 @@ SAMPLES = [
 #: Samples that kernels do not compute: what the pass leaves as it is, and what a kernel gives up.
 STAYS = {
     *("strings", "rows", "columns", "no slices", "empty slices are equal"),  # Unique of slices
+    # SegmentMax that is told how many segments there are
+    *("page example 1: fewer segments than ids", "page example 2: more segments"),
+    *("no rows, some segments", "no segments"),
     *("f64", "f64 scores", "f16 boxes", "bf16 thresholds"),
     *(  # MulticlassNms by thresholds that fall, of pixels, and with boxes of each class
         "the threshold falls after the first box: 0.85 to 0.765",

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 import pytest
@@ -180,6 +181,62 @@ def test_exp_log_and_erf_against_exact_values() -> None:
         got, _ = both(find(type_name, 1)(), [spec_of(given_, ElementType.f32)])
         wanted = np.array([function(float(v)) for v in given_])
         np.testing.assert_allclose(got, wanted, rtol=4.5e-7, err_msg=type_name)
+
+
+def _sigmoid(x: float) -> float:
+    return 1 / (1 + math.exp(-x)) if x > -700 else math.exp(x)
+
+
+@pytest.mark.parametrize(
+    ("type_name", "function", "off"),
+    [
+        ("Exp", math.exp, 2.0),
+        ("Log", math.log, 2.0),
+        ("Tanh", math.tanh, 4.0),
+        ("Sigmoid", _sigmoid, 4.0),
+        ("Sin", math.sin, 2.0),
+        ("Cos", math.cos, 2.0),
+    ],
+)
+def test_functions_of_doubles(type_name: str, function: Any, off: float) -> None:
+    """Against those of C, so many units of the last place off at most; angles also where sines are
+    small, logarithms also near 1 and of subnormal numbers.
+    """
+    generator = np.random.default_rng(2)
+    x = np.concatenate(
+        [
+            *(generator.uniform(-size, size, 400) for size in (1e-3, 1, 30, 700)),
+            generator.uniform(-1e6, 1e6, 400) if type_name in ("Sin", "Cos") else [],
+            np.arange(1, 40) * np.pi / 2,
+            1 + generator.uniform(-1e-6, 1e-6, 40),
+            [5e-324, 1e-310, 2.3e-308, 1.7e308, 0.7071067811865476, 1.0, math.e],
+        ]
+    )
+    x = x[x < 700] if type_name in ("Exp", "Sigmoid", "Tanh", "Sin", "Cos") else np.abs(x)
+    (results, choice) = run_native(find(type_name, 1)(), [spec_of(x, ElementType.f64)])
+    assert isinstance(choice, KernelPlan), choice
+    wanted = np.array([function(v) for v in x])
+    room = np.spacing(np.maximum(np.abs(wanted), 2.0**-1022))
+    if type_name in ("Sin", "Cos"):  # near 0 so far off as a turn of pi is known
+        room = np.maximum(room, 1e-22)
+    np.testing.assert_array_less(np.abs(results[0] - wanted), off * room + 5e-324)
+
+
+def test_functions_of_doubles_at_the_edges() -> None:
+    """Limits, what has none, and the signs of zero."""
+    inf, nan = math.inf, math.nan
+    for type_name, given_, wanted in (
+        ("Exp", [0, -0.0, 710, -746, inf, -inf, nan, -745.0], [1, 1, inf, 0, inf, 0, nan, 5e-324]),
+        ("Log", [0, -0.0, 1, inf, -1, -inf, nan], [-inf, -inf, 0, inf, nan, nan, nan]),
+        ("Tanh", [0, -0.0, 30, -30, inf, -inf, nan], [0, -0.0, 1, -1, 1, -1, nan]),
+        ("Sigmoid", [0, inf, -inf, nan], [0.5, 1, 0, nan]),
+        ("Sin", [0, -0.0, inf, -inf, nan], [0, -0.0, nan, nan, nan]),
+        ("Cos", [0, -0.0, inf, -inf, nan], [1, 1, nan, nan, nan]),
+    ):
+        results, _ = run_native(find(type_name, 1)(), [spec_of(np.array(given_), ElementType.f64)])
+        np.testing.assert_array_equal(results[0], wanted, err_msg=type_name)
+        signs = np.signbit(results[0]) == np.signbit(wanted)
+        assert (signs | np.isnan(wanted)).all(), type_name
 
 
 def test_gelu_against_exact_values() -> None:

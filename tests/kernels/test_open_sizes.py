@@ -629,3 +629,56 @@ def test_splits_by_sizes(rest: bool) -> None:
     hold(builder.model(), [[numbers(generator, s), numbers(generator, (n,))] for s, n in shapes])
     with pytest.raises(uncork.InputError):
         uncork.compile_model(builder.model())(np.ones((1, 2, 3), "f4"), np.ones(3, "f4"))
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+def test_samples_of_images_of_any_size(mode: str, padding: str) -> None:
+    """Places within the image and outside it, of images of one cell, of a row and of many."""
+    builder = uncork.Builder("sampled")
+    data = builder.parameter("data", "f32", [None, 3, None, None])
+    grid = builder.parameter("grid", "f32", [None, None, None, 2])
+    builder.result(builder.add("GridSample", 9, data, grid, mode=mode, padding_mode=padding)[0])
+    generator = np.random.default_rng(12)
+    shapes = [
+        ((2, 3, 5, 7), (2, 4, 6, 2)),
+        ((1, 3, 1, 9), (1, 1, 3, 2)),
+        ((1, 3, 1, 1), (1, 2, 17, 2)),
+    ]
+    calls = [[numbers(generator, image), 1.5 * numbers(generator, at)] for image, at in shapes]
+    hold(builder.model(), calls)
+    with pytest.raises(uncork.InputError, match="grid"):
+        uncork.compile_model(builder.model())(calls[0][0], calls[1][1])
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_greatest_of_segments_that_the_call_counts(told: bool) -> None:
+    """As many segments as a third input is long, or as the last id says."""
+    builder = uncork.Builder("best")
+    rows = builder.parameter("rows", "f32", [None, 3])
+    ids = builder.parameter("ids", "i64", [None])
+    given = [rows, ids]
+    if told:
+        (zero,) = builder.add(
+            "Reshape",
+            1,
+            length_of(builder, builder.parameter("like", "f32", [None]), 0),
+            builder.constant(np.array([], np.int64)),
+            special_zero=False,
+        )
+        given.append(zero)
+    builder.result(builder.add("SegmentMax", 16, *given, fill_mode="lowest")[0], "y")
+    generator = np.random.default_rng(13)
+    cases = [([0, 0, 2], 4), ([1], 2), ([0, 3, 3, 3, 5], 6)]
+    calls = [
+        [numbers(generator, (len(at), 3)), np.array(at), np.ones(n, "f4")][: 3 if told else 2]
+        for at, n in cases
+    ]
+    hold(builder.model(), calls)
+    compiled = uncork.compile_model(builder.model())
+    y, lowest = compiled(*calls[0])["y"], np.finfo("f4").min
+    assert y.shape == (4 if told else 3, 3)
+    assert y[0].tolist() == calls[0][0][:2].max(0).tolist() and (y[1] == lowest).all()
+    for wrong in ([2, 1, 3], [-2, -1, -1]):
+        with pytest.raises(uncork.InputError, match="segment_ids"):
+            compiled(calls[0][0], np.array(wrong), *calls[0][2:])

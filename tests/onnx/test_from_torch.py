@@ -240,6 +240,55 @@ def test_rows_of_one_index_are_added() -> None:
     agree(Messages(), *calls, more)
 
 
+class Aggregates(nn.Module):
+    """What edges bring to nodes as one number each, with what a node has or without it; of the
+    values only as many are read as there are places.
+    """
+
+    def __init__(self, reduce: str) -> None:
+        super().__init__()
+        self.reduce = reduce
+
+    def forward(self, x: Any, edges: Any) -> Any:
+        brought = x[edges[0]]
+        places = edges[1][:, None].expand_as(brought)
+        zeros, inner = torch.zeros_like(x), places[1:3, :2]
+        return (
+            zeros.scatter_reduce(0, places, brought, self.reduce, include_self=False),
+            x.scatter_reduce(0, places, brought, self.reduce),
+            x.scatter_reduce(-1, inner, brought, self.reduce, include_self=False),
+        )
+
+
+@pytest.mark.parametrize("reduce", ["sum", "prod", "mean", "amax", "amin"])
+def test_scattered_values_are_reduced_as_torch_does(reduce: str) -> None:
+    """Nodes with several neighbours, with one and with none."""
+    calls = [
+        (torch.randn(nodes, 3), torch.stack([torch.arange(edges) % nodes, torch.arange(edges) % 3]))
+        for nodes, edges in ((4, 5), (6, 11), (5, 2))
+    ]
+    agree(Aggregates(reduce), *calls)
+
+
+class ListsOfSizes(nn.Module):
+    """Tensors of lists in which sizes are, of several types and ranks."""
+
+    def forward(self, x: Any, boxes: Any) -> Any:
+        height, width = x.shape[-2:]
+        scale = torch.tensor([width, height, width, 2.5])
+        shapes = torch.as_tensor([(height, width), (width // 2, 3)], dtype=torch.long)
+        starts = torch.cat([shapes.new_zeros(1), shapes.prod(1).cumsum(0)[:-1]])
+        alone = torch.tensor((x.shape[0], True), dtype=torch.float64, device="cpu")
+        return boxes / scale, shapes, starts, alone, torch.tensor([1, 2]) + boxes.shape[0]
+
+
+def test_tensors_of_sizes_are_those_of_the_call() -> None:
+    calls = [(torch.zeros(n, h, w), torch.randn(3, 4)) for n, h, w in ((2, 5, 8), (1, 7, 3))]
+    made = torch.tensor, torch.as_tensor
+    agree(ListsOfSizes(), *calls)
+    assert (torch.tensor, torch.as_tensor) == made
+
+
 # ---- what a module keeps of a call
 
 

@@ -93,7 +93,7 @@ class BodyPlanner(Placement):
             else BranchTensor(0, self._known_sizes(spec, branches[0].axes[i]), 0)
             for i, spec in enumerate(specs)
         }
-        target = branches[0].body.segment.target
+        target = branches[0].body.segments[0].target
         step = branch_steps.branch_step(branches, inputs[0].address, inputs, outputs, places)
         segment.steps.append(Step(*step))
         segment.cost = segment.cost + branch_steps.cost(branches)

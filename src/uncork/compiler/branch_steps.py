@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from uncork.compiler.bodies import KernelBody
 from uncork.compiler.call_plan import BranchTensor, CallPlan
+from uncork.compiler.loop_call import makes_of
 from uncork.compiler.rooms import JOINING, FoundPlaces, found_axes
 from uncork.compiler.step_bodies import COST, known_cost, native_plan, step_body, takes
 from uncork.kernels.runtime.addresses import Wanted
@@ -82,7 +83,8 @@ class Branch(Struct, frozen=True):
     ) -> None:
         """Write the words of a result whose sizes only the body tells."""
         number = list(self.axes).index(port)
-        rows["rooms"] += result, BodyAddress(self.body, "room", number), found.rooms[port]
+        made_as = [n for numbers in makes_of(self.plan) or () for n in numbers].index(result)
+        rows["rooms"] += made_as, BodyAddress(self.body, "room", number), found.rooms[port]
         for axis, size in enumerate(made.sizes):
             kept = BodyAddress(self.body, "kept", result, axis)
             if axis in self.axes[port]:
@@ -131,8 +133,9 @@ def _branch(
     results = tuple(MadeResult(result.dtype, result.sizes or ()) for result in plan.results)
     # A loop of one turn, whose results have the sizes that they are given, or find room.
     given = frozenset(o.result for o in body.outputs if o.port not in axes)
-    makes = (tuple(range(len(results))),)
-    once = TurnPlan(plan.array_guards, results, stacked=given, rooms=len(axes), makes=makes)
+    once = TurnPlan(
+        plan.array_guards, results, stacked=given, rooms=len(axes), makes=makes_of(plan) or ()
+    )
     return Branch(body, plan, step_body(body.body, plan, once), axes)
 
 
@@ -149,6 +152,7 @@ def _fits(
         and len(made) == len(body.outputs) == len(plan.results)
         and all(port is not None and takes(plan, n, inputs[port]) for n, port in given)
         and all(s.element_type.dtype == r.dtype and s.rank == len(r.sizes or ()) for s, r in made)
+        and makes_of(plan) is not None
         and all(r.argument == len(plan.array_guards) + n for n, r in enumerate(plan.results))
     )
 
@@ -162,7 +166,7 @@ def branch_step(
 ) -> tuple[int, tuple[KernelArgument, ...]]:
     """The function and the arguments of the step that runs one of two branches."""
     then, other = (branch.words(inputs, outputs, found) for branch in branches)
-    target = branches[0].body.segment.target
+    target = branches[0].body.segments[0].target
     head: dict[str, KernelArgument] = {
         "turns": STORE.address_of(TURNS, target),
         "condition": condition,

@@ -76,7 +76,7 @@ def turn_plan(body: BodyMap, plan: CallPlan) -> TurnPlan | None:
     decides = [o.result for o in body.outputs if o.purpose == "execution_condition"]
     edges = tuple((r, p) for r, p in body.back_edges if p not in counters)
     fed = {*counters, *(i.parameter for i in body.inputs if i.port is not None)}
-    makes = _makes(plan)
+    makes = makes_of(plan)
     known = (
         makes is not None
         and fed == set(range(len(array_guards)))
@@ -105,7 +105,7 @@ def turn_plan(body: BodyMap, plan: CallPlan) -> TurnPlan | None:
     )
 
 
-def _makes(plan: CallPlan) -> tuple[tuple[int, ...], ...] | None:
+def makes_of(plan: CallPlan) -> tuple[tuple[int, ...], ...] | None:
     """The results that each segment of a plan makes, by number; None where segments are not all
     that makes them.
     """

@@ -67,7 +67,7 @@ class LoopWords(Struct):
         return self._function(LOOP_FUNCTION), (*(head[name] for name in LOOP), *rows)
 
     def _function(self, wanted: Wanted) -> int:
-        return STORE.address_of(wanted, self.loop.body.segment.target)
+        return STORE.address_of(wanted, self.loop.body.segments[0].target)
 
     def _limits(self) -> dict[str, KernelArgument]:
         operation = self.loop.operation

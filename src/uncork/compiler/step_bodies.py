@@ -25,7 +25,7 @@ def native_plan(
     fits: Callable[[CallPlan], bool],
 ) -> CallPlan | None:
     """The plan of a body for Parameters of such shapes, by number, as a part of a segment; None
-    where it has none that is native as a whole, or a call has shown that it needs several.
+    where it has none that is native segments only, or a call has shown that it needs several.
     """
     if not body.may_be_step or body.executor is None:
         return None
@@ -38,7 +38,7 @@ def native_plan(
 
 
 def _is_native(plan: CallPlan) -> bool:
-    return plan.is_native and not has_unfit_body(plan)
+    return bool(plan.segments) and not has_unfit_body(plan)
 
 
 def has_unfit_body(plan: CallPlan) -> bool:
@@ -53,19 +53,18 @@ def has_unfit_body(plan: CallPlan) -> bool:
 
 def step_body(body: KernelBody, plan: CallPlan, turns: TurnPlan) -> StepBody:
     """A body as steps run it, by a plan, in turns like these."""
-    (part,) = plan.parts
-    assert isinstance(part, NativeStep)
-    return StepBody(partial(_table, plan, turns), body.refuse_steps, part.segment)
+    segments = [part.segment for part in plan.segments]
+    return StepBody(partial(_table, plan, turns), body.refuse_steps, segments)
 
 
 def _table(plan: CallPlan, turns: TurnPlan, working_bytes: int) -> TurnTable:
-    (part,) = plan.parts
-    assert isinstance(part, NativeStep)
     context = Context(plan.slots, plan.buffers, plan.tensor_bytes)
     if working_bytes:
         take(plan, context, working_bytes)
     rooms = room_bytes(plan) // max(1, turns.rooms)
-    return TurnTable([part.segment], turns, context, keep=plan, room_bytes=rooms)
+    return TurnTable(
+        [part.segment for part in plan.segments], turns, context, keep=plan, room_bytes=rooms
+    )
 
 
 def takes(plan: CallPlan, number: int, spec: TensorSpec) -> bool:
@@ -76,6 +75,5 @@ def takes(plan: CallPlan, number: int, spec: TensorSpec) -> bool:
 
 def known_cost(plan: CallPlan) -> int:
     """Nanoseconds of a run, as far as they are known before any."""
-    (part,) = plan.parts
-    assert isinstance(part, NativeStep)
-    return 0 if part.segment.cost is None else plan.slots[part.segment.cost.index]
+    costs = [part.segment.cost for part in plan.segments]
+    return sum(plan.slots[cost.index] for cost in costs if cost is not None)

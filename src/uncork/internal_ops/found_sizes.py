@@ -159,3 +159,19 @@ class FilledRows(Operation):
         self, values: Array, dense_shape: Array, indices: Array, default_value: Array, count: Array
     ) -> list[Array]:
         return self.layer.reference(values, dense_shape, indices, default_value)
+
+
+class SegmentCount(Operation):
+    """`segment_ids [n]` in ascending order to how many segments there are: one more than the
+    last.
+    """
+
+    type_name, opset = "SegmentCount", 0
+    segment_ids = Input(I32_I64)
+    count = Output()
+
+    def infer(self, segment_ids: TensorSpec) -> TensorSpec:
+        return TensorSpec(ElementType.i64, PartialShape([]))
+
+    def reference(self, segment_ids: Array) -> Array:
+        return np.array(int(segment_ids[-1]) + 1 if segment_ids.size else 0)

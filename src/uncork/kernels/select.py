@@ -68,6 +68,7 @@ SELECTORS: Mapping[str, str] = {
     "finding:select_filled_count": "FilledCount",
     "finding:select_filled_rows": "FilledRows",
     "finding:select_non_zero": "NonZeroPlaces",
+    "finding:select_segment_count": "SegmentCount",
     "finding:select_sort": "SortedPlaces",
     "finding:select_unique": "UniqueElements",
     "fourier:select_frames": "STFT",

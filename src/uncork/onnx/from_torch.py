@@ -7,6 +7,7 @@ whose names are those of the call's arguments and of what it returns.
 from __future__ import annotations
 
 import contextlib
+import functools
 import inspect
 import re
 import tempfile
@@ -335,7 +336,12 @@ def _export(
     names: list[str],
     axes: dict[str, dict[int, str]],
 ) -> None:
-    with warnings.catch_warnings(), own_symbols(torch, _OPSET), _without_graphs(torch):
+    with (
+        warnings.catch_warnings(),
+        own_symbols(torch, _OPSET),
+        _without_graphs(torch),
+        _lists_of_sizes(torch),
+    ):
         # That this exporter is the older one of two: the newer cannot follow packed sequences.
         warnings.simplefilter("ignore", DeprecationWarning)
         warnings.filterwarnings("ignore", category=UserWarning, module=r"torch\.onnx")
@@ -381,6 +387,47 @@ def _without_graphs(torch: Any) -> Iterator[None]:
         yield
     finally:
         torch._C._jit_onnx_log = log
+
+
+@contextlib.contextmanager
+def _lists_of_sizes(torch: Any) -> Iterator[None]:
+    """Tensors that a module makes of lists have the sizes of each call in them: torch makes
+    constants of those of the example.
+    """
+    kept = {name: getattr(torch, name) for name in ("tensor", "as_tensor")}
+
+    def following(make: Any) -> Any:
+        @functools.wraps(make)
+        def made(data: Any, *arguments: Any, **options: Any) -> Any:
+            if not torch.jit.is_tracing() or not isinstance(data, (list, tuple)):
+                return make(data, *arguments, **options)
+            leaves = torch.utils._pytree.tree_leaves(data)
+            followed = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+            if any(leaf.dim() for leaf in followed):
+                return make(data, *arguments, **options)
+            with warnings.catch_warnings():  # that it is a constant: now it is none, or should be
+                warnings.simplefilter("ignore", torch.jit.TracerWarning)
+                like = make(data, *arguments, **options)
+            return _stacked(torch, data, like) if followed else like
+
+        return made
+
+    for name, make in kept.items():
+        setattr(torch, name, following(make))
+    try:
+        yield
+    finally:
+        for name, make in kept.items():
+            setattr(torch, name, make)
+
+
+def _stacked(torch: Any, data: Any, like: Any) -> Any:
+    """Lists of numbers as a tensor of the type of another."""
+    if isinstance(data, (list, tuple)):
+        return torch.stack([_stacked(torch, part, like) for part in data])
+    if isinstance(data, torch.Tensor):
+        return data.to(device=like.device, dtype=like.dtype)
+    return torch.full((), +data, dtype=like.dtype, device=like.device)  # no bool: torch has none
 
 
 def _first_lines(error: Exception) -> str:

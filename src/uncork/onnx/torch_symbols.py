@@ -20,6 +20,7 @@ def own_symbols(torch: Any, opset: int) -> Iterator[None]:
         "aten::permute": _permute(torch),
         "aten::index_add": _index_add(torch),
         "aten::index_put": _index_put(torch),
+        "aten::scatter_reduce": _scatter_reduce(torch),
     }
     for name, symbol in symbols.items():
         torch.onnx.register_custom_op_symbolic(name, symbol, opset)
@@ -162,6 +163,36 @@ def _index_put(torch: Any) -> Any:
             for each in made.node().inputs():
                 if each.node().kind() == "onnx::ScatterND":
                     each.node().s_("reduction", "add")
+        return made
+
+    return symbol
+
+
+def _scatter_reduce(torch: Any) -> Any:
+    """Torch writes no means, and none that leave out what was there before."""
+
+    @torch.onnx.symbolic_helper.parse_args("v", "i", "v", "v", "s", "b")  # type: ignore[untyped-decorator]
+    def symbol(
+        g: Any, data: Any, axis: int, index: Any, source: Any, reduce: str, include_self: bool
+    ) -> Any:
+        helper, sizes = torch.onnx.symbolic_helper, index.type().varyingSizes()
+        if not helper._get_tensor_rank(data) or sizes is None:
+            return helper._unimplemented(
+                "scatter_reduce", "a tensor of unknown rank or of none", data
+            )
+        if None in sizes or sizes != source.type().varyingSizes():  # only so much of it is read
+            zeros = g.op("Constant", value_t=torch.zeros(len(sizes), dtype=torch.int64))
+            source = g.op("Slice", source, zeros, g.op("Shape", index))
+        made = g.op(
+            "uncork::ScatterReduce",
+            data,
+            index,
+            source,
+            axis_i=axis,
+            reduce_s=reduce,
+            include_self_i=include_self,
+        )
+        made.setType(data.type())
         return made
 
     return symbol

@@ -16,6 +16,7 @@ import numpy as np
 
 from uncork.ops._common.indices import refuse_first
 from uncork.ops._common.shapes import require_rank
+from uncork.ops._common.vectors import size
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import ARITHMETIC, I32_I64, Attribute, Field, Input, Output, one_of
 from uncork.ops.bucketize import refuse_unsorted
@@ -56,8 +57,11 @@ class SegmentMax16(Operation):
         count = DYNAMIC
         if num_segments is not None:
             require_rank(self, "num_segments", num_segments, 0)
-            if num_segments.value is not None:
-                given = int(num_segments.value.reshape(()))
+            numbers = num_segments.integers()
+            given = numbers[0] if numbers else None
+            if given is None:
+                count = Dimension.of(size(self, "num_segments", num_segments))
+            else:
                 self.require(
                     given >= 0,
                     "input 'num_segments' is {}, expected at least 0",

@@ -24,6 +24,7 @@ from uncork.internal_ops.found_sizes import (
     FilledRows,
     NonZeroCount,
     NonZeroPlaces,
+    SegmentCount,
     SortedPlaces,
     UniqueElements,
 )
@@ -33,6 +34,7 @@ from uncork.ops._common.class_selection import ClassSelection
 from uncork.ops._common.suppression import Suppression
 from uncork.ops.generate_proposals import GenerateProposals9
 from uncork.ops.non_zero import NonZero3
+from uncork.ops.segment_max import SegmentMax16
 from uncork.ops.sparse_fill_empty_rows import SparseFillEmptyRows16
 from uncork.ops.unique import Unique10
 from uncork.passes.rewrite import NewLayers, readers
@@ -127,6 +129,15 @@ def _fill_rows(model: Model, node: Node) -> _Two | None:
     return _Two(FilledCount(), (1, 2), FilledRows(node.operation), given)
 
 
+def _segments(model: Model, node: Node) -> _Two | None:
+    """The two layers of a SegmentMax that is not told how many segments there are."""
+    assert isinstance(node.operation, SegmentMax16)
+    if len(node.inputs) > 2:
+        return None
+    given: tuple[_InputRef, ...] = (("own", 0), ("own", 1), ("first", 0))
+    return _Two(SegmentCount(), (1,), node.operation, given)
+
+
 def _suppression(model: Model, node: Node) -> _Two | None:
     """The two layers of a NonMaxSuppression of boxes in f32."""
     assert isinstance(node.operation, Suppression)
@@ -174,6 +185,7 @@ _RULES: Mapping[str, _Rule] = {
     "MulticlassNms": _of_classes,
     "NonMaxSuppression": _suppression,
     "NonZero": _non_zero,
+    "SegmentMax": _segments,
     "SparseFillEmptyRows": _fill_rows,
     "Unique": _unique,
 }

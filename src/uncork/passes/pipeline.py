@@ -171,7 +171,7 @@ ON_LOAD: tuple[Pass, ...] = (
         frozenset(
             {
                 *("GenerateProposals", "MatrixNms", "MulticlassNms", "NonMaxSuppression"),
-                *("NonZero", "SparseFillEmptyRows", "Unique"),
+                *("NonZero", "SegmentMax", "SparseFillEmptyRows", "Unique"),
             }
         ),
     ),

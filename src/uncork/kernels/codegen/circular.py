@@ -87,12 +87,17 @@ def _sine_and_cosine(k: Kernel, rest: Value) -> tuple[Value, Value]:
     return sine, series(k, [(-1) ** n / math.factorial(2 * n) for n in range(7)], rest * rest)
 
 
-def _turned(k: Kernel, x: Value, ahead: int) -> Value:
+def turned(
+    k: Kernel,
+    x: Value,
+    ahead: int,
+    both: Callable[[Kernel, Value], tuple[Value, Value]] = _sine_and_cosine,
+) -> Value:
     """The sine of the angle x plus `ahead` quarters of a turn: with 0 the sine of x, with 1 its
-    cosine.
+    cosine. `both` gives those of a small angle.
     """
     rest, quarter = _quarters(k, x)
-    sine, cosine = _sine_and_cosine(k, rest)
+    sine, cosine = both(k, rest)
     odd = quarter.equals(1.0) | quarter.equals(3.0)
     value = k.select(odd, sine, cosine) if ahead else k.select(odd, cosine, sine)
     negative = quarter.equals(1.0) | quarter.equals(2.0) if ahead else quarter >= 2.0
@@ -100,7 +105,7 @@ def _turned(k: Kernel, x: Value, ahead: int) -> Value:
 
 
 def _sin(k: Kernel, x: Value) -> Value:
-    return k.select(x.equals(0.0), x, _turned(k, x, 0))  # of -0 it is -0
+    return k.select(x.equals(0.0), x, turned(k, x, 0))  # of -0 it is -0
 
 
 def _tan(k: Kernel, x: Value) -> Value:
@@ -227,7 +232,7 @@ def atan2(k: Kernel, a: Value, b: Value) -> Value:
 #: Each function of f32 by the word for it.
 CIRCULAR: dict[str, Callable[[Kernel, Value], Value]] = {
     "sin": _in_f64(_sin),
-    "cos": _in_f64(lambda k, x: _turned(k, x, 1)),
+    "cos": _in_f64(lambda k, x: turned(k, x, 1)),
     **{
         name: _in_f64(function)
         for name, function in {

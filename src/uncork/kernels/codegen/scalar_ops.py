@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from uncork.kernels.codegen import functions
+from uncork.kernels.codegen import doubles, functions
 from uncork.kernels.codegen.activations import accurate_sigmoid, accurate_tanh, exp
 from uncork.kernels.codegen.circular import CIRCULAR, atan2
 from uncork.kernels.codegen.emit import BOOL, F16, F32, F64, INDEX_TYPES, U32, Kernel, Type, Value
@@ -246,6 +246,15 @@ _UNARY: dict[str, Callable[[Kernel, Value], Value]] = {
     "is_nan": lambda k, a: functions.negated(k, a.equals(a)),
     "is_finite": _is_finite,
 }
+#: What they are of f64, where that is another function.
+_OF_DOUBLES: dict[str, Callable[[Kernel, Value], Value]] = {
+    "sigmoid": lambda k, a: _number(k, a, 1.0) / (doubles.exp(k, -a) + 1.0),
+    "tanh": lambda k, a: k.select(a.equals(0.0), a, doubles.tanh(k, a)),  # of -0 it is -0
+    "exp": doubles.exp,
+    "log": doubles.log,
+    "sin": doubles.sin,
+    "cos": doubles.cos,
+}
 #: Operations of two operands and no numbers.
 _BINARY: dict[str, Callable[[Kernel, Value, Value], Value]] = {
     "add": lambda k, a, b: a + b,
@@ -277,8 +286,12 @@ _BINARY: dict[str, Callable[[Kernel, Value, Value], Value]] = {
 }
 
 
-def _of_one(function: Callable[[Kernel, Value], Value]) -> ScalarEmitter:
-    return lambda k, v, n: function(k, v[0])
+def _of_one(
+    function: Callable[[Kernel, Value], Value], of_doubles: Callable[[Kernel, Value], Value] | None
+) -> ScalarEmitter:
+    if of_doubles is None:
+        return lambda k, v, n: function(k, v[0])
+    return lambda k, v, n: (of_doubles if v[0].type == F64 else function)(k, v[0])
 
 
 def _of_two(function: Callable[[Kernel, Value, Value], Value]) -> ScalarEmitter:
@@ -286,7 +299,7 @@ def _of_two(function: Callable[[Kernel, Value, Value], Value]) -> ScalarEmitter:
 
 
 SCALAR_OPS: dict[str, ScalarEmitter] = {
-    **{name: _of_one(function) for name, function in _UNARY.items()},
+    **{name: _of_one(function, _OF_DOUBLES.get(name)) for name, function in _UNARY.items()},
     **{name: _of_two(function) for name, function in _BINARY.items()},
     "floor": _rounding("floor"),
     "ceiling": _rounding("ceil"),

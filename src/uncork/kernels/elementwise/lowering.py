@@ -44,7 +44,7 @@ class Lowered(Struct, frozen=True):
 
 Lowering = Callable[[Operation, Sequence[TensorSpec], TensorSpec], Lowered]
 
-_CIRCULAR = ("Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Cos", "Cosh", "Sin", "Sinh", "Tan")
+_CIRCULAR = ("Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Cosh", "Sinh", "Tan")
 #: Operation types that need nothing but their scalar operation: its name, and the types of their
 #: first input.
 _PLAIN: dict[str, tuple[str, frozenset[str]]] = {
@@ -84,15 +84,17 @@ _PLAIN: dict[str, tuple[str, frozenset[str]]] = {
     "HSwish": ("hswish", _FLOATS),
     "SoftSign": ("softsign", _FLOATS),
     "Sqrt": ("sqrt", _FLOATS),
-    "Sigmoid": ("sigmoid", _SINGLE),
-    "Tanh": ("tanh", _SINGLE),
-    "Exp": ("exp", _SINGLE),
-    "Log": ("log", _SINGLE),
+    "Sigmoid": ("sigmoid", _FLOATS),
+    "Tanh": ("tanh", _FLOATS),
+    "Exp": ("exp", _FLOATS),
+    "Log": ("log", _FLOATS),
     "Erf": ("erf", _SINGLE),
     "ErfInv": ("erf_inverse", _SINGLE),
     "Atan2": ("atan2", _SINGLE),
     "SoftPlus": ("softplus", _SINGLE),
     "Mish": ("mish", _SINGLE),
+    "Sin": ("sin", _FLOATS),
+    "Cos": ("cos", _FLOATS),
     **{name: (name.lower(), _SINGLE) for name in _CIRCULAR},
     "IsNaN": ("is_nan", _FLOATS),
     "IsFinite": ("is_finite", _FLOATS),

@@ -12,6 +12,7 @@ from uncork.kernels.extents import decline_if, nanoseconds, product
 from uncork.kernels.finding.spec import (
     CountFilled,
     CountNonZero,
+    CountSegments,
     FillRows,
     NonZero,
     SortPlaces,
@@ -111,3 +112,8 @@ def select_filled_rows(layer: Layer) -> Selection:
         total=total,
     )
     return one_call(call, nanoseconds(total, 3.0))
+
+
+def select_segment_count(layer: Layer) -> Selection:
+    spec = CountSegments(layer.input(0).element_type.name)
+    return one_call(spec(ids=In(0), output=Out(0), count=layer.shape(0)[0]), 1.0)

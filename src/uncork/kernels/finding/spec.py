@@ -92,3 +92,14 @@ class FillRows(KernelSpec, frozen=True):
     item: int
     index: str
     strict: bool
+
+
+class CountSegments(KernelSpec, frozen=True):
+    """The spec of the kernel that counts segments: one more than the last id, which is refused
+    where it is negative.
+    """
+
+    emitter: ClassVar[str] = "uncork.kernels.finding.emit_segments:emit_count"
+    prefix: ClassVar[str] = "count_segments"
+    arguments: ClassVar[tuple[str, ...]] = ("ids", "output", "count")
+    index: str

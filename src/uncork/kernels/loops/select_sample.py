@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import cast
 
 from uncork.kernels.extents import (
-    as_number,
     compute_nothing_of,
     decline_if,
     is_empty,
@@ -16,6 +16,7 @@ from uncork.kernels.kernel_plan import In, Out, Selection
 from uncork.kernels.layer import Layer
 from uncork.kernels.loops.nest_call import Call, View, computed_type
 from uncork.ops.grid_sample import GridSample9
+from uncork.symbolic import SizeLike
 
 #: Coordinates are cut so far outside: an image has no such cells; only where it is mirrored without
 #: end, a cell is still one of its own, and the reference cuts there.
@@ -38,14 +39,8 @@ def select_sampling(layer: Layer) -> Selection:
     shape, result = layer.shape(0), layer.result()
     compute_nothing_of(result, "sample")
     decline_if(is_empty(shape[:2]) or may_be_empty(shape[2:]), "no cells to look at")
-    cells = as_number(product(shape[2:]), "the size of the image is known at the call only")
-    decline_if(cells > _MOST_CELLS, "no kernel for so large an image")
-    decline_if(
-        sample.padding_mode == "reflection"
-        and max(cast("tuple[int, int]", shape[2:])) > (_MOST_MIRRORED),
-        "no kernel for mirrored images of that size",
-    )
-    text = "\n".join(["n y x*:", *(f"  {line}" for line in _lines(sample))])
+    cells = product(shape[2:])
+    lines = [*_limits(sample, shape), "n y x*:", *(f"  {line}" for line in _lines(sample))]
     sizes = dict(zip("ncyx", result, strict=True)) | {"h": shape[2], "w": shape[3]}
     views = {
         "F": View(In(0), name, (*shape[:2], cells)),
@@ -55,7 +50,7 @@ def select_sampling(layer: Layer) -> Selection:
     taps = {"nearest": 1, "bilinear": 4, "bicubic": 16}[sample.mode]
     return Call(
         "sample",
-        text,
+        "\n".join(lines),
         sizes,
         views,
         layer.target,
@@ -64,6 +59,23 @@ def select_sampling(layer: Layer) -> Selection:
         shared=("n", "y"),
         scalar_type=computed_type(name),
     ).native()
+
+
+def _limits(sample: GridSample9, shape: Sequence[SizeLike]) -> list[str]:
+    """The lines that refuse an image which is too large; of known sizes, that is known here."""
+    height, width = shape[2:]
+    mirrored = sample.padding_mode == "reflection"
+    if isinstance(height, int) and isinstance(width, int):
+        decline_if(height * width > _MOST_CELLS, "no kernel for so large an image")
+        decline_if(
+            mirrored and max(height, width) > _MOST_MIRRORED,
+            "no kernel for mirrored images of that size",
+        )
+        return []
+    limits = [f"refused = number(h) * number(w) > {float(_MOST_CELLS)}"]
+    if mirrored:
+        limits.append(f"refused = larger(number(h), number(w)) > {float(_MOST_MIRRORED)}")
+    return limits
 
 
 def _lines(sample: GridSample9) -> list[str]:

@@ -10,9 +10,9 @@ BRANCH = ("turns", "condition", "realloc", "then", "other", "then_words")
 COUNTS = ("pairs", "rooms", "sizes", "alike")
 #: A word of the table of the body, and what is written there before it runs.
 PAIR = ("address", "value")
-#: A result of sizes that only the body tells: (its number; the room that it goes to, see
-#: `loop_layout`; where the address of the room goes, for the step that copies it from there)
-ROOM_OF = ("result", "room", "found")
+#: A result of sizes that only the body tells: (its row in the table of results; the room that it
+#: goes to, see `loop_layout`; where the address of the room goes, for the step that copies it)
+ROOM_OF = ("row", "room", "found")
 #: A size that only the body tells: (the word that holds it, its slot, the address of the version of
 #: sizes)
 SIZE = ("kept", "slot", "version")

@@ -79,7 +79,11 @@ def emit_branch() -> str:
     with branch.rows("pairs") as (address, value):
         k.store(value, address)
     status = k.variable(branch.enter_body())
-    with k.if_(status.get().equals(NO_BUFFER), likely=False):  # now it knows what it gives
+    # A segment without room knows what it gives; a later one may find more.
+    with (
+        k.loop(0, branch.word(branch.control("part_rows"))),
+        k.if_(status.get().equals(NO_BUFFER), likely=False),
+    ):
         with branch.rows("rooms") as (number, row, _):
             result = branch.result(number)
             needed = k.variable(result["width"])

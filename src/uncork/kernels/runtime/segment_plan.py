@@ -111,8 +111,8 @@ class StepBody(Struct, eq=False):
     made: Callable[[int], BodyTable]
     #: Is told that a call did not fit.
     refuse: Callable[[], None]
-    #: What it runs, in which steps may run bodies, too.
-    segment: SegmentPlan
+    #: What it runs one behind the other, in which steps may run bodies, too.
+    segments: list[SegmentPlan]
     #: The most bytes that one has asked for.
     bytes: int = 0
     #: A call did not fit.
@@ -307,7 +307,8 @@ class SegmentPlan(Struct, frozen=True):
         """Have bodies ask again how much memory they need."""
         for body in self.bodies:
             body.bytes = 0
-            body.segment.forget_memory()
+            for segment in body.segments:
+                segment.forget_memory()
 
     def with_arguments(self, positions: Mapping[int, int]) -> SegmentPlan:
         """The plan for arrays that come as other arguments of the call: `positions` maps the old

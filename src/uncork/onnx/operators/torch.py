@@ -13,6 +13,8 @@ from uncork.types import ElementType
 
 T = ElementType
 _SUM, _MEAN, _MAX = 0, 1, 2
+#: The reductions of scatter_reduce by torch's words.
+_REDUCTIONS = {"sum": "sum", "prod": "prod", "mean": "mean", "amax": "max", "amin": "min"}
 
 
 @lowering("EmbeddingBag", domain=OWN)
@@ -68,6 +70,22 @@ def _maximum(graph: Graph, table: Source, ids: Source, starts: Source) -> Source
     count = graph.reshape(graph.size_of(starts, 0), [])
     rows = graph.gather(table, ids, 0)
     return graph.make("SegmentMax", rows, bags, count, fill_mode="zero", opset=16)
+
+
+@lowering("ScatterReduce", domain=OWN)
+def _scatter_reduce(call: Call) -> Source:
+    """torch.scatter_reduce: elements of one place make one number, with what was there or without
+    it.
+    """
+    graph = call.graph
+    return graph.make(
+        "ScatterElementsUpdate",
+        *(call[n] for n in range(3)),
+        graph.i64(call.integer("axis")),
+        reduction=_REDUCTIONS[call.one_of("reduce", "sum", *_REDUCTIONS)],
+        use_init_val=bool(call.integer("include_self")),
+        opset=12,
+    )
 
 
 @lowering("ScaledDotProductAttention", domain=OWN)
