@@ -270,6 +270,23 @@ def test_scattered_values_are_reduced_as_torch_does(reduce: str) -> None:
     agree(Aggregates(reduce), *calls)
 
 
+def _raised(x):  # type: ignore[no-untyped-def]
+    return x + torch.tensor([1.0])
+
+
+class Compiling(nn.Module):
+    """Compiles a function while it is followed, and not before."""
+
+    def forward(self, x: Any) -> Any:
+        return torch.jit.script(_raised)(x) if torch.jit.is_tracing() else _raised(x)
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning")
+def test_functions_that_are_compiled_on_the_way() -> None:
+    agree(Compiling(), (torch.randn(2, 3),), (torch.randn(4, 5),))
+
+
 class ListsOfSizes(nn.Module):
     """Tensors of lists in which sizes are, of several types and ranks."""
 

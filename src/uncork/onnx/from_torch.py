@@ -412,13 +412,18 @@ def _lists_of_sizes(torch: Any) -> Iterator[None]:
 
         return made
 
-    for name, make in kept.items():
-        setattr(torch, name, following(make))
+    # Functions that are compiled on the way know these by what they are, not by name.
+    builtins = torch.jit._builtins._get_builtin_table()
+    put = {name: following(make) for name, make in kept.items()}
+    for name, make in put.items():
+        builtins[id(make)] = builtins.get(id(kept[name]), f"aten::{name}")
+        setattr(torch, name, make)
     try:
         yield
     finally:
         for name, make in kept.items():
             setattr(torch, name, make)
+            del builtins[id(put[name])]
 
 
 def _stacked(torch: Any, data: Any, like: Any) -> Any:
