@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -304,6 +305,21 @@ def test_tensors_of_sizes_are_those_of_the_call() -> None:
     made = torch.tensor, torch.as_tensor
     agree(ListsOfSizes(), *calls)
     assert (torch.tensor, torch.as_tensor) == made
+
+
+def test_exports_of_several_threads() -> None:
+    """What the exporter follows, and what is put into torch for it, is of one export at a time."""
+    made = torch.tensor, torch.as_tensor
+    example = torch.zeros(2, 5, 8), torch.randn(3, 4)
+    later = torch.zeros(1, 7, 3), torch.randn(3, 4)
+    with ThreadPoolExecutor(4) as pool:
+        models = list(
+            pool.map(lambda _: uncork.from_torch(ListsOfSizes(), example, dynamic=True), range(8))
+        )
+    assert (torch.tensor, torch.as_tensor) == made
+    for model in models:
+        found = uncork.compile_model(model, backend="reference")(*[x.numpy() for x in later])
+        np.testing.assert_array_equal(found[1], [[7, 3], [1, 3]])
 
 
 # ---- what a module keeps of a call

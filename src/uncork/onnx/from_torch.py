@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union
 
+from uncork.concurrency import WorkLock, in_child
 from uncork.errors import InputError, UncorkError, UnsupportedError, did_you_mean
 from uncork.ir.build import Builder
 from uncork.ir.model import Model
@@ -29,6 +30,16 @@ if TYPE_CHECKING:
 Dynamic = Union[bool, Mapping[str, Union[Sequence[int], Mapping[int, str]]]]
 #: The newest version that torch's exporter by tracing writes whole.
 _OPSET = 17
+#: What torch's exporter is at, and what is put into torch for it, belong to the whole process.
+_exporting = WorkLock()
+
+
+def _renew_lock() -> None:
+    global _exporting
+    _exporting = WorkLock()
+
+
+in_child(_renew_lock)
 
 
 def from_torch(
@@ -67,7 +78,7 @@ def from_torch(
             flat(*call.tensors)
         names = _output_names(flat.names, call, module, outputs)
         path = Path(folder, "model.onnx")
-        with _as_it_was(module):
+        with _as_it_was(module), _exporting.held():
             _export(torch, flat, call, path, type(module).__name__, names, axes)
         inner = {name for name, _ in module.named_buffers()} - module.state_dict().keys()
         return _with_inputs(_read(path, type(module).__name__, inner), call, axes)
