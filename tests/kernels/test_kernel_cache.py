@@ -279,7 +279,9 @@ def test_a_child_forked_while_a_thread_compiles(tmp_path: Path) -> None:
 import os, sys, threading
 from pathlib import Path
 from tests.kernels.test_kernel_cache import answer, call
+from uncork import concurrency
 from uncork.kernels.runtime.kernel_cache import ObjectStore
+concurrency._LONGEST_WAIT = 1.0
 store = ObjectStore(Path(sys.argv[1]))
 first = store.function("answer", "1", lambda: answer(1))
 inside, go = threading.Event(), threading.Event()
