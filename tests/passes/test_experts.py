@@ -91,7 +91,10 @@ FORMS = [("u4", 64, True), ("u4", 32, False), ("u8", 512, True), ("nf4", 128, Fa
 @pytest.mark.parametrize("form", FORMS, ids=str)
 @pytest.mark.parametrize(
     "data",
-    [[EXPERTS, None, INNER], [None, INNER], [1, None, INNER], [2, EXPERTS, None, INNER]],
+    [
+        *([EXPERTS, None, INNER], [None, INNER], [1, None, INNER], [2, EXPERTS, None, INNER]),
+        *([None, EXPERTS, None, INNER], [None, 2, 1, 4, INNER]),
+    ],
     ids=str,
 )
 @pytest.mark.parametrize("threads", [1, 2])
@@ -121,6 +124,9 @@ def test_all(
         ([None, INNER], [3]),
         ([3, None, INNER], [3]),
         ([2, None, INNER], [2, 2]),
+        ([None, 3, None, INNER], [3]),
+        ([None, 1, None, INNER], [3]),
+        ([None, 2, 1, None, INNER], [2, 1]),
     ],
     ids=str,
 )
@@ -200,17 +206,6 @@ def test_rows_are_not_taken_of_some_matrices_before_a_product_with_all() -> None
     x = rows_of([EXPERTS, None, INNER], 3)
     expected = x[4].astype(np.float64) @ experts.value[4]
     assert abs(compiled(x)["y"] - expected).max() <= 2e-6 * abs(expected).max()
-
-
-def test_an_open_batch_of_several_matrices() -> None:
-    """No kernel takes them as they are stored, and the result is right."""
-    experts = Experts("u4", 64, True, columns=24)
-    compiled = experts.compiled(
-        experts.product([None, EXPERTS, None, INNER], experts.matrix), decompression="f32"
-    )
-    x = rows_of([2, EXPERTS, 3, INNER], 1)
-    expected = x.astype(np.float64) @ experts.value
-    assert abs(compiled(x)["y"] - expected).max() <= 2e-3 * abs(expected).max()
 
 
 @pytest.mark.parametrize("chosen", [False, True])

@@ -19,6 +19,7 @@ from uncork.kernels.stored_types import multiplies_pairs
 from uncork.ops.convert import Convert1
 from uncork.ops.gather import Gather1, Gather7
 from uncork.ops.matmul import MatMul
+from uncork.passes.experts_first import axes_of_matrices
 from uncork.passes.rewrite import replaced
 from uncork.passes.stored_values import RESHAPES, stored_values
 from uncork.passes.widen_halves import EXACT
@@ -106,8 +107,10 @@ def _is_linear(model: Model, node: Node) -> bool:
         return False
     if not matrix.shape.is_static or (matrix.rank or 0) < 2 or matrix.value is not None:
         return False
-    one = all(size == 1 for size in matrix.shape.static[:-2])
-    return one or all(dim.is_static for dim in data.shape.dims[:-2])
+    lead = matrix.shape.static[:-2]
+    one = all(size == 1 for size in lead)
+    known = one or all(dim.is_static for dim in data.shape.dims[:-2])
+    return known or axes_of_matrices(data, lead) is not None  # which `experts_first` looks after
 
 
 def chosen_matrices(model: Model, source: Source) -> tuple[Node, list[Node]] | None:

@@ -14,21 +14,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from uncork.internal_ops.view import View
 from uncork.ir.model import Model, Node, Source
 from uncork.kernels.extents import has_extents, same
 from uncork.ops.arithmetic import Multiply
 from uncork.ops.einsum import Einsum
 from uncork.ops.matmul import MatMul
-from uncork.ops.parameter import Const
 from uncork.ops.reduce import ReduceSum
-from uncork.ops.transpose import Transpose1
 from uncork.passes.rewrite import NewLayers
-from uncork.types import Dimension, ElementType, PartialShape
+from uncork.types import Dimension
 
 _FLOATS = frozenset({"f16", "bf16", "f32", "f64"})
 #: A letter of the equation, or a dimension of its ellipsis.
@@ -147,10 +143,10 @@ class _Layers(NewLayers):
         made = self.add(f"{node.name}/product", multiply, [first, second])
         labels = [*product.batch, *product.rows, *product.columns]
         if len(product.rows) != 1 or len(product.columns) != 1:
-            made = self._view(node, made, [product.sizes[label] for label in labels])
+            made = self.viewed(node, made, [product.sizes[label] for label in labels])
         if labels != list(product.output):
-            made = self._transposed(node, made, [labels.index(n) for n in product.output])
-        self._finish(node)
+            made = self.transposed(node, made, [labels.index(n) for n in product.output])
+        self.finish(node)
 
     def rearrange(self, node: Node, labels: _Labels, output: _Labels) -> None:
         """Put a sum over the labels that the output has not, and a transpose, in the place of a
@@ -160,25 +156,11 @@ class _Layers(NewLayers):
         summed = [axis for axis, label in enumerate(labels) if label not in output]
         kept = [label for label in labels if label in output]
         if summed:
-            axes = self._constant(node, "axes", summed)
+            axes = self.constant(node, "axes", summed)
             source = self.add(f"{node.name}/sum", ReduceSum(keep_dims=False), [source, axes])
         if not summed or kept != list(output):
-            self._transposed(node, source, [kept.index(label) for label in output])
-        self._finish(node)
-
-    def _finish(self, node: Node) -> None:
-        """Give the last layer the place of the old one, and its name."""
-        last = self.nodes.pop()
-        port = node.outputs[0]
-        self.nodes.append(
-            replace(
-                node,
-                inputs=last.inputs,
-                outputs=(replace(port, spec=last.outputs[0].spec),),
-                operation=last.operation,
-                attributes={},
-            )
-        )
+            self.transposed(node, source, [kept.index(label) for label in output])
+        self.finish(node)
 
     def _matrix(
         self,
@@ -193,7 +175,7 @@ class _Layers(NewLayers):
         turned = list(labels) == [*product.batch, *columns, *rows] and bool(rows and columns)
         wanted = list(labels) if turned else [*product.batch, *rows, *columns]
         if list(labels) != wanted:
-            source = self._transposed(node, source, [list(labels).index(n) for n in wanted])
+            source = self.transposed(node, source, [list(labels).index(n) for n in wanted])
         if len(rows) != 1 or len(columns) != 1:
             sizes = [product.sizes[label] for label in product.batch]
             for part in (columns, rows) if turned else (rows, columns):
@@ -201,18 +183,5 @@ class _Layers(NewLayers):
                 for label in part:
                     size = size * product.sizes[label]
                 sizes.append(size)
-            source = self._view(node, source, sizes)
+            source = self.viewed(node, source, sizes)
         return source, turned
-
-    def _view(self, node: Node, source: Source, sizes: Sequence[Dimension]) -> Source:
-        return self.add(f"{node.name}/view", View(PartialShape(sizes)), [source])
-
-    def _transposed(self, node: Node, source: Source, order: Sequence[int]) -> Source:
-        axes = self._constant(node, "order", order)
-        return self.add(f"{node.name}/transposed", Transpose1(), [source, axes])
-
-    def _constant(self, node: Node, name: str, numbers: Sequence[int]) -> Source:
-        value = np.asarray(numbers, np.int64)
-        shape = PartialShape(value.shape)
-        constant = Const(element_type=ElementType.i64, shape=shape, value=value)
-        return self.add(f"{node.name}/{name}", constant, [])

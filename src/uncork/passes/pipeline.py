@@ -191,6 +191,12 @@ WITH_SIZES: tuple[Pass, ...] = (
         "Einsum of two tensors becomes a MatMul or a Multiply, that of one a Transpose",
         frozenset({"Einsum"}),
     ),
+    # Before `fuse_epilogue`, to which what comes behind such a product is not its end.
+    Pass(
+        "experts_first",
+        "a batch of open size is rows of several stored matrices",
+        frozenset({"CompressedLinear"}),
+    ),
     Pass(
         "sink_selection",
         "sequences stop at the one step that is read",

@@ -7,12 +7,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 from msgspec.structs import replace
 
 from uncork.internal_ops.packed_const import PackedConst
+from uncork.internal_ops.view import View
 from uncork.ir.model import Model, Node, Port, Source
 from uncork.ops import Operation
-from uncork.types import Array, PartialShape, TensorSpec
+from uncork.ops.parameter import Const
+from uncork.ops.transpose import Transpose1
+from uncork.types import Array, Dimension, ElementType, PartialShape, TensorSpec
 
 #: Layers of constants behind each other, which converters write two or three of.
 _DEEP = 16
@@ -142,6 +146,36 @@ class NewLayers:
         )
         self.know(Source(place, 0), outputs[0])
         return Source(place, 0)
+
+    def viewed(self, node: Node, source: Source, sizes: Sequence[Dimension]) -> Source:
+        """A tensor with these sizes, for what becomes of a layer."""
+        return self.add(f"{node.name}/view", View(PartialShape(sizes)), [source])
+
+    def transposed(self, node: Node, source: Source, order: Sequence[int]) -> Source:
+        """A tensor with its axes in this order, for what becomes of a layer."""
+        axes = self.constant(node, "order", order)
+        return self.add(f"{node.name}/transposed", Transpose1(), [source, axes])
+
+    def constant(self, node: Node, name: str, numbers: Sequence[int]) -> Source:
+        """Numbers of i64, for what becomes of a layer."""
+        value = np.asarray(numbers, np.int64)
+        shape = PartialShape(value.shape)
+        constant = Const(element_type=ElementType.i64, shape=shape, value=value)
+        return self.add(f"{node.name}/{name}", constant, [])
+
+    def finish(self, node: Node) -> None:
+        """Give the last layer the place of the old one, and its name."""
+        last = self.nodes.pop()
+        port = node.outputs[0]
+        self.nodes.append(
+            replace(
+                node,
+                inputs=last.inputs,
+                outputs=(replace(port, spec=last.outputs[0].spec),),
+                operation=last.operation,
+                attributes={},
+            )
+        )
 
     def know(self, source: Source, spec: TensorSpec) -> None:
         """Take a tensor of the old model for what a new layer in its place gives."""
