@@ -317,6 +317,7 @@ def test_exports_of_several_threads() -> None:
             pool.map(lambda _: uncork.from_torch(ListsOfSizes(), example, dynamic=True), range(8))
         )
     assert (torch.tensor, torch.as_tensor) == made
+    assert torch.backends.mha.get_fastpath_enabled()
     for model in models:
         found = uncork.compile_model(model, backend="reference")(*[x.numpy() for x in later])
         np.testing.assert_array_equal(found[1], [[7, 3], [1, 3]])

@@ -72,13 +72,17 @@ def from_torch(
         raise InputError("is a TorchScript program: give the module that it was made of", "module")
     call = _Example(torch, module, example)
     axes = _open_axes(call, dynamic)
-    with tempfile.TemporaryDirectory() as folder, _for_inference(torch, module):
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        _exporting.held(),
+        _for_inference(torch, module),
+    ):
         flat = _flat(torch, module, call)
         with _as_input_error(), _as_it_was(module):
             flat(*call.tensors)
         names = _output_names(flat.names, call, module, outputs)
         path = Path(folder, "model.onnx")
-        with _as_it_was(module), _exporting.held():
+        with _as_it_was(module):
             _export(torch, flat, call, path, type(module).__name__, names, axes)
         inner = {name for name, _ in module.named_buffers()} - module.state_dict().keys()
         return _with_inputs(_read(path, type(module).__name__, inner), call, axes)
