@@ -38,6 +38,7 @@ class Stored:
         zeros: str = "",
         scales: str = "f16",
         columns: int = COLUMNS,
+        second: bool = False,
     ) -> None:
         self.builder = uncork.Builder(f"{stored}, groups of {group or INNER}, zero points {zeros}")
         self.generator = np.random.default_rng(3)
@@ -55,7 +56,13 @@ class Stored:
         else:
             scale, number = self.small(scales, one, around_one=True)
         (matrix,) = self.builder.add("Multiply", 1, matrix, scale)
-        self.value = (value * number.astype(np.float64)).reshape(columns, INNER)
+        value = value * number.astype(np.float64)
+        if second:  # of each column, behind what f16 has rounded
+            number = self.generator.uniform(0.5, 2, (columns, *[1] * (len(shape) - 1)))
+            number = number.astype(np.float16)
+            (matrix,) = self.builder.add("Multiply", 1, matrix, self.builder.constant(number))
+            value = value * number.astype(np.float64)
+        self.value = value.reshape(columns, INNER)
         if group:
             whole = self.builder.constant(np.array([columns, INNER]))
             (matrix,) = self.builder.add("Reshape", 1, matrix, whole, special_zero=False)
@@ -65,6 +72,12 @@ class Stored:
         self, stored: str, shape: tuple[int, ...], around_one: bool = False
     ) -> tuple[Source, np.ndarray]:
         """A constant of any codes that are numbers, converted, and these numbers."""
+        if stored == "book":
+            book = self.generator.standard_normal(64).astype(np.float16)
+            codes = self.generator.integers(0, len(book), shape).astype(np.uint8)
+            given = self.builder.constant(book), self.builder.constant(codes)
+            (made,) = self.builder.add("Gather", 8, *given, self.builder.constant(np.int64(0)))
+            return made, book[codes].astype(np.float64)
         kind = ElementType.parse(stored)
         if around_one:
             codes = self.generator.integers(126, 129, shape).astype(np.uint8)
@@ -112,6 +125,12 @@ AS_STORED: dict[str, dict[str, Any]] = {
     "f4e2m1, f8e8m0": {"stored": "f4e2m1", "group": 32, "scales": "f8e8m0"},
     "u4, u4, groups of 56": {"stored": "u4", "group": 56, "zeros": "u4"},
 }
+#: What products alone read so: look-ups in it make the matrix.
+MULTIPLIED: dict[str, dict[str, Any]] = {
+    **AS_STORED,
+    "book": {"stored": "book"},
+    "i4, two scales": {"stored": "i4", "second": True},
+}
 
 
 def from_a_file(model: Model, tmp_path: object) -> uncork.CompiledModel:
@@ -134,10 +153,10 @@ def unpacked_nowhere(compiled: uncork.CompiledModel, *inputs: np.ndarray) -> np.
     return result
 
 
-@pytest.mark.parametrize("name", AS_STORED)
+@pytest.mark.parametrize("name", MULTIPLIED)
 @pytest.mark.parametrize("rows", [1, 20])
 def test_products(name: str, rows: int, tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:
-    stored = Stored(**AS_STORED[name])
+    stored = Stored(**MULTIPLIED[name])
     # by no limit of memory
     monkeypatch.setattr(fold_constants, "available", lambda: (0, "no machine"))
     compiled = from_a_file(stored.product(), tmp_path)
@@ -149,10 +168,10 @@ def test_products(name: str, rows: int, tmp_path: object, monkeypatch: pytest.Mo
     assert "CompressedLinear-0" in kinds, kinds
 
 
-@pytest.mark.parametrize("name", AS_STORED)
+@pytest.mark.parametrize("name", MULTIPLIED)
 @pytest.mark.parametrize("activations", ["i16", "i8"])
 def test_products_of_rounded_rows(name: str, activations: str, tmp_path: object) -> None:
-    stored = Stored(**AS_STORED[name])
+    stored = Stored(**MULTIPLIED[name])
     path = tmp_path / "m.xml"  # type: ignore[operator]
     uncork.write_model(stored.product(), path)
     compiled = uncork.load(path, threads=1, decompression="f32", activations=activations)  # type: ignore[arg-type]
