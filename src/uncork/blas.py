@@ -126,7 +126,6 @@ class _Limits:
 
     def in_child(self) -> None:
         """Forget the other threads, in a child process: none of them ends what it began."""
-        self.lock = ShortLock()
         if self.lowered:
             self.active.clear()
             self.lowered = False

@@ -139,12 +139,18 @@ def part_of_work() -> Iterator[None]:
 
 
 class WorkLock:
-    """A lock under which threads do a work one after the other, so that they find it done.
+    """A lock under which threads do a work one after the other, so that they find it done. It is
+    free in a child process, which has none of the threads.
 
     A thread that holds such a lock, or a `ShortLock`, waits for no other: it goes on without.
     """
 
     def __init__(self) -> None:
+        self.renew_locks()
+        renews_locks(self)
+
+    def renew_locks(self) -> None:
+        """Make the lock: at the start, and in a child process."""
         self._lock = threading.Lock()
 
     @contextlib.contextmanager
@@ -168,9 +174,16 @@ class WorkLock:
 
 
 class ShortLock:
-    """A lock for a few statements, which the thread that holds it may take again."""
+    """A lock for a few statements, which the thread that holds it may take again. It is free in a
+    child process.
+    """
 
     def __init__(self) -> None:
+        self.renew_locks()
+        renews_locks(self)
+
+    def renew_locks(self) -> None:
+        """Make the lock: at the start, and in a child process."""
         self._lock = threading.RLock()
 
     @contextlib.contextmanager

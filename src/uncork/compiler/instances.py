@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
-from uncork.concurrency import WorkLock, renews_locks
+from uncork.concurrency import WorkLock
 from uncork.kernels.runtime.layout import BUSY, GUARD_FAILED, NO_MEMORY
 from uncork.types import Array
 
@@ -56,11 +56,6 @@ class Instances(Generic[Made]):
     _instances: list[Made]
 
     def __init__(self) -> None:
-        self.renew_locks()
-        renews_locks(self)
-
-    def renew_locks(self) -> None:
-        """Make the lock of growing memory: at the start, and in a child process."""
         self._growth = WorkLock()
 
     def _made(self, like: Made | None = None) -> Made:

@@ -16,7 +16,7 @@ from uncork.compiler.planned_parts import NotPlanned
 from uncork.compiler.policy import MOST_FAILURES, MOST_PLANS, MOST_TRIES
 from uncork.compiler.scope import Scope
 from uncork.compiler.size_program import Unbound
-from uncork.concurrency import WorkLock, is_begun, renews_locks, unforked
+from uncork.concurrency import WorkLock, is_begun, unforked
 from uncork.errors import CompileError, InputError, UncorkError
 from uncork.kernels import select
 from uncork.kernels.layer import most_table_bytes
@@ -75,11 +75,6 @@ class ScopedPlans:
         #: Good calls that no plan could be made for, and calls since then for which making one was
         #: thought of.
         self._failures = self._skipped = 0
-        self.renew_locks()
-        renews_locks(self)
-
-    def renew_locks(self) -> None:
-        """Make the lock of the plans: at the start, and in a child process."""
         self._lock = WorkLock()
 
     def lacking(self, hints: HintsOf) -> int:

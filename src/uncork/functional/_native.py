@@ -19,7 +19,7 @@ import numpy as np
 from uncork.compiler.execute import Executor, kernel_target
 from uncork.compiler.native_call import NativeCall
 from uncork.compiler.plan_set import CallDeclined
-from uncork.concurrency import WorkLock, renews_locks, unforked
+from uncork.concurrency import WorkLock, unforked
 from uncork.errors import UncorkError
 from uncork.functional._arguments import Arguments, seen, stays
 from uncork.functional._call import Call
@@ -138,11 +138,6 @@ class _Calls:
         self._executors: dict[tuple[Any, ...], dict[tuple[Any, ...], Executor | None]] = {}
         #: By kind, then by the call among whose arguments it is.
         self._entries: dict[tuple[Any, ...], dict[NativeCall, NativeCall]] = {}
-        self.renew_locks()
-        renews_locks(self)
-
-    def renew_locks(self) -> None:
-        """Make the lock of what is remembered: at the start, and in a child process."""
         self._lock = WorkLock()
 
     def __call__(self, args: tuple[Any, ...], options: dict[str, Any]) -> Sequence[Array]:

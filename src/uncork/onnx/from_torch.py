@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union
 
-from uncork.concurrency import WorkLock, in_child
+from uncork.concurrency import WorkLock
 from uncork.errors import InputError, UncorkError, UnsupportedError, did_you_mean
 from uncork.ir.build import Builder
 from uncork.ir.model import Model
@@ -32,14 +32,6 @@ Dynamic = Union[bool, Mapping[str, Union[Sequence[int], Mapping[int, str]]]]
 _OPSET = 17
 #: What torch's exporter is at, and what is put into torch for it, belong to the whole process.
 _exporting = WorkLock()
-
-
-def _renew_lock() -> None:
-    global _exporting
-    _exporting = WorkLock()
-
-
-in_child(_renew_lock)
 
 
 def from_torch(

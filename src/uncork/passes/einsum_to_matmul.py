@@ -11,6 +11,7 @@ other one, which a kernel of its own computes.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -179,9 +180,7 @@ class _Layers(NewLayers):
         if len(rows) != 1 or len(columns) != 1:
             sizes = [product.sizes[label] for label in product.batch]
             for part in (columns, rows) if turned else (rows, columns):
-                size = Dimension.of(1)
-                for label in part:
-                    size = size * product.sizes[label]
-                sizes.append(size)
+                own = (product.sizes[label] for label in part)
+                sizes.append(math.prod(own, start=Dimension.of(1)))
             source = self.viewed(node, source, sizes)
         return source, turned

@@ -71,9 +71,7 @@ class _Layers(NewLayers):
             source = self.viewed(node, source, sizes)
         if not stays:
             source = self.transposed(node, source, order)
-        count = Dimension.of(1)
-        for axis in rows:
-            count = count * sizes[axis]
+        count = math.prod((sizes[axis] for axis in rows), start=Dimension.of(1))
         source = self.viewed(node, source, [*(sizes[axis] for axis in axes), count, sizes[-1]])
         lead = tuple(size for size in linear.lead if size != 1)
         product = linear.replace(lead=lead)

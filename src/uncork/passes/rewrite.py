@@ -147,17 +147,19 @@ class NewLayers:
         self.know(Source(place, 0), outputs[0])
         return Source(place, 0)
 
+    # What becomes of one layer is several, which are called after it.
+
     def viewed(self, node: Node, source: Source, sizes: Sequence[Dimension]) -> Source:
-        """A tensor with these sizes, for what becomes of a layer."""
+        """A tensor with these sizes."""
         return self.add(f"{node.name}/view", View(PartialShape(sizes)), [source])
 
     def transposed(self, node: Node, source: Source, order: Sequence[int]) -> Source:
-        """A tensor with its axes in this order, for what becomes of a layer."""
+        """A tensor with its axes in this order."""
         axes = self.constant(node, "order", order)
         return self.add(f"{node.name}/transposed", Transpose1(), [source, axes])
 
     def constant(self, node: Node, name: str, numbers: Sequence[int]) -> Source:
-        """Numbers of i64, for what becomes of a layer."""
+        """Numbers of i64."""
         value = np.asarray(numbers, np.int64)
         shape = PartialShape(value.shape)
         constant = Const(element_type=ElementType.i64, shape=shape, value=value)

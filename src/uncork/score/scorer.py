@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from uncork.compiler.compiled_model import CompiledModel
 from uncork.compiler.load import load
-from uncork.concurrency import WorkLock, in_child
+from uncork.concurrency import WorkLock
 from uncork.errors import InputError
 from uncork.score.batch import BatchScorer
 from uncork.score.frames import from_frame, to_frame
@@ -27,14 +27,6 @@ Location = str | os.PathLike[str]
 #: Models of this process by path, state of the file and options. Scorers of one model share it.
 _models: dict[tuple[Any, ...], CompiledModel] = {}
 _loading = WorkLock()
-
-
-def _renew() -> None:
-    global _loading
-    _loading = WorkLock()
-
-
-in_child(_renew)
 
 
 class Scorer:

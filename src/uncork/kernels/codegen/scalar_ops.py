@@ -246,7 +246,8 @@ _UNARY: dict[str, Callable[[Kernel, Value], Value]] = {
     "is_nan": lambda k, a: functions.negated(k, a.equals(a)),
     "is_finite": _is_finite,
 }
-#: What they are of f64, where that is another function.
+#: What they are of f64, where that is another function. The sigmoid that ends a recurrent step is
+#: cut at 2^-1000, which is too early here.
 _OF_DOUBLES: dict[str, Callable[[Kernel, Value], Value]] = {
     "sigmoid": lambda k, a: _number(k, a, 1.0) / (doubles.exp(k, -a) + 1.0),
     "tanh": lambda k, a: k.select(a.equals(0.0), a, doubles.tanh(k, a)),  # of -0 it is -0

@@ -142,14 +142,17 @@ class Call(Struct, frozen=True):
             split=split,
         )
 
-    def kernel_call(self) -> tuple[Nest, list[Operand]]:
-        program = parse(self.text)
-        types = tuple((name, self.views[name].element_type) for name in program.views)
+    def spec(self) -> Nest:
+        """What the kernel is specialised for."""
+        types = tuple((name, self.views[name].element_type) for name in parse(self.text).views)
         require_types([view.element_type for view in self.views.values()], self.target)
         own = [self.scalar_type] * bool(self.scalar_type)
         lanes = self.lanes or vector_lanes([*(t for _, t in types), *own], self.target)
         fields = (self.label, self.text, types, lanes, self.unroll, self.scalar_type)
-        spec = Nest(*fields) if self.tail == MASKED else RowNest(*fields, last=self.tail)
+        return Nest(*fields) if self.tail == MASKED else RowNest(*fields, last=self.tail)
+
+    def kernel_call(self) -> KernelCall:
+        program = parse(self.text)
         operands: list[Operand] = [self.sizes[name] for name in (*program.sizes, *program.integers)]
         for name, rank in program.views.items():
             view = self.views[name]
@@ -159,7 +162,7 @@ class Call(Struct, frozen=True):
             operands.append(view.base)
             for pair in zip(view.sizes, view.steps, strict=True):
                 operands += pair
-        return spec, operands
+        return self.spec(), operands
 
     def _split(self, threads: int) -> Stages:
         """Threads share the axes that have more than one turn, the first ones rather than later
@@ -168,7 +171,7 @@ class Call(Struct, frozen=True):
         axes = [name for name in self.shared if not certainly(self.sizes[name], 1)]
         axes = axes or [self.shared[-1]]
         vectors = parse(self.text).axes
-        lanes = self.kernel_call()[0].lanes
+        lanes = self.spec().lanes
         counts = [(self.sizes[axis], lanes if vectors[axis].vector else 1) for axis in axes]
         scratch = (self.scratch + (_LINE - 1)) // _LINE * _LINE
         calls: list[KernelCall] = []

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from uncork import files
-from uncork.concurrency import WorkLock, comes_between, is_begun, renews_locks, unforked
+from uncork.concurrency import WorkLock, comes_between, is_begun, unforked
 from uncork.errors import UncorkError, shortened
 from uncork.kernels.kernel_spec import KernelSpec, llvm_text
 from uncork.kernels.runtime.addresses import Wanted, recording
@@ -115,13 +115,6 @@ class ObjectStore:
         self._addresses: dict[tuple[KernelSpec, Target], int] = {}
         self._code: list[Array] = []  # functions live in it
         self._failed: dict[tuple[str, str, Target], CannotCompile] = {}
-        self.renew_locks()
-        renews_locks(self)
-
-    def renew_locks(self) -> None:
-        """Make the lock: at the start, and in a child of a process one of whose threads
-        compiles.
-        """
         self._lock = WorkLock()
 
     def address(self, spec: KernelSpec, target: Target | None = None) -> int:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from llvmlite import binding
 from llvmlite.binding import ffi
 
-from uncork.concurrency import ShortLock, held_at_forks, in_child
+from uncork.concurrency import ShortLock, held_at_forks
 from uncork.kernels.runtime import processor
 
 if TYPE_CHECKING:
@@ -59,14 +59,6 @@ class _OfThread(threading.local):
 
 
 _of_thread = _OfThread()
-
-
-def _renew_lock() -> None:
-    global _count
-    _count = ShortLock()
-
-
-in_child(_renew_lock)
 
 
 def _wait_at_forks() -> None:
