@@ -6,6 +6,7 @@ No kernel is compiled and none runs, so the level may be one that this machine h
 from __future__ import annotations
 
 import contextlib
+import gc
 import itertools
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,7 +17,6 @@ import numpy as np
 import pytest
 
 import uncork
-from uncork import concurrency
 from uncork.compiler import execute
 from uncork.compiler.compile import compile_for
 from uncork.compiler.plan_set import CallDeclined, PlanSet
@@ -106,12 +106,12 @@ def plan_folders(folders: Sequence[Path], target: Target) -> list[str]:
 
 def plan_functions(cases: Iterable[tuple[str, Any]]) -> None:
     """Plan calls of `uncork.functional`; those that it refuses ask for nothing."""
+    functions = [one for one in gc.get_objects() if isinstance(one, _native._Calls)]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for _, call in cases:
             for _ in range(2):  # values that a plan has in it have one when they come again
                 with contextlib.suppress(Exception):
                     call()
-            for calls in list(concurrency._owners):
-                if isinstance(calls, _native._Calls):  # a function remembers few kinds of calls
-                    calls._executors.clear()
+            for calls in functions:  # a function remembers few kinds of calls
+                calls._executors.clear()
