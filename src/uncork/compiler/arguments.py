@@ -387,10 +387,13 @@ def present(element_type: ElementType, array: Array) -> Array:
 
 
 def owned(arrays: Sequence[Any], inputs: Sequence[Any]) -> list[Any]:
-    """The arrays as the caller's own: a view, an input, or what comes twice is copied."""
+    """The arrays as the caller's own, in C order: a view, an input, or what comes twice is
+    copied.
+    """
     seen = set(map(id, inputs))
     result: list[Any] = []
     for array in arrays:
-        result.append(array.copy() if array.base is not None or id(array) in seen else array)
+        is_own = array.base is None and id(array) not in seen and array.flags.c_contiguous
+        result.append(array if is_own else array.copy())
         seen.add(id(array))
     return result

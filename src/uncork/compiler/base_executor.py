@@ -122,11 +122,9 @@ class BaseExecutor(RunsModel):
             state.own()
         return stateful.run(inputs, cast(Any, state))
 
-    def run_with_state_as_before(
-        self, inputs: Sequence[Array], state: Values
-    ) -> list[Array] | None:
+    def run_with_state_as_before(self, inputs: Sequence[Any], state: Values) -> list[Array] | None:
         """The results of a model with variables when the arrays are like those of the last call and
-        a plan made that; else None.
+        a plan made that; else None. Inputs may be anything.
         """
         stateful = self.stateful
         if state.holders:

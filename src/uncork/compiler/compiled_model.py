@@ -6,8 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
-import numpy as np
-
 from uncork._html import html_table
 from uncork.blas import at_most
 from uncork.compiler.arguments import Results, accept, match, owned, present
@@ -49,15 +47,10 @@ class CompiledModel:
         self.inputs = model.inputs
         self.outputs = model.outputs
 
-        #: NumPy's own instances of the types that need no conversion: compared by identity, which
-        #: is what a call can afford.
-        self._dtypes = [
-            np.dtype(port.element_type.dtype.char) if port.element_type.is_native else None
-            for port in self.inputs
-        ]
-        self._native_outputs = all(port.element_type.is_native for port in self.outputs)
-
-        self._all_native = self._native_outputs and None not in self._dtypes
+        #: Whether no input and no result is converted.
+        self._all_native = all(
+            port.element_type.is_native for port in (*self.inputs, *self.outputs)
+        )
         self._run_by(runs)
         self.renew_locks()
         renews_locks(self)
@@ -137,7 +130,7 @@ class CompiledModel:
     ) -> Results | None:
         """The results of a model with variables, if this call is like the one before it."""
         ordered = self._repeated.in_order(inputs, named)
-        if ordered is None or not self._all_native or not self._need_no_conversion(ordered):
+        if ordered is None or not self._all_native:
             return None
         turn = self._turn
         with turn.lock:  # as `held` does, in a third of its time
@@ -149,16 +142,6 @@ class CompiledModel:
             finally:
                 turn.taken = False
         return None if results is None else Results(self.outputs, results)
-
-    def _need_no_conversion(self, inputs: Sequence[Any]) -> bool:
-        for value, dtype in zip(inputs, self._dtypes, strict=True):
-            if (
-                type(value) is not np.ndarray
-                or value.dtype is not dtype
-                or not value.flags.c_contiguous
-            ):
-                return False
-        return True
 
     def bind(
         self,

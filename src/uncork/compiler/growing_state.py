@@ -17,7 +17,6 @@ from uncork.compiler.state import (
     OfVariables,
     References,
     StateExecutor,
-    owned_values,
 )
 from uncork.compiler.state_storage import begun as begun_in
 from uncork.compiler.state_storage import first_of, grown, in_order, kept, selected_rows
@@ -106,7 +105,7 @@ class GrowingStateExecutor(OfVariables):
             given = self._given(inputs, state)
             arrays = None if given is None else self._call(inputs, given)
             if given is not None and arrays is not None:
-                return self._done(inputs, given, arrays, state)
+                return self._done(given, arrays, state)
         values = {name: self.whole(name, value) for name, value in state.items()}
         results = (
             self.by_references(inputs, values) if self._appends else self._plain.run(inputs, values)
@@ -114,25 +113,19 @@ class GrowingStateExecutor(OfVariables):
         state.update({name: self.as_kept(name, value) for name, value in values.items()})
         return results
 
-    def run_as_before(self, inputs: Sequence[Array], state: Values) -> list[Array] | None:
-        """The results, when these arrays are like those of the last call, by its plan; else
-        None.
+    def run_as_before(self, inputs: Sequence[Any], state: Values) -> list[Array] | None:
+        """The results, by the plan of the last call; None when these arrays are not like those of
+        that call, or a variable has no value yet. Inputs may be anything.
         """
         if not all(in_order(inputs[number]) for number in self._row_indices):
             return None
         try:
             values = [cast(Array, state[name]) for name in self._read]
-            found = _CallInputs(values, [cast(Kept, state[name]) for name in self._names])
+            given = _CallInputs(values, [cast(Kept, state[name]) for name in self._names])
         except KeyError:
-            if len(state.spares) < len(self._names):
-                return None  # there is no room
-            given = self._given(inputs, state)
-        else:
-            given = found
-        if given is None:
             return None
         arrays = self.executor.run_as_before(given.embedded(inputs))
-        return None if arrays is None else self._done(inputs, given, arrays, state)
+        return None if arrays is None else self._done(given, arrays, state)
 
     def _call(self, inputs: Sequence[Array], given: _CallInputs) -> list[Array] | None:
         """The results, values and lengths of a call; None where no plan makes it."""
@@ -152,27 +145,18 @@ class GrowingStateExecutor(OfVariables):
         values = {name: self.whole(name, value) for name, value in state.items()}
         return self._plain.without_variables(inputs, values)
 
-    def _done(
-        self, inputs: Sequence[Array], given: _CallInputs, arrays: Sequence[Array], state: Values
-    ) -> list[Array]:
-        """The results of the model, from all arrays of a call that has succeeded; the others are
-        put into the state.
+    def _done(self, given: _CallInputs, arrays: Sequence[Array], state: Values) -> list[Array]:
+        """The results of the model, from all arrays of a call that has succeeded, which are new
+        ones; those behind them are put into the state.
         """
-        first, last = len(self.model.results), len(arrays) - len(self._names)
-        results = list(arrays[:first])
-        new: dict[str, Any] = {}
-        if last > first:
-            new.update(owned_values(self.lifted.assigned, arrays[first:last], (*inputs, *results)))
-            ours = {id(array) for array in given.values}
-            results = [array.copy() if id(array) in ours else array for array in results]
-        new.update(
-            {
-                name: (k[0], length, k[2])
-                for name, k, length in zip(self._names, given.kept, arrays[last:], strict=True)
-            }
+        last = len(arrays) - len(self._names)
+        new: dict[str, Any] = dict(
+            zip(self.lifted.assigned, arrays[self._count : last], strict=True)
         )
+        for name, k, length in zip(self._names, given.kept, arrays[last:], strict=True):
+            new[name] = k[0], length, k[2]
         state.update(new)
-        return results
+        return list(arrays[: self._count])
 
     # ---- what a call is given
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from msgspec.structs import replace
 
+from uncork.compiler.arguments import owned
 from uncork.compiler.base_executor import BaseExecutor
 from uncork.compiler.plan import Plan
 from uncork.concurrency import lazy, unforked
@@ -43,6 +44,8 @@ class OfVariables:
         """
         self.model, self.lifted = model, lifted
         self.by_references = partial(interpret, model) if references is None else references
+        #: How many results the model has; what is assigned comes behind them.
+        self._count = len(model.results)
         #: The variables that are read as they are.
         self._read = tuple(map(variable_of, lifted.reads))
         reads = (*lifted.reads, *(append.read for append in lifted.appended))
@@ -95,17 +98,18 @@ class StateExecutor(OfVariables):
             arrays = self.executor.run_as_before(everything) or self.executor.run(everything)
         except UncorkError:
             return self.by_references(inputs, state)  # which say it of the model that was read
-        return self._done(inputs, given, arrays, state)
+        return self._done(owned(arrays, everything), state)
 
-    def run_as_before(self, inputs: Sequence[Array], state: State) -> list[Array] | None:
+    def run_as_before(self, inputs: Sequence[Any], state: State) -> list[Array] | None:
         """The results, by the plan of the last call; None when these arrays are not like those of
-        that call, or no plan made it.
+        that call, a variable has no value yet, or no plan made it. Inputs may be anything.
         """
-        given = self._given(inputs, state)
-        arrays = None if given is None else self.executor.run_as_before([*inputs, *given])
-        if given is None or arrays is None:
+        try:
+            given = [state[name] for name in self._read]
+        except KeyError:
             return None
-        return self._done(inputs, given, arrays, state)
+        arrays = self.executor.run_as_before([*inputs, *given])
+        return None if arrays is None else self._done(arrays, state)
 
     def _given(self, inputs: Sequence[Array], state: State) -> list[Array] | None:
         """The values of the variables that are read; None where only the interpreter knows them."""
@@ -129,16 +133,12 @@ class StateExecutor(OfVariables):
         given = self._given(inputs, state)
         return self.executor, None if given is None else [*inputs, *given]
 
-    def _done(
-        self, inputs: Sequence[Array], given: Sequence[Array], arrays: Sequence[Array], state: State
-    ) -> list[Array]:
-        """The results of the model, from all arrays of a call that has succeeded; the others are
-        put into the state.
+    def _done(self, arrays: Sequence[Array], state: State) -> list[Array]:
+        """The results of the model, from all arrays of a call that has succeeded, each of which is
+        nobody else's; those behind them are put into the state.
         """
-        results, assigned = arrays[: len(self.model.results)], arrays[len(self.model.results) :]
-        state.update(owned_values(self.lifted.assigned, assigned, (*inputs, *results)))
-        ours = {id(array) for array in given}
-        return [array.copy() if id(array) in ours else array for array in results]
+        state.update(zip(self.lifted.assigned, arrays[self._count :], strict=True))
+        return list(arrays[: self._count])
 
 
 #: Remarks of a plan: when initial values are computed, and where nobody but references can.
@@ -241,20 +241,3 @@ def constant_value(model: Model, read: Node) -> Array:
     assert value is not None
     # Of the very type that NumPy gives its own arrays, which plans look for.
     return np.ascontiguousarray(value, np.dtype(value.dtype.char)).reshape(value.shape)
-
-
-def owned_values(
-    names: Sequence[str], arrays: Sequence[Array], theirs: Sequence[Array]
-) -> dict[str, Array]:
-    """The values of variables by id. Arrays that the caller may write to (inputs and results), and
-    views, are copied.
-    """
-    shared = {id(array) for array in theirs}
-    return {name: _own(array, shared) for name, array in zip(names, arrays, strict=True)}
-
-
-def _own(array: Array, theirs: set[int]) -> Array:
-    if array.base is not None or id(array) in theirs:
-        copy: Array = array.copy()
-        return copy
-    return array if array.flags.c_contiguous else np.ascontiguousarray(array)

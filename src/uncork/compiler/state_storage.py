@@ -49,7 +49,7 @@ def first_of(array: Array, axis: int, count: int) -> Array:
 
 def in_order(picks: Array) -> bool:
     """Whether the picks are 0, 1, 2, ..: every row stays where it is, if there are as many."""
-    return picks.tobytes() == _index_buffer(picks.size, picks.dtype)
+    return type(picks) is np.ndarray and picks.tobytes() == _index_buffer(picks.size, picks.dtype)
 
 
 @functools.lru_cache(maxsize=64)
