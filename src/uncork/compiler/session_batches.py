@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from uncork.compiler.session_memory import Rows
 from uncork.compiler.session_model import SessionModel
@@ -35,6 +36,16 @@ _Tried = dict[tuple[int, int], bool]
 State = Callable[[], Sequence[Array]]
 
 
+class Split(Struct):
+    """How the rows of a step are split into batches: how many rows each takes, the rows of nobody
+    at its end included. And, when a step was made so, the shapes of rows of its results, with their
+    types.
+    """
+
+    sizes: list[int]
+    results: list[tuple[tuple[int, ...], np.dtype[Any]]] | None = None
+
+
 class Batches:
     """Calls of a model for rows of sessions. May be used from several threads."""
 
@@ -42,8 +53,8 @@ class Batches:
         self.model = model
         #: By the shapes of frames: the sizes of batches that were tried, and with what outcome.
         self._tried: dict[tuple[object, ...], _Tried] = {}
-        #: By the number of rows and the shapes of frames: the sizes of batches.
-        self._sizes: dict[tuple[object, ...], list[int]] = {}
+        #: By the number of rows and the shapes of frames.
+        self._splits: dict[tuple[object, ...], Split] = {}
         #: By the shapes of arrays: native calls into results that are given, or None.
         self._bound: dict[tuple[object, ...], Callable[..., Any] | None] = {}
 
@@ -79,19 +90,17 @@ class Batches:
             self._bound[key] = None if call is None else call.run
         return self._bound[key]
 
-    def sizes(self, count: int, frames: Sequence[Array], state: State) -> list[int]:
-        """How many of `count` rows each batch takes, the rows of nobody at its end included.
-
-        `state` gives a row of every variable, to make trials of.
-        """
-        if not self.model.batched:
-            return [1] * count
+    def split(self, count: int, frames: Sequence[Array], state: State) -> Split:
+        """The batches of so many rows. `state` gives a row of every variable, to make trials of."""
         key = (count, *[array.shape for array in frames])
-        if key not in self._sizes:
-            if len(self._sizes) >= _MOST_SIZES:
-                self._sizes.clear()
-            self._sizes[key] = self._sizes_of(count, frames, state)
-        return self._sizes[key]
+        split = self._splits.get(key)
+        if split is None:
+            if len(self._splits) >= _MOST_SIZES:
+                self._splits.clear()
+            batched = self.model.batched
+            sizes = self._sizes_of(count, frames, state) if batched else [1] * count
+            split = self._splits[key] = Split(sizes)
+        return split
 
     def _sizes_of(self, count: int, frames: Sequence[Array], state: State) -> list[int]:
         tried = self._tried.setdefault(self._shapes(frames), {})

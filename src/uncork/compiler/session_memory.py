@@ -43,8 +43,9 @@ class SessionMemory:
     another thread is at work with: `Sessions` sees to that.
     """
 
-    def __init__(self, kept: Sequence[Kept], capacity: int) -> None:
-        self.kept, self.capacity = kept, capacity
+    def __init__(self, kept: Sequence[Kept], capacity: int, is_timed: bool) -> None:
+        """`is_timed`: somebody asks when a session had its last step."""
+        self.kept, self.capacity, self._is_timed = kept, capacity, is_timed
         spare = min(capacity, max(_LEAST_SPARE, capacity // _SESSIONS_FOR_SPARE - 1))
         # One row more: rows that fill a batch up are written there.
         shape = capacity + spare + 1
@@ -58,7 +59,7 @@ class SessionMemory:
             self.spare = np.arange(capacity, capacity + spare)
             #: Places whose session has had no step: its row is not read.
             self.fresh = np.ones(capacity, bool)
-            #: When each session had its last step.
+            #: When each session was opened or had its last step, where somebody asks.
             self.used = np.zeros(capacity)
             #: Tables of values that a batch shares.
             self._common = [t for k, t in zip(kept, self.tables, strict=True) if k.axis is None]
@@ -103,7 +104,8 @@ class SessionMemory:
         writes = [
             (table, row, v) for table, v in zip(self.tables, self._as_rows(values), strict=True)
         ]
-        _written([*writes, *self._told(place)])
+        told = (self.fresh, place, False), (self.used, place, time.monotonic())
+        _written([*writes, *told])
 
     def _as_rows(self, values: Sequence[Array]) -> list[Array]:
         """Values of variables of one session as rows of the tables."""
@@ -111,8 +113,10 @@ class SessionMemory:
 
     # ---- steps
 
-    def keep(self, places: Array, old: Rows, new: Rows) -> None:
-        """Have sessions go on with the rows that a step has written."""
+    def keep(self, places: Array, old: Rows, new: Rows, begin: bool) -> None:
+        """Have sessions go on with the rows that a step has written; `begin`: it was the first one
+        of some of them.
+        """
         if new.tables is self.tables:
             first = slice(0, len(places))
             writes: list[_Write] = [
@@ -124,10 +128,11 @@ class SessionMemory:
                 (table, old.numbers, own[: len(places)])
                 for table, own in zip(self.tables, new.tables, strict=True)
             ]
-        _written([*writes, *self._told(places)])
-
-    def _told(self, places: int | Array) -> list[_Write]:
-        return [(self.fresh, places, False), (self.used, places, time.monotonic())]
+        if begin:
+            writes.append((self.fresh, places, False))
+        if self._is_timed:
+            writes.append((self.used, places, time.monotonic()))
+        _written(writes)
 
     def groups(self, places: Array) -> list[Array] | None:
         """The positions of sessions that may be of one batch: those whose common values agree; None

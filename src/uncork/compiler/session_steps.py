@@ -10,7 +10,7 @@ from itertools import accumulate
 
 import numpy as np
 
-from uncork.compiler.session_batches import Batches, check_shapes
+from uncork.compiler.session_batches import Batches, Split, check_shapes
 from uncork.compiler.session_memory import Rows, SessionMemory
 from uncork.types import Array
 
@@ -27,7 +27,7 @@ def stepped(
     """
     step = _Step(batches, memory, places, frames, may_spare)
     results = step.run()
-    memory.keep(places, step.old, step.new)
+    memory.keep(places, step.old, step.new, step.begins)
     return results
 
 
@@ -44,58 +44,68 @@ class _Step:
     ) -> None:
         self._batches, self._memory, self._model = batches, memory, batches.model
         self._frames, self._count = frames, len(places)
-        self._begin(places)
+        #: Whether it is the first step of some session.
+        self.begins = self._begin(places)
         #: The rows that the step reads, and those that it writes.
         self.old, self.new = memory.of(places), memory.room(len(places), may_spare)
         self._groups = memory.groups(places)
 
-    def _begin(self, places: Array) -> None:
-        """Have sessions without a step begin."""
+    def _begin(self, places: Array) -> bool:
+        """Have sessions without a step begin; whether there are any."""
         memory, model = self._memory, self._model
         fresh = memory.fresh[places]
         if not np.count_nonzero(fresh):
-            return
+            return False
         if model.begins_alike:
             memory.begin(places[fresh], model.begun(list))
-            return
+            return True
         for at in np.flatnonzero(fresh)[:, None]:
             memory.begin(int(places[at[0]]), model.begun(partial(self._given, at)))
+        return True
 
     def run(self) -> list[Array]:
         """The results, as the caller's own arrays."""
         count = self._count
         if self._groups is not None:
             return self._scattered([part for some in self._groups for part in self._parts(some)])
-        sizes = self._batches.sizes(count, self._frames, self._state)
-        if sizes == [count]:
+        split = self._batches.split(count, self._frames, self._state)
+        if split.sizes == [count]:
             made = self._batches.call(self._frames, self.old, self.new)
             return [self._own(array) for array in made]
-        if len(sizes) > 1 and any(self._model.result_axes):
+        if len(split.sizes) > 1 and any(self._model.result_axes):
             return self._scattered(self._parts(np.arange(count)))
-        return self._in_order(sizes)
+        return self._in_order(split)
 
     def _parts(self, some: Array) -> list[tuple[Array, int]]:
         """Sessions of one group, by their positions, as batches of so many rows."""
-        sizes = self._batches.sizes(len(some), self._frames, self._state)
+        sizes = self._batches.split(len(some), self._frames, self._state).sizes
         ends = accumulate(sizes)
         return [(some[end - size : end], size) for end, size in zip(ends, sizes, strict=True)]
 
     def _state(self) -> list[Array]:
         return [table[self.old.numbers[0]] for table in self.old.tables]
 
-    def _in_order(self, sizes: Sequence[int]) -> list[Array]:
-        """The results of batches, written where they stay by batches of the usual size."""
-        wholes: list[Array] = []
-        most, at = sizes[0], 0
+    def _in_order(self, split: Split) -> list[Array]:
+        """The results of batches, written where they stay by batches of the usual size, when it is
+        known what they are.
+        """
+        sizes, total = split.sizes, sum(split.sizes)
+        if len(sizes) == 1:
+            made = self._batch(slice(0, total), total)
+            axes = self._model.result_axes
+            return [self._cut(array, axis) for array, axis in zip(made, axes, strict=True)]
+        wholes = [np.empty((total, *row), dtype) for row, dtype in split.results or ()]
+        at = 0
         for size in sizes:
-            places = [whole[at : at + size] for whole in wholes]
-            made = self._batch(slice(at, at + size), size, places if size == most else ())
-            if not wholes:
-                if len(sizes) == 1:
-                    axes = self._model.result_axes
-                    return [self._cut(a, axis) for a, axis in zip(made, axes, strict=True)]
-                wholes = [np.empty((sum(sizes), *a.shape[1:]), a.dtype) for a in made]
-                places = [whole[:size] for whole in wholes]
+            some = slice(at, at + size)
+            places = [whole[some] for whole in wholes]
+            made = self._batch(some, size, places if size == sizes[0] else ())
+            if at == 0 and split.results != (
+                found := [(array.shape[1:], array.dtype) for array in made]
+            ):
+                split.results = found
+                wholes = [np.empty((total, *row), dtype) for row, dtype in found]
+                places = [whole[some] for whole in wholes]
             for position, (place, array) in enumerate(zip(places, made, strict=True)):
                 if place is not array:
                     check_shapes(position, place.shape, array.shape)

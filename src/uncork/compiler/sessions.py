@@ -100,10 +100,8 @@ class Sessions:
         #: Types and shapes of the frames of the step before.
         self._before = _Frames(self._batched)
         self._converted = not all(port.element_type.is_native for port in self.model.outputs)
-        self._memory = SessionMemory(self._batched.kept, capacity)
+        self._memory = SessionMemory(self._batched.kept, capacity, timeout is not None)
         self._places: dict[Hashable, int] = {}
-        #: Where places find out whether one of them comes twice.
-        self._marks = np.zeros(capacity, np.intp)
         self._free = list(range(capacity - 1, -1, -1))
         self._at_work: dict[object, _AtWork] = {}
         self.renew_locks()
@@ -281,13 +279,10 @@ class Sessions:
             for name in names:
                 _check_name(name)
             raise
-        if count > 1:
-            order = np.arange(count)
-            self._marks[places] = order
-            if np.count_nonzero(self._marks[places] != order):
-                seen = set[Hashable]()
-                twice = next(name for name in names if name in seen or seen.add(name))  # type: ignore[func-returns-value]
-                raise InputError("comes twice in one step: step it twice", _named(twice))
+        if len({*names}) < count:
+            seen = set[Hashable]()
+            twice = next(name for name in names if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+            raise InputError("comes twice in one step: step it twice", _named(twice))
         if self.timeout is not None:
             gone = np.flatnonzero(time.monotonic() - self._memory.used[places] > self.timeout)
             for index in gone.tolist():
