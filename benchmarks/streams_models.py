@@ -224,30 +224,32 @@ def _forecast() -> Model:
     return b.model()
 
 
-def _conformer() -> Model:
-    """A causal block of a Conformer: half a feed-forward part, attention over 64 frames, a
+def _conformer(blocks: int = 1) -> Model:
+    """Causal blocks of a Conformer, each of half a feed-forward part, attention over 64 frames, a
     convolution, and the other half.
     """
     b, width = _Layers("conformer"), 144
-    x = b.parameter("x", "f32", [1, None, width])
+    y = b.parameter("x", "f32", [1, None, width])
 
     def forward(own: Source) -> Source:
         wide = b.dense(b.normalized(own), width, 4 * width)
         narrow = b.dense(b.layer("Swish", 4, wide), 4 * width, width)
         return b.layer("Add", 1, own, b.layer("Multiply", 1, narrow, b.c(np.float32(0.5))))
 
-    y = forward(x)
-    y = b.layer("Add", 1, y, b.attention(b.normalized(y), width, 4))
-    first, second = b.add(
-        "Split", 1, b.dense(b.normalized(y), width, 2 * width), b.c(2), num_splits=2
-    )
-    h = b.turned(b.layer("Multiply", 1, first, b.layer("Sigmoid", 1, second)))
     pads: dict[str, Any] = {"pads_begin": [14], "pads_end": [0]}
-    h = b.layer(
-        *("GroupConvolution", 1, h, b.w(width, 1, 1, 15)), strides=[1], dilations=[1], **pads
-    )
-    h = b.dense(b.layer("Swish", 4, b.turned(h)), width, width)
-    b.result(b.normalized(forward(b.layer("Add", 1, y, h))), "y")
+    for _ in range(blocks):
+        y = forward(y)
+        y = b.layer("Add", 1, y, b.attention(b.normalized(y), width, 4))
+        first, second = b.add(
+            "Split", 1, b.dense(b.normalized(y), width, 2 * width), b.c(2), num_splits=2
+        )
+        h = b.turned(b.layer("Multiply", 1, first, b.layer("Sigmoid", 1, second)))
+        h = b.layer(
+            *("GroupConvolution", 1, h, b.w(width, 1, 1, 15)), strides=[1], dilations=[1], **pads
+        )
+        h = b.dense(b.layer("Swish", 4, b.turned(h)), width, width)
+        y = b.normalized(forward(b.layer("Add", 1, y, h)))
+    b.result(y, "y")
     return b.model()
 
 
@@ -259,6 +261,7 @@ STREAMS = (
     Stream("denoiser of DTLN's kind", _denoiser, {"x": 1}),
     Stream("forecast by LSTM, 2 x 128", _forecast, {"x": 1}),
     Stream("Conformer block of 144, causal", _conformer, {"x": 1}),
+    Stream("Conformer, 4 blocks of 144, causal", lambda: _conformer(4), {"x": 1}),
 )
 
 

@@ -452,3 +452,21 @@ def test_an_input_that_is_read_otherwise_too_stays() -> None:
     b.result(b.layer("Add", 1, y, h), "y")
     made = streaming(b.model(), "x", 1)
     assert [port.name for port in made.inputs] == ["x", "h"]
+
+
+def test_a_deep_model_may_differ_by_what_rounding_makes_of_its_weights() -> None:
+    """Each layer makes several times of what the one before it has rounded."""
+
+    def deep(b: Made, x: Source, last: str = "Sin") -> Source:
+        for _ in range(7):
+            x = b.layer("Sin", 1, b.layer("Multiply", 1, causal(b, x), b.c(np.float32(2.3))))
+        return b.layer(last, 1, causal(b, x))
+
+    of = model(deep)
+    x = RANDOM.standard_normal((1, 64, 4)).astype(np.float32)
+    made = streaming(of, "x", 1)
+    apart = np.abs(np.concatenate(played(made, x, [1] * 64), 1) - whole(of, x)).max()
+    assert 1e-5 < apart < 2e-2
+    assert 1e-5 < check_stream(made, of).difference < 2e-2
+    with pytest.raises(uncork.InputError, match=r"frame by frame .* values that differ"):
+        check_stream(made, model(lambda b, x: deep(b, x, "Tanh")))

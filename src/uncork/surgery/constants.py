@@ -53,7 +53,7 @@ def with_constants(model: Model | str | os.PathLike[str], values: Mapping[str, A
         except InputError as error:
             problems.append(Problem(f"'{name}'", error.message))
     InputError.when_any(model.source, problems)
-    return checked(_with_values(model, found))
+    return checked(with_values(model, found))
 
 
 def _constants(model: Model) -> dict[str, list[Node]]:
@@ -116,7 +116,7 @@ def _fitting(constant: Const, array: Array) -> Array:
     return carried
 
 
-def _with_values(model: Model, values: Mapping[int, Array]) -> Model:
+def with_values(model: Model, values: Mapping[int, Array]) -> Model:
     """The model, and its bodies, with new values of constants; keys are the identities of the old
     ones.
     """
@@ -130,7 +130,7 @@ def _with_bodies(node: Node, values: Mapping[int, Array]) -> Node:
     maps: dict[str, BodyMap] = {}
     for name, body in operation.bodies.items():
         assert isinstance(body.body, GraphBody)
-        maps[name] = replace(body, body=GraphBody(_with_values(body.body.model, values)))
+        maps[name] = replace(body, body=GraphBody(with_values(body.body.model, values)))
     made = tuple((t, b.body.model) for t, b in maps.items() if isinstance(b.body, GraphBody))
     return replace(node, operation=operation.replace(bodies=maps), bodies=made)
 
