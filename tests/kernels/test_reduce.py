@@ -234,6 +234,31 @@ def test_long_sums_lose_no_more_than_their_blocks(type_name: str, width: int | N
     np.testing.assert_allclose(got, expected, rtol=4e-6)
 
 
+@pytest.mark.parametrize("rows", [7 * 8, 2**17 - 1, 2**17 + 4096 * 8 + 77])
+def test_columns_of_many_rows_lose_no_more(rows: int) -> None:
+    values = np.random.default_rng(5).random((rows, 3), np.float32) + 1
+    got, _ = run(find("ReduceSum", 1)(keep_dims=False), [spec_of(values, F32), axes(0)])
+    np.testing.assert_allclose(got, values.sum(0, np.float64), rtol=1e-5)
+
+
+@pytest.mark.parametrize("rows", [*range(1, 18), 64])
+def test_columns_of_any_number_of_rows(rows: int) -> None:
+    """Rows are joined some at a time, which leaves some over."""
+    values = np.random.default_rng(rows).standard_normal((2, rows, 3, 77)).astype(np.float32)
+    data = spec_of(values, F32)
+    for type_name, function in (("ReduceMax", np.max), ("ReduceMin", np.min)):
+        got, _ = run(find(type_name, 1)(keep_dims=False), [data, axes(1)], shift=4)
+        np.testing.assert_array_equal(got, function(values, 1))
+    for type_name, expected in (
+        ("ReduceSum", values.sum((0, 1), np.float64)),
+        ("ReduceProd", values.prod((0, 1), np.float64)),
+        ("ReduceL2", np.sqrt((values.astype(np.float64) ** 2).sum((0, 1)))),
+    ):
+        operation = find(type_name, VERSION.get(type_name, 1))(keep_dims=False)
+        got, _ = run(operation, [data, axes(0, 1)], shift=4)
+        np.testing.assert_allclose(got, expected, rtol=3e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize("name", ["f64", "i32", "i64"])
 @pytest.mark.parametrize("width", [None, 5, 70])
 def test_long_sums_of_other_types(name: str, width: int | None) -> None:

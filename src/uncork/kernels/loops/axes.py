@@ -10,9 +10,10 @@ from collections.abc import Collection, Sequence
 from msgspec import Struct
 
 from uncork.kernels.extents import certainly, decline_if, product
-from uncork.kernels.kernel_plan import In, Out
-from uncork.kernels.loops.nest_call import Call, View, element_bytes
-from uncork.kernels.loops.spec import AGAIN, EITHER
+from uncork.kernels.kernel_plan import In, Out, Scratch
+from uncork.kernels.loops.language import parse
+from uncork.kernels.loops.nest_call import Call, View, computed_type, element_bytes, row_bytes
+from uncork.kernels.loops.spec import AGAIN, EITHER, MASKED
 from uncork.kernels.runtime.target import Target
 from uncork.symbolic import SizeLike
 
@@ -20,6 +21,15 @@ from uncork.symbolic import SizeLike
 _MOST = 6
 #: Sums of more values than the first number are sums of blocks of the second.
 _LONG, _BLOCK = 1 << 14, 1 << 12
+#: Rows whose columns are joined at a time.
+_ROWS = 8
+#: What a join begins with, and how two values are joined, by the word of the language.
+_JOINS = {
+    "sum": ("0", "{} + {}"),
+    "prod": ("1", "{} * {}"),
+    "max": ("lowest", "larger({}, {})"),
+    "min": ("highest", "smaller({}, {})"),
+}
 
 
 class AxisGroup(Struct, frozen=True):
@@ -74,6 +84,14 @@ class Groups(Struct, frozen=True):
         """The loops over what is reduced."""
         return self._loops(True)
 
+    def are_columns(self, name: str, target: Target) -> bool:
+        """Whether columns of an element type are reduced, and not in registers: these hold up to
+        eight vectors of them, and fewer than four wait for each other.
+        """
+        size, lanes = self.groups[-1].size, _lanes(name, target)
+        held = isinstance(size, int) and 4 * lanes <= size <= 8 * lanes
+        return not self.groups[-1].reduced and not held
+
     @property
     def element(self) -> str:
         """The indices of an element."""
@@ -96,7 +114,7 @@ class Groups(Struct, frozen=True):
         along = [g for g in self.groups if g.reduced]
         own = along[0]
         if exact or len(along) > 1 or (isinstance(own.size, int) and own.size <= _LONG):
-            line = f"  {self.reduced}: {before}{name} = sum({term})"
+            line = f"{self.reduced}: {before}{name} = sum({term})"
             return [line.replace("{e}", self.element)]
         star, part, block = "*" * (own is self.groups[-1]), f"{name}_part", f"{name}_block"
 
@@ -107,11 +125,52 @@ class Groups(Struct, frozen=True):
 
         begin = f"{block}*{_BLOCK}"
         return [
-            f"  {block}=0..blocks:",
-            f"    {over(f'{block}_row', f'{begin}..{begin}+{_BLOCK}')}",
-            f"    {name}_blocks = sum({part})",
-            f"  {over(f'{name}_row', f'blocks*{_BLOCK}..count')}",
-            f"  {name} = {name}_blocks + {part}",
+            f"{block}=0..blocks:",
+            f"  {over(f'{block}_row', f'{begin}..{begin}+{_BLOCK}')}",
+            f"  {name}_blocks = sum({part})",
+            over(f"{name}_row", f"blocks*{_BLOCK}..count"),
+            f"{name} = {name}_blocks + {part}",
+        ]
+
+    def joined_rows(self, word: str, term: str, exact: bool = False) -> list[str]:
+        """The lines that join a term over columns, some whole rows at a time: neighbours come
+        soonest from memory. `T` holds the columns so far, and at the end what they come to;
+        `{e}` in the term and `exact` are as in `summed`, and `rows` in the text as in `nest`.
+        """
+        last = self.groups[-1].name
+        *outer, rows = [g for g in self.groups if g.reduced]
+        around = "".join(f"{g.name} " for g in outer)
+        t, s, some = f"T[{last}]", f"S[{last}]", f"{rows.name}_some"
+        begin, join = _JOINS[word]
+
+        def over(bounds: str) -> list[str]:
+            element = ", ".join(f"{_ROWS}*{some} + j" if g is rows else g.name for g in self.groups)
+            return [
+                f"{around}{some}={bounds}:",
+                f"  {last}*:",
+                f"    j={_ROWS}: joined = {word}({term.replace('{e}', element)})",
+                f"    {t} = {join.format(t, 'joined')}",
+            ]
+
+        one = f"{rows.name}_one"
+        element = ", ".join(one if g is rows else g.name for g in self.groups)
+        rest = [
+            f"{around}{one}={_ROWS}*some..rows:",
+            f"  {last}*: {t} = {join.format(t, term.replace('{e}', element))}",
+        ]
+        if word != "sum" or exact or (isinstance(rows.size, int) and rows.size <= _ROWS * _LONG):
+            return [f"{last}*: {t} = {begin}", *over("0..some"), *rest]
+        lines = over(f"part*{_BLOCK}..part*{_BLOCK}+{_BLOCK}")
+        return [
+            f"{last}*: {s} = {begin}",
+            "part=0..parts:",
+            f"  {last}*: {t} = {begin}",
+            *(f"  {line}" for line in lines),
+            f"  {last}*: {s} = {s} + {t}",
+            f"{last}*: {t} = {begin}",
+            *over(f"parts*{_BLOCK}..some"),
+            *rest,
+            f"{last}*: {t} = {s} + {t}",
         ]
 
     def nest(
@@ -128,14 +187,13 @@ class Groups(Struct, frozen=True):
         Y has only the groups that are kept.
 
         `vectors`: vectors of columns that are reduced at the same time. In the text `count` is how
-        many elements are reduced to one.
+        many elements are reduced to one, and `rows` how many rows the columns have.
         """
         shape, last = tuple(g.size for g in self.groups), self.groups[-1]
         kept = tuple(g.size for g in self.groups if not g.reduced)
         views = {"X": View(In(0), name, shape), "Y": View(Out(0), name, kept if results else shape)}
         work = product(shape) * max(1, round(cost * 64)) // 64
-        size, tail = 4 if name in ("f16", "bf16") else element_bytes(name), EITHER
-        lanes = max(1, target.lanes * 4 // size)
+        lanes, tail = _lanes(name, target), EITHER
         if isinstance(last.size, int):
             while lanes > max(1, last.size):
                 lanes //= 2
@@ -145,12 +203,26 @@ class Groups(Struct, frozen=True):
         if last.reduced:
             # Long rows are joined in four chains: an addition waits for the one before it.
             vectors = 1 if isinstance(last.size, int) and last.size < 8 * lanes else 4
-        shared = [g.name for g in self.groups if not g.reduced]
-        count = product([g.size for g in self.groups if g.reduced])
-        sizes = self.sizes | {"blocks": count // _BLOCK, "count": count}
+        scratch: SizeLike = 0
+        held = computed_type(name)
+        for view in parse(text).views.keys() - views.keys():  # of columns so far
+            views[view] = View(Scratch(scratch), held, (last.size,))
+            scratch, tail, vectors = scratch + row_bytes(last.size, held), MASKED, 2
+        along = [g.size for g in self.groups if g.reduced]
+        count, some = product(along), along[-1] // _ROWS
+        parts = {"rows": along[-1], "some": some, "parts": some // _BLOCK}
+        sizes = self.sizes | parts | {"blocks": count // _BLOCK, "count": count}
         return Call(
-            label, text, sizes, views, target, vectors, work, shared=shared, tail=tail, lanes=lanes
+            *(label, text, sizes, views, target, vectors, work, scratch),
+            shared=[g.name for g in self.groups if not g.reduced],
+            tail=tail,
+            lanes=lanes,
         )
+
+
+def _lanes(name: str, target: Target) -> int:
+    """The lanes of a vector of an element type, as it is computed with."""
+    return max(1, target.lanes * 4 // element_bytes(computed_type(name)))
 
 
 def literal(number: float) -> str:

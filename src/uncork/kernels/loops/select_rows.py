@@ -4,6 +4,7 @@ norms, extremes), softmax, MVN.
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, cast
 
@@ -92,17 +93,17 @@ def _softmax(
     g = Groups.of(shape, [axis])
     x, y = f"X[{g.element}]", f"Y[{g.element}]"
     # Whether a NaN is the largest does not matter: the sum will be one, and so all of the row.
-    lines = [f"{g.kept}:", f"  {g.reduced}: m = top({x})"]
+    lines = [f"{g.reduced}: m = top({x})"]
     if kind == "log_softmax":
         lines += g.summed("s", "exp(X[{e}] - m)")
-        lines += ["  l = log(s)", f"  {g.reduced}: {y} = {x} - m - l"]
+        lines += ["l = log(s)", f"{g.reduced}: {y} = {x} - m - l"]
     elif name == "f32":
         lines += g.summed("s", "e", "e = exp(X[{e}] - m); Y[{e}] = e; ")
-        lines += ["  d = 1.0 / s", f"  {g.reduced}: {y} = {y} * d"]
+        lines += ["d = 1.0 / s", f"{g.reduced}: {y} = {y} * d"]
     else:  # what is stored would be rounded, and rounded again
         lines += g.summed("s", "exp(X[{e}] - m)")
-        lines += ["  d = 1.0 / s", f"  {g.reduced}: {y} = exp({x} - m) * d"]
-    return g.nest(kind, "\n".join(lines), name, target, 0.6).native()
+        lines += ["d = 1.0 / s", f"{g.reduced}: {y} = exp({x} - m) * d"]
+    return g.nest(kind, _within(g.kept, lines), name, target, 0.6).native()
 
 
 def _standardised(
@@ -119,18 +120,18 @@ def _standardised(
     """
     compute_nothing_of(shape, "standardise")
     g = Groups.of(shape, axes)
-    lines = [f"{g.kept}:", *g.summed("s", "X[{e}]"), "  m = s / number(count)"]
+    lines = [*g.summed("s", "X[{e}]"), "m = s / number(count)"]
     if divide:
         small = literal(epsilon)
         lines += g.summed("q", "(X[{e}] - m) * (X[{e}] - m)")
         lines.append(
-            f"  d = sqrt(q / number(count) + {small})"
+            f"d = sqrt(q / number(count) + {small})"
             if inside
-            else f"  d = sqrt(q / number(count)) + {small}"
+            else f"d = sqrt(q / number(count)) + {small}"
         )
     x = f"X[{g.element}] - m"
-    lines.append(f"  {g.reduced}: Y[{g.element}] = {f'({x}) / d' if divide else x}")
-    return g.nest("standardise", "\n".join(lines), name, target, 0.2, vectors=4).native()
+    lines.append(f"{g.reduced}: Y[{g.element}] = {f'({x}) / d' if divide else x}")
+    return g.nest("standardise", _within(g.kept, lines), name, target, 0.2, vectors=4).native()
 
 
 def _reduction(
@@ -138,14 +139,25 @@ def _reduction(
 ) -> Selection:
     """A sum, mean, norm, product, largest or smallest element along axes."""
     g = Groups.of(shape, axes)
-    term = _TERMS.get(word, "X[{e}]")
-    if word in _FOLDS:
-        lines = [f"  {g.reduced}: s = {_FOLDS[word]}(X[{g.element}])"]
-    else:
-        lines = g.summed("s", term, exact=name not in _FLOATS)
-    if word == "prod" and name in _FLOATS:
-        # Infinity times 0, which the reference may not meet: it multiplies in another order.
-        lines.append("  refused = differs(s)")
+    term, fold, exact = _TERMS.get(word, "X[{e}]"), _FOLDS.get(word, "sum"), name not in _FLOATS
     end = {"mean": "s / number(count)", "l2": "sqrt(s)"}.get(word, "s")
-    text = "\n".join([f"{g.kept}:", *lines, f"  Y[{g.result}] = {end}"])
-    return g.nest(f"reduce_{word}", text, name, target, 0.1, results=True, vectors=8).native()
+    lines = [f"Y[{g.result}] = {end}"]
+    if word == "prod" and not exact:
+        # Infinity times 0, which the reference may not meet: it multiplies in another order.
+        lines.insert(0, "refused = differs(s)")
+    loops = g.kept
+    if g.are_columns(name, target):
+        *around, last = [group.name for group in g.groups if not group.reduced]
+        of_columns = _within(f"{last}*", [f"s = T[{last}]", *lines])
+        loops, lines = " ".join(around), [*g.joined_rows(fold, term, exact), of_columns]
+    elif fold == "sum":
+        lines = [*g.summed("s", term, exact=exact), *lines]
+    else:
+        lines.insert(0, f"{g.reduced}: s = {fold}({term.replace('{e}', g.element)})")
+    return g.nest(f"reduce_{word}", _within(loops, lines), name, target, 0.1, True, 8).native()
+
+
+def _within(loops: str, lines: Sequence[str]) -> str:
+    """The text of lines within loops, of which there may be none."""
+    text = "\n".join(lines)
+    return f"{loops}:\n{textwrap.indent(text, '  ')}" if loops else text
