@@ -54,7 +54,8 @@ class FusedMember(Struct, frozen=True):
 
 
 class Fused(OfLayers):
-    """Several operations element by element, each rounded to its own type.
+    """Several operations element by element, each rounded to its own type, and moves of inputs
+    that these read.
 
     The result is that of the last member.
     """

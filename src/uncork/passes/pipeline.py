@@ -276,6 +276,13 @@ WITH_SIZES: tuple[Pass, ...] = (
         frozenset({"Broadcast", "Tile"}),
         option="target",
     ),
+    # Last: to all others a move is a layer of its own.
+    Pass(
+        "absorb_moves",
+        "layers element by element read what is moved from where it lies",
+        frozenset({"Slice", "Split", "StridedSlice", "Transpose", "VariadicSplit"}),
+        option="target",
+    ),
 )
 
 

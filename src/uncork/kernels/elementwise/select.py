@@ -5,11 +5,12 @@ fused.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Union
 
 from msgspec import Struct
 
 from uncork.internal_ops.fused import Fused
-from uncork.kernels.elementwise.lowering import Lowered, lowered
+from uncork.kernels.elementwise.lowering import Lowered, has_lowering, lowered
 from uncork.kernels.elementwise.spec import Expression, Member
 from uncork.kernels.extents import (
     certainly,
@@ -18,6 +19,7 @@ from uncork.kernels.extents import (
     nanoseconds,
     product,
     same,
+    same_extents,
 )
 from uncork.kernels.kernel_plan import (
     In,
@@ -30,6 +32,8 @@ from uncork.kernels.kernel_plan import (
     whole_shares,
 )
 from uncork.kernels.layer import Layer
+from uncork.kernels.movement.nd_copy import Seen, strides
+from uncork.kernels.movement.select_nd_copy import seen_through
 from uncork.kernels.runtime.target import Target
 from uncork.ops import Operation
 from uncork.symbolic import SizeLike
@@ -77,50 +81,66 @@ class Loops(Struct, frozen=True):
     strides: tuple[tuple[SizeLike, ...], ...]
 
 
-def loops_of(
-    shape: Sequence[SizeLike], operands: Sequence[Sequence[SizeLike]], sizes: Sequence[int]
-) -> tuple[Loops, list[bool]]:
-    """Loops through a result of this shape, as few as can be and at least two, with operands of
-    these shapes aligned at the right.
-
-    `sizes` are bytes of an element: of the result, then of each operand. Also tells which operands
-    change along the last loop.
+class Source(Struct, frozen=True):
+    """An operand: the outside input that it lies in, the shape by which it stretches, its type,
+    and where it lies, if it is not all of the input.
     """
-    rank = len(shape)
-    aligned = [(1,) * (rank - len(s)) + tuple(s) for s in operands]
-    groups: list[
-        tuple[tuple[bool, ...], list[int]]
-    ] = []  # dimensions along which the same operands change: one loop
-    for axis, size in enumerate(shape):
-        if not certainly(size, 1):
-            changing = tuple(not certainly(s[axis], 1) for s in aligned)
+
+    number: int
+    shape: tuple[SizeLike, ...]
+    element_type: str
+    seen: Union[Seen, None] = None
+
+    def steps(self, shape: Sequence[SizeLike]) -> list[SizeLike]:
+        """Bytes from one element to the next along each axis of a result of this shape: 0 where the
+        operand stretches.
+        """
+        own = strides(self.shape, _element_bytes(self.element_type))
+        if self.seen is not None:
+            own = list(self.seen.steps)
+        found: list[SizeLike] = [0] * (len(shape) - len(own))
+        for size, step, whole in zip(self.shape, own, shape[len(found) :], strict=True):
+            stretches = certainly(size, 1)
             decline_if(
-                any(c and not same(s[axis], size) for c, s in zip(changing, aligned, strict=True)),
+                not (stretches or certainly(whole, 1) or same(size, whole)),
                 "whether an operand stretches is known at the call only",
             )
-            if groups and groups[-1][0] == changing:
-                groups[-1][1].append(axis)
-            else:
-                groups.append((changing, [axis]))
-    # A second loop of one turn makes one kernel of what differs in the batch only.
-    groups = [(tuple(True for _ in aligned), [])] * (2 - len(groups)) + groups
-    counts = tuple(product(shape[axis] for axis in axes) for _, axes in groups)
+            found.append(0 if stretches else step)
+        return found
 
-    def strides(
-        dims: Sequence[SizeLike], changes: Sequence[bool], size: int
-    ) -> tuple[SizeLike, ...]:
-        return tuple(
-            product(dims[axes[-1] + 1 :]) * size if axes and c else 0
-            for (_, axes), c in zip(groups, changes, strict=True)
+
+def loops_of(
+    shape: Sequence[SizeLike], operands: Sequence[Source], result: str
+) -> tuple[Loops, list[bool]]:
+    """Loops through a result of this shape and type, as few as can be and at least two, with
+    operands aligned at the right. Also tells which operands change along the last loop.
+    """
+    steps = [strides(shape, _element_bytes(result)), *(o.steps(shape) for o in operands)]
+    counts: list[SizeLike] = []
+    turns: list[tuple[SizeLike, ...]] = []
+    for axis, size in enumerate(shape):
+        if certainly(size, 1):
+            continue
+        own = tuple(step[axis] for step in steps)
+        if counts and all(same(o, i * size) for o, i in zip(turns[-1], own, strict=True)):
+            counts[-1], turns[-1] = counts[-1] * size, own
+        else:
+            counts.append(size)
+            turns.append(own)
+    varying = [True] * len(operands)
+    if turns:
+        varying = [not certainly(step, 0) for step in turns[-1][1:]]
+        decline_if(
+            any(
+                v and not certainly(step, _element_bytes(o.element_type))
+                for v, step, o in zip(varying, turns[-1][1:], operands, strict=True)
+            ),
+            "an operand lies scattered along its rows",
         )
-
-    all_strides = [strides(shape, [True] * len(groups), sizes[0])]
-    all_strides += [
-        strides(s, [g[0][i] for g in groups], size)
-        for i, (s, size) in enumerate(zip(aligned, sizes[1:], strict=True))
-    ]
-    varying = [groups[-1][0][i] for i in range(len(operands))]
-    return Loops(counts, tuple(all_strides)), varying
+    # A second loop of one turn makes one kernel of what differs in the batch only.
+    missing = max(0, 2 - len(counts))
+    counts[:0], turns[:0] = [1] * missing, [(0,) * len(steps)] * missing
+    return Loops(tuple(counts), tuple(zip(*turns, strict=True))), varying
 
 
 def _element_bytes(name: str) -> int:
@@ -143,25 +163,25 @@ class PendingMember(Struct, frozen=True):
     """An operation that is to become a member of an expression, with the places its inputs come
     from, and its specs.
 
-    Inputs are (True, number of an outside input) or (False, number of a part before it).
+    Inputs are (True, number of an outside input) or (False, number of a part before it). `seen` is
+    where each lies in its outside input; None: it is all of it.
     """
 
     operation: Operation
     inputs: tuple[tuple[bool, int], ...]
     specs: tuple[TensorSpec, ...]
     output: TensorSpec
+    seen: tuple[Union[Seen, None], ...] = ()
 
 
 def expression(
     parts: Sequence[PendingMember], target: Target
-) -> tuple[Expression, Loops, list[int]]:
-    """The spec of the kernel for parts of which the last is the result, its loops, and the number
-    of the outside input that each operand is. Raises KernelDeclined where there is no kernel.
+) -> tuple[Expression, Loops, list[Source]]:
+    """The spec of the kernel for parts of which the last is the result, its loops, and its
+    operands. Raises KernelDeclined where there is no kernel.
     """
     shape = extents(parts[-1].output)
-    operands: list[
-        tuple[int, tuple[SizeLike, ...], str]
-    ] = []  # outside input, shape by which it stretches, type
+    operands: list[Source] = []
     lowerings: list[tuple[Lowered, list[tuple[bool, int]]]] = []
     for part in parts:
         decline_if(
@@ -173,7 +193,12 @@ def expression(
         for position, dims in zip(result.inputs, result.shapes, strict=True):
             outside, number = part.inputs[position]
             if outside:
-                operand = (number, dims, _stored(part.specs[position].element_type))
+                spec, seen = part.specs[position], part.seen[position] if part.seen else None
+                decline_if(
+                    seen is not None and not same_extents(dims, extents(spec)),
+                    "an operand that lies in another tensor stretches in a way of its own",
+                )
+                operand = Source(number, tuple(dims), _stored(spec.element_type), seen)
                 if operand not in operands:
                     operands.append(operand)
                 arguments.append((True, operands.index(operand)))
@@ -189,7 +214,7 @@ def expression(
         )
         for part, (f, arguments) in zip(parts, lowerings, strict=True)
     )
-    types = tuple(operand[2] for operand in operands)
+    types = tuple(operand.element_type for operand in operands)
     ops = [member.op for member in members]
     decline_if(
         not target.has("f16c")
@@ -197,8 +222,7 @@ def expression(
         and any("f16" in name for name in (*types, *(m.result for m in members), *ops)),
         "no kernel for f16 on this machine",
     )
-    sizes = [_element_bytes(name) for name in (members[-1].result, *types)]
-    loops, varying = loops_of(shape, [operand[1] for operand in operands], sizes)
+    loops, varying = loops_of(shape, operands, members[-1].result)
     decline_if(len(loops.sizes) > _MOST_LOOPS, "no kernel for this broadcasting")
     widest = max(
         4 if name in ("f16", "bf16") else _element_bytes(name)
@@ -207,7 +231,7 @@ def expression(
     width, row = max(1, target.lanes * 4 // widest), loops.sizes[-1]
     while isinstance(row, int) and width > max(1, row):
         width //= 2
-    spec = Expression(
+    found = Expression(
         types,
         tuple(varying),
         members,
@@ -215,7 +239,7 @@ def expression(
         width,
         width > 1 and not isinstance(row, int),
     )
-    return spec, loops, [operand[0] for operand in operands]
+    return found, loops, operands
 
 
 def _native(parts: Sequence[PendingMember], target: Target) -> Selection:
@@ -232,7 +256,7 @@ def _native(parts: Sequence[PendingMember], target: Target) -> Selection:
 def _call(
     spec: Expression,
     loops: Loops,
-    sources: Sequence[int],
+    sources: Sequence[Source],
     depth: int = 0,
     part: tuple[SizeLike, SizeLike] | None = None,
 ) -> KernelCall:
@@ -240,14 +264,16 @@ def _call(
     first, number = part or (0, loops.sizes[depth])
     begins = [first * strides[depth] for strides in loops.strides]
     operands: list[Operand] = [Out(0, begins[0])]
-    operands += [In(source, begin) for source, begin in zip(sources, begins[1:], strict=True)]
+    for source, begin in zip(sources, begins[1:], strict=True):
+        offset = 0 if source.seen is None else source.seen.offset
+        operands.append(In(source.number, offset + begin))
     operands += [*loops.sizes[:depth], number, *loops.sizes[depth + 1 :]]
     for outer in range(spec.loops - 1):
         operands += [strides[outer] for strides in loops.strides]
     return spec, operands
 
 
-def _split(spec: Expression, loops: Loops, sources: Sequence[int], threads: int) -> Stages:
+def _split(spec: Expression, loops: Loops, sources: Sequence[Source], threads: int) -> Stages:
     """The calls of so many threads, which share the outermost loop that divides the work about as
     evenly as any other.
     """
@@ -280,14 +306,32 @@ def select_fused(layer: Layer) -> Selection:
 
 
 def parts_of(operation: Fused, specs: Sequence[TensorSpec]) -> list[PendingMember]:
-    """The members of a fused operation with their specs."""
+    """The members of a fused operation with their specs. Members that move an outside input are
+    none: the others read it where it lies. Raises KernelDeclined where they cannot.
+    """
     parts: list[PendingMember] = []
+    known = [_Known((True, number), spec) for number, spec in enumerate(specs)]
     for member in operation.members:
-        places = tuple(
-            (n < len(specs), n if n < len(specs) else n - len(specs)) for n in member.arguments
-        )
-        given = tuple(specs[n] if outside else parts[n].output for outside, n in places)
-        parts.append(
-            PendingMember(member.operation, places, given, member.operation.describe(given)[0])
-        )
+        given = [known[n] for n in member.arguments]
+        own = tuple(one.spec for one in given)
+        outputs = member.operation.describe(own)
+        if has_lowering(member.operation):
+            (output,) = outputs
+            places, seen = tuple(one.place for one in given), tuple(one.seen for one in given)
+            parts.append(PendingMember(member.operation, places, own, output, seen))
+            known.append(_Known((False, len(parts) - 1), output))
+            continue
+        for number, output in enumerate(outputs):
+            lies = seen_through(member.operation, own, outputs, number)
+            is_input = given[0].place[0] and given[0].seen is None
+            decline_if(lies is None or not is_input, "a move takes no part of an input")
+            known.append(_Known(given[0].place, output, lies))
     return parts
+
+
+class _Known(Struct, frozen=True):
+    """What members of a fused operation may read."""
+
+    place: tuple[bool, int]
+    spec: TensorSpec
+    seen: Union[Seen, None] = None

@@ -50,6 +50,15 @@ class Fill(Struct, frozen=True):
     element: int
 
 
+class Seen(Struct, frozen=True):
+    """Where a tensor lies in another one: bytes before its first element, and from one element to
+    the next along each axis.
+    """
+
+    offset: SizeLike
+    steps: tuple[SizeLike, ...]
+
+
 def strides(shape: Sequence[SizeLike], element: int) -> list[SizeLike]:
     """Bytes from one element to the next along each axis."""
     return [product(shape[axis + 1 :]) * element for axis in range(len(shape))]

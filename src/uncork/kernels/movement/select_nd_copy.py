@@ -23,7 +23,16 @@ from uncork.kernels.kernel_plan import (
     grid,
     whole_shares,
 )
-from uncork.kernels.movement.nd_copy import MOST_LOOPS, Copy, Fill, Loop, merged, nd_copy, strides
+from uncork.kernels.movement.nd_copy import (
+    MOST_LOOPS,
+    Copy,
+    Fill,
+    Loop,
+    Seen,
+    merged,
+    nd_copy,
+    strides,
+)
 from uncork.kernels.movement.spec_nd_copy import FillBytes
 from uncork.ops import Operation
 from uncork.ops._common.indices import normalised_axis
@@ -66,6 +75,31 @@ def select_nd_copy(
         cost=nanoseconds(total, 1 / 8),
         split=lambda threads: _split(copies, bytes_of[0], threads),
     )
+
+
+def seen_through(operation: Operation, inputs: Specs, outputs: Specs, number: int) -> Seen | None:
+    """Where an output of a move lies in the first input; None where it is not a part of that alone,
+    or the other inputs do not tell enough.
+    """
+    rule = _rule(operation.type_name)
+    copies = (None if rule is None else rule(operation, inputs, outputs)) or ()
+    own = [copy for copy in copies if isinstance(copy, Copy) and copy.target == number]
+    if len(own) != 1 or own[0].source or any(isinstance(copy, Fill) for copy in copies):
+        return None
+    (copy,), shape = own, extents(outputs[number])
+    target = strides(shape, outputs[number].element_type.dtype.itemsize)
+    steps: list[SizeLike] = []
+    is_in_run = False
+    for size, step in zip(shape, target, strict=True):
+        is_in_run = is_in_run or same(size * step, copy.run)
+        loops = [o for o in copy.loops if same(o.target, step) and same(o.count, size)]
+        if certainly(size, 1) or is_in_run:
+            steps.append(step)
+        elif len(loops) == 1:
+            steps.append(loops[0].source)
+        else:
+            return None
+    return Seen(copy.source_offset, tuple(steps))
 
 
 def _call(copy: Copy | Fill, output_bytes: SizeLike) -> KernelCall:
@@ -146,14 +180,15 @@ def _split_rule(operation: Operation, inputs: Specs, outputs: Specs) -> list[Cop
     whole = extents(data)
     along = normalised_axis(operation, int(axis.reshape(-1)[0]), len(whole))
     element = data.element_type.dtype.itemsize
-    row = product(whole[along:]) * element
+    source = strides(whole, element)
     copies: list[Copy] = []
     offset: SizeLike = 0
     for position, spec in enumerate(outputs):
+        target = strides(extents(spec), element)
         part = product(extents(spec)[along:]) * element
-        copies.append(
-            Copy(0, position, offset, 0, (Loop(product(whole[:along]), row, part),), part)
-        )
+        outer = zip(whole[:along], source[:along], target[:along], strict=True)
+        loops = tuple(Loop(*sizes) for sizes in outer)
+        copies.append(Copy(0, position, offset, 0, loops, part))
         offset = offset + part
     return copies
 
