@@ -8,12 +8,12 @@ as there are two of a kind, so that few registers hold them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from uncork.kernels.attention.emit_blocks import ScoreBlock
 from uncork.kernels.attention.spec import FewQueries
-from uncork.kernels.codegen import llvm_ir as ir
-from uncork.kernels.codegen.emit import F32, Kernel, Value, emitter
+from uncork.kernels.codegen.emit import Kernel, Value, emitter
+from uncork.kernels.codegen.joining import lane_sums
 
 #: Columns of values whose sums registers hold, times rows.
 _SUMS = 8
@@ -101,7 +101,7 @@ def _attend(
                 products = (
                     _product(k, _numbers(block, line, starts, tails), part) for line in lines
                 )
-                score = _tree(k, products, spec.lanes) * k.splat(block.scale, spec.lanes)
+                score = lane_sums(k, products, spec.lanes) * k.splat(block.scale, spec.lanes)
                 score = block.masked(score, own["mask"][r], base + key, there)
                 k.store(score, block.scores + (key * 4 + r * spec.score_row))
 
@@ -128,28 +128,3 @@ def _product(k: Kernel, a: Sequence[Value], b: Sequence[Value]) -> Value:
     for x, y in zip(a[1:], b[1:], strict=True):
         total = k.fma(x, y, total)
     return total
-
-
-def _tree(k: Kernel, parts: Iterable[Value], lanes: int) -> Value:
-    """A vector whose lanes are the sums over the lanes of `lanes` vectors, which are made one after
-    the other.
-    """
-    stack: list[tuple[int, Value]] = []
-    for x in parts:
-        step = 1
-        while stack and stack[-1][0] == step:
-            one = stack.pop()[1]
-            low = _shuffled(
-                k, one, x, [i if not i & step else lanes + i - step for i in range(lanes)]
-            )
-            high = _shuffled(
-                k, one, x, [i + step if not i & step else lanes + i for i in range(lanes)]
-            )
-            x, step = low + high, step * 2
-        stack.append((step, x))
-    return stack[0][1]
-
-
-def _shuffled(k: Kernel, one: Value, other: Value, lanes: Sequence[int]) -> Value:
-    picks = ir.Constant(ir.VectorType(ir.IntType(32), len(lanes)), list(lanes))
-    return Value(k, k.builder.shuffle_vector(one.llvm, other.llvm, picks), F32, one.lanes)

@@ -5,9 +5,10 @@ lanes of a vector.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 
 from uncork.kernels.codegen import functions
+from uncork.kernels.codegen import llvm_ir as ir
 from uncork.kernels.codegen.emit import Kernel, Type, Value
 
 Combine = Callable[[Kernel, Value, Value], Value]
@@ -48,3 +49,28 @@ def joined(k: Kernel, value: Value, combine: Combine) -> Value:
         half = value.lanes // 2
         value = combine(k, value.part(0, half), value.part(half, half))
     return value
+
+
+def lane_sums(k: Kernel, parts: Iterable[Value], lanes: int) -> Value:
+    """A vector whose lanes are the sums over the lanes of `lanes` vectors, which are made one after
+    the other.
+    """
+    stack: list[tuple[int, Value]] = []
+    for x in parts:
+        step = 1
+        while stack and stack[-1][0] == step:
+            one = stack.pop()[1]
+            low = _shuffled(
+                k, one, x, [i if not i & step else lanes + i - step for i in range(lanes)]
+            )
+            high = _shuffled(
+                k, one, x, [i + step if not i & step else lanes + i for i in range(lanes)]
+            )
+            x, step = low + high, step * 2
+        stack.append((step, x))
+    return stack[0][1]
+
+
+def _shuffled(k: Kernel, one: Value, other: Value, lanes: Sequence[int]) -> Value:
+    picks = ir.Constant(ir.VectorType(ir.IntType(32), len(lanes)), list(lanes))
+    return Value(k, k.builder.shuffle_vector(one.llvm, other.llvm, picks), one.type, one.lanes)

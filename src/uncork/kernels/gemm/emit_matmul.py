@@ -9,6 +9,7 @@ from contextlib import nullcontext
 from uncork.kernels.codegen.emit import F32, F64, U16, Kernel, Type, Value, emitter
 from uncork.kernels.codegen.epilogue import advanced_operands, is_long, relative_operands
 from uncork.kernels.elementwise.emit import widened
+from uncork.kernels.gemm.emit_few import multiply_few
 from uncork.kernels.gemm.microkernel import (
     AHEAD,
     MANY,
@@ -22,7 +23,14 @@ from uncork.kernels.gemm.microkernel import (
     row_results,
 )
 from uncork.kernels.gemm.microkernel_blocks import RESUMED, ROWS, InnerBlocks
-from uncork.kernels.gemm.spec_matmul import DOUBLE, FREE_MASKS, MASKED, Matmul
+from uncork.kernels.gemm.spec_matmul import (
+    DOUBLE,
+    EITHER,
+    FEW_ROWS,
+    FREE_MASKS,
+    MASKED,
+    Matmul,
+)
 
 #: What the end of a row is told besides its sums: `left` columns of the row exist from this panel
 #: on.
@@ -34,86 +42,128 @@ def emit_matmul(k: Kernel, spec: Matmul) -> None:
     """The LLVM text of a product of two matrices."""
     a = k.named
     type_ = F64 if spec.size == DOUBLE else F32
-    blocks = InnerBlocks(k, spec, type_, spec.pairs) if spec.deep else None
-    extra = (*(RESUMED if blocks else ()), *_EXTRA, *(AHEAD if spec.ahead else ()))
-    extra = (*extra, *spec.end.arguments)
-    free = spec.lanes * spec.size == FREE_MASKS * F32.bytes
-    masked = 1 if spec.tail == MASKED else MANY if free else NEVER
-    tile = RegisterTile(
-        spec.lanes,
-        spec.vectors,
-        type_,
-        resumed=spec.deep,
-        most_rows=1 if spec.one_row else 8,
-        long=is_long(spec.end),
-        prefetches=spec.ahead,
-        pairs=spec.pairs,
-        alike=spec.alike,
-    )
-    full, tail = of_panels(
-        k,
-        tile,
-        extra,
-        spec.tail,
-        masked,
-        lambda columns: row_epilogue(spec, columns, type_, spec.narrow),
-    )
     places = relative_operands(spec.end, a, a["output"])
-    panels = (a["columns"] + (spec.width - 1)) // spec.width
-    whole = panels if tail is full else a["columns"] // spec.width
-    row_bytes = a["output_row"]
-    panel_bytes = a["inner"] * (spec.width * spec.size)
-    result_bytes = spec.width * spec.result_size
-
-    def ahead_of(row: Value, weights: Value) -> dict[str, Value]:
-        """What the block of rows from this one on asks for: its share of the next panel."""
-        if not spec.ahead:
-            return {}
-        return full.asked_ahead(k, weights, panel_bytes, row, a["rows"], a["inner"])
-
+    panels = None if spec.rows == FEW_ROWS else _Panels(k, spec, type_, places)
+    end = row_epilogue(spec, spec.lanes, type_, spec.narrow)
     with k.loop(0, a["outer"]) as outer, k.loop(0, a["batches"]) as batch:
         first = a["a"] + outer * a["a_outer"] + batch * a["a_batch"]
+        second = a["b"] + outer * a["b_outer"] + batch * a["b_batch"]
+        output = a["output"] + (outer * a["batches"] + batch) * a["output_batch"]
+
+        def store(row: Value, column: Value, sums: Value, output: Value = output) -> None:
+            """Store a vector of results, which begins at a column."""
+            left = a["columns"] - column
+            extra = {
+                "target": output + row * a["output_row"] + column * spec.result_size,
+                "target_row": a["output_row"],
+                "left": left,
+                **advanced_operands(spec.end, places, column * spec.size),
+            }
+            masks = [k.lanes_below(left, spec.lanes)]
+            k.either(
+                left >= spec.lanes,
+                lambda: end(k, Row(0, a["a"], [sums], extra)),
+                lambda: end(k, Row(0, a["a"], [sums], extra, masks)),
+                likely=True,
+            )
+
+        def few(first: Value = first, second: Value = second) -> None:
+            multiply_few(k, spec, type_, first, second, store)
+
+        def many(first: Value = first, second: Value = second, output: Value = output) -> None:
+            assert panels is not None
+            panels.multiply(first, second, output)
+
+        if spec.rows == EITHER:
+            k.either(a["rows"] <= spec.most_few, few, many)
+        elif spec.rows == FEW_ROWS:
+            few()
+        else:
+            many()
+
+
+class _Panels:
+    """The product by panels of the second matrix, which are made first unless they are packed."""
+
+    def __init__(self, k: Kernel, spec: Matmul, type_: Type, places: dict[str, Value]) -> None:
+        self.k, self.spec, self.type, self.places = k, spec, type_, places
+        self.blocks = InnerBlocks(k, spec, type_, spec.pairs) if spec.deep else None
+        extra = (*(RESUMED if self.blocks else ()), *_EXTRA, *(AHEAD if spec.ahead else ()))
+        free = spec.lanes * spec.size == FREE_MASKS * F32.bytes
+        masked = 1 if spec.tail == MASKED else MANY if free else NEVER
+        tile = RegisterTile(
+            spec.lanes,
+            spec.vectors,
+            type_,
+            resumed=spec.deep,
+            most_rows=1 if spec.one_row else 8,
+            long=is_long(spec.end),
+            prefetches=spec.ahead,
+            pairs=spec.pairs,
+            alike=spec.alike,
+        )
+        self.full, self.tail = of_panels(
+            k,
+            tile,
+            (*extra, *spec.end.arguments),
+            spec.tail,
+            masked,
+            lambda columns: row_epilogue(spec, columns, type_, spec.narrow),
+        )
+
+    def multiply(self, first: Value, second: Value, output: Value) -> None:
+        """Multiply all rows, of which the first one, the second matrix and the result lie at these
+        addresses.
+        """
+        k, spec, a = self.k, self.spec, self.k.named
         with k.loop(0, a["rows"]) as row:
             k.store(first + row * a["a_row"], a["table"] + row * 8)
         if not spec.packed:
-            _pack(k, spec, type_, a, a["b"] + outer * a["b_outer"] + batch * a["b_batch"])
+            _pack(k, spec, self.type, a, second)
         matrix = a["b"] if spec.packed else a["packed_weights"]
-        output = a["output"] + (outer * a["batches"] + batch) * a["output_batch"]
-
-        def multiply(
-            kernel: Microkernel,
-            panel: Value,
-            first: Value | None = None,
-            matrix: Value = matrix,
-            output: Value = output,
-        ) -> None:
-            weights = matrix + panel * panel_bytes
-
-            def extra_of(row: Value) -> dict[str, Value]:
-                number = row if first is None else row + first
-                return {
-                    "target": output + number * row_bytes + panel * result_bytes,
-                    "target_row": row_bytes,
-                    "left": a["columns"] - panel * spec.width,
-                    **ahead_of(row, weights),
-                    **advanced_operands(spec.end, places, panel * (spec.width * spec.size)),
-                }
-
-            if blocks is None or first is None:
-                kernel.multiply_rows(k, a["table"], weights, a["inner"], a["rows"], extra_of)
-            else:
-                rows = k.minimum(a["rows"] - first, k.integer(ROWS))
-                blocks.multiply_chunk(
-                    kernel, a["table"] + first * 8, weights, a["inner"], rows, extra_of
-                )
-
+        panels = (a["columns"] + (spec.width - 1)) // spec.width
+        whole = panels if self.tail is self.full else a["columns"] // spec.width
         # Of panels in blocks a chunk of rows goes through all panels.
-        with k.loop(0, a["rows"], ROWS) if blocks else nullcontext() as chunk:
+        with k.loop(0, a["rows"], ROWS) if self.blocks else nullcontext() as chunk:
             with k.loop(0, whole) as panel:
-                multiply(full, panel, chunk)
-            if tail is not None and tail is not full:
+                self._panel(self.full, panel, matrix, output, chunk)
+            if self.tail is not None and self.tail is not self.full:
                 with k.if_(whole * spec.width < a["columns"]):
-                    multiply(tail, whole, chunk)
+                    self._panel(self.tail, whole, matrix, output, chunk)
+
+    def _panel(
+        self, kernel: Microkernel, panel: Value, matrix: Value, output: Value, first: Value | None
+    ) -> None:
+        """Multiply all rows by a panel, or those of the chunk that begins with the first one."""
+        k, spec, a = self.k, self.spec, self.k.named
+        weights = matrix + panel * (a["inner"] * (spec.width * spec.size))
+
+        def extra_of(row: Value) -> dict[str, Value]:
+            number = row if first is None else row + first
+            target = output + number * a["output_row"]
+            return {
+                "target": target + panel * (spec.width * spec.result_size),
+                "target_row": a["output_row"],
+                "left": a["columns"] - panel * spec.width,
+                **self._ahead_of(row, weights),
+                **advanced_operands(spec.end, self.places, panel * (spec.width * spec.size)),
+            }
+
+        if self.blocks is None or first is None:
+            kernel.multiply_rows(k, a["table"], weights, a["inner"], a["rows"], extra_of)
+        else:
+            rows = k.minimum(a["rows"] - first, k.integer(ROWS))
+            self.blocks.multiply_chunk(
+                kernel, a["table"] + first * 8, weights, a["inner"], rows, extra_of
+            )
+
+    def _ahead_of(self, row: Value, weights: Value) -> dict[str, Value]:
+        """What the block of rows from this one on asks for: its share of the next panel."""
+        spec, a = self.spec, self.k.named
+        if not spec.ahead:
+            return {}
+        size = a["inner"] * (spec.width * spec.size)
+        return self.full.asked_ahead(self.k, weights, size, row, a["rows"], a["inner"])
 
 
 def row_epilogue(

@@ -19,10 +19,21 @@ from uncork.kernels.extents import (
     decline_if,
     extents,
     is_empty,
+    largest,
     nanoseconds,
 )
 from uncork.kernels.gemm.matmul_shape import MatMulShape, Run, matmul_shape
-from uncork.kernels.gemm.spec_matmul import DOUBLE, MASKED, SINGLE, Matmul
+from uncork.kernels.gemm.spec_matmul import (
+    DOUBLE,
+    EITHER,
+    FEW_ROWS,
+    MANY_ROWS,
+    MASKED,
+    MOST_STRAIGHT,
+    MOST_TURNED,
+    SINGLE,
+    Matmul,
+)
 from uncork.kernels.kernel_plan import (
     In,
     KernelCall,
@@ -198,6 +209,17 @@ def pack_pairs(spec: Matmul, matrix: Array) -> Array:
     return panels_of(words, spec.width, np.uint32)
 
 
+def _few(shape: MatMulShape) -> str:
+    """Whether there are few rows for a second matrix of the call."""
+    if not isinstance(shape.rows, int):
+        return EITHER
+    return (
+        FEW_ROWS
+        if shape.rows <= (MOST_TURNED if shape.turned_second else MOST_STRAIGHT)
+        else MANY_ROWS
+    )
+
+
 class _Part(Struct, frozen=True):
     """Some of a product, each (first, number): rows of every batch, batches for each of `outer`,
     and columns; `memory` is where its part of the working memory begins.
@@ -224,9 +246,12 @@ class _Maker:
     ) -> None:
         self.shape, self.others, self.target = shape, others, target
         self.size = size = numbers.size
+        few = MANY_ROWS if constant is not None or numbers.alike else _few(shape)
         #: One matrix is brought into panels before all rows are multiplied; of several, and of f64
-        #: matrices of the call, each by the call that needs it.
-        self.alone = shape.is_one_product and (size == SINGLE or constant is not None)
+        #: matrices of the call, each by the call that needs it, if it is.
+        self.alone = shape.is_one_product and (
+            constant is not None or (size == SINGLE and few != FEW_ROWS)
+        )
         self.spec = spec = specialised(
             max(1, target.lanes * SINGLE // size),
             shape.columns,
@@ -236,6 +261,8 @@ class _Maker:
             rows=shape.rows,
             numbers=numbers,
         )
+        if not self.alone and few != MANY_ROWS:
+            self.spec = spec = replace(spec, rows=few, turned=shape.turned_second)
         self.packed_weights = None
         if constant is not None:
             matrix = constant.reshape(constant.shape[-2:] if constant.ndim > 1 else (-1, 1))
@@ -249,10 +276,17 @@ class _Maker:
                 lambda: [(pack_pairs if numbers.pairs else pack)(spec, turned)],
             )
         panels = (shape.columns + (spec.width - 1)) // spec.width
+        inner: SizeLike = shape.inner
+        if spec.rows == FEW_ROWS:
+            spec = self.spec = replace(spec, vectors=1, tail=0, deep=False, one_row=False)
+            panels = (shape.columns + (spec.width - 1)) // spec.width
+            inner = 0 if spec.turned else shape.rows
+        elif spec.rows == EITHER:  # working memory is of panels, or of the sums of few rows
+            inner = largest(inner, spec.most_few)
         #: Bytes in the step's memory: of the first matrices the right way round, of panels, of
         #: addresses of rows.
         self.turned = shape.firsts * shape.rows * shape.inner * size if shape.turned_first else 0
-        self.panels = 0 if self.packed_weights else panels * spec.width * shape.inner * size
+        self.panels = 0 if self.packed_weights else panels * spec.width * inner * size
         self.scratch = self.turned + self.panels + shape.rows * 8
 
     def turn_first(self) -> Iterator[KernelCall]:
@@ -335,7 +369,7 @@ class _Maker:
             strides = (across * size, along * size)
             which = run.second + group * seconds + (0 if batches.one_second else batch)
             own = 0 if batches.one_second else each
-            second = [In(1, which * each), *strides, own, seconds * each]
+            second = [In(1, which * each + column * strides[1]), *strides, own, seconds * each]
         result = run.result + group * batches.count + batch
         stored = self.spec.result_size
         made = ((result * shape.rows + row) * shape.columns + column) * stored
@@ -392,7 +426,7 @@ class _Maker:
         rows at a time, since each part packs its own second matrix.
         """
         shape, registers = self.shape, self.target.vector_registers
-        if self.alone:
+        if shape.is_one_product and (self.alone or self.spec.rows == FEW_ROWS):
             columns = (shape.columns, self.spec.width)
             rows = (shape.rows, rows_of_parts(registers, self.spec.vectors))
             by_rows = isinstance(shape.columns, Size) or (

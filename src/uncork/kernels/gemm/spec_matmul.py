@@ -16,6 +16,13 @@ SINGLE, DOUBLE = 4, 8
 HALF = 2
 
 
+#: So many rows and fewer are multiplied by a matrix of the call as it lies, where its columns lie
+#: along memory, and where they lie side by side.
+MOST_TURNED, MOST_STRAIGHT = 8, 4
+#: Whether there are few rows: in no call, in every call, or in those where there are.
+MANY_ROWS, FEW_ROWS, EITHER = "many", "few", "either"
+
+
 class Matmul(EpilogueSpec, frozen=True):
     """The spec of a matrix product. A panel is `vectors` vectors of columns; `tail` columns are
     left for the last one.
@@ -51,6 +58,15 @@ class Matmul(EpilogueSpec, frozen=True):
     narrow: bool = False
     #: Rows are added up in one order, however many there are.
     alike: bool = False
+    #: Whether few rows are multiplied by the second matrix as it lies.
+    rows: str = MANY_ROWS
+    #: The columns of the second matrix lie along memory, where that matters.
+    turned: bool = False
+
+    @property
+    def most_few(self) -> int:
+        """The most rows that are few."""
+        return MOST_TURNED if self.turned else MOST_STRAIGHT
 
     @property
     def name(self) -> str:
@@ -61,6 +77,9 @@ class Matmul(EpilogueSpec, frozen=True):
         kind += "_ahead" if self.ahead else ""
         kind += ("_pairs" if self.pairs else "") + ("_narrow" if self.narrow else "")
         kind += "_alike" if self.alike else ""
+        kind += (
+            "" if self.rows == MANY_ROWS else f"_{self.rows}" + ("_turned" if self.turned else "")
+        )
         return f"linear_{self.vectors}x{self.lanes}_{tail}{self.end.name}{packed}{double}{kind}"
 
     @property

@@ -1,0 +1,101 @@
+"""Products of few rows by second matrices of the call, which are read as they lie: to bring one
+into panels takes as long as to multiply some rows by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from uncork.kernels.codegen.emit import Kernel, Type, Value
+from uncork.kernels.codegen.joining import lane_sums
+from uncork.kernels.gemm.spec_matmul import Matmul
+
+#: Rows of the second matrix that are added at a time where its columns lie side by side.
+_TOGETHER = 8
+#: Stores the results of a row, by its number, from a column on.
+Store = Callable[[Value, Value, Value], None]
+
+
+def multiply_few(
+    k: Kernel, spec: Matmul, type_: Type, first: Value, second: Value, store: Store
+) -> None:
+    """Multiply all rows, of which the first one and the second matrix lie at these addresses."""
+    if spec.turned:
+        _dots(k, spec, type_, first, second, store)
+    else:
+        _added_rows(k, spec, type_, first, second, store)
+
+
+def _dots(k: Kernel, spec: Matmul, type_: Type, first: Value, second: Value, store: Store) -> None:
+    """Columns lie along memory, and so do the rows: the products of a vector of columns are summed
+    lane by lane, and the lanes at the end.
+    """
+    a, lanes, size = k.named, spec.lanes, spec.size
+    whole = a["inner"] & -lanes
+    rest = k.lanes_below(a["inner"] - whole, lanes)
+    with k.loop(0, a["columns"], lanes) as column:
+        # The last column again where there are not so many: nobody stores its products.
+        numbers = [k.minimum(column + i, a["columns"] - 1) for i in range(lanes)]
+        lines = [second + number * a["b_column"] for number in numbers]
+        with k.loop(0, a["rows"]) as row:
+            source = first + row * a["a_row"]
+            sums = [k.variable(k.constant(0.0, type_, lanes)) for _ in lines]
+
+            def add(
+                at: Value,
+                mask: Value | None = None,
+                source: Value = source,
+                lines: Sequence[Value] = lines,
+            ) -> None:
+                factors = k.load(source + at, type_, lanes, mask)
+                for total, line in zip(sums, lines, strict=True):
+                    numbers = k.load(line + at, type_, lanes, mask)
+                    total.set(k.fma(numbers, factors, total.get()))
+
+            with k.loop(0, whole, lanes) as position:
+                add(position * size)
+            with k.if_(whole < a["inner"]):
+                add(whole * size, rest)
+            store(row, column, lane_sums(k, [total.get() for total in sums], lanes))
+
+
+def _added_rows(
+    k: Kernel, spec: Matmul, type_: Type, first: Value, second: Value, store: Store
+) -> None:
+    """Columns lie side by side: rows of the second matrix, each times a factor, are added to sums
+    in working memory, some at a time, for memory gives neighbours soonest.
+    """
+    a, lanes, size = k.named, spec.lanes, spec.size
+    line = (a["columns"] + (lanes - 1) & -lanes) * size
+    together = a["inner"] & -_TOGETHER
+
+    def add(begin: Value, count: int) -> None:
+        """Add some rows of the second matrix to all sums."""
+        with k.loop(0, a["rows"]) as row:
+            source, sums = first + row * a["a_row"], a["packed_weights"] + row * line
+            factors = [
+                k.splat(k.load(source + (begin + i) * size, type_), lanes) for i in range(count)
+            ]
+
+            def vector(column: Value, mask: Value | None) -> None:
+                place = sums + column * size
+                total = k.load(place, type_, lanes)
+                # Of the first rows: nothing was added before.
+                total = k.select(begin.equals(0), k.constant(0.0, type_, lanes), total)
+                for i, factor in enumerate(factors):
+                    there = second + (begin + i) * a["b_inner"] + column * size
+                    total = k.fma(k.load(there, type_, lanes, mask), factor, total)
+                k.store(total, place)
+
+            whole = a["columns"] & -lanes
+            with k.loop(0, whole, lanes) as column:
+                vector(column, None)
+            with k.if_(whole < a["columns"]):
+                vector(whole, k.lanes_below(a["columns"] - whole, lanes))
+
+    with k.loop(0, together, _TOGETHER) as begin:
+        add(begin, _TOGETHER)
+    with k.loop(together, a["inner"]) as begin:
+        add(begin, 1)
+    with k.loop(0, a["rows"]) as row, k.loop(0, a["columns"], lanes) as column:
+        store(row, column, k.load(a["packed_weights"] + row * line + column * size, type_, lanes))
