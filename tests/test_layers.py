@@ -58,7 +58,8 @@ ROOMS: list[set[str]] = [
         "runtime",
         "codegen",
     },
-    {"movement", "elementwise"},
+    {"movement"},
+    {"elementwise"},
     {"gemm"},
     {"loops"},
     {

@@ -48,6 +48,47 @@ def test_sizes(rows: int, columns: int, transpose_b: bool, element_type: str) ->
     np.testing.assert_allclose(results[0], wide.astype(np.float64), rtol=error, atol=error)
 
 
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("element_type", EXACT)
+@pytest.mark.parametrize("end", ["", "mask", "bias"])
+def test_few_rows_by_matrices_of_the_call(turned: bool, element_type: str, end: str) -> None:
+    """As decoding and scoring have them: the matrix is not brought into panels, and a plan for any
+    number of rows asks how many there are.
+    """
+    random, dtype = np.random.default_rng(1), ElementType.parse(element_type).dtype
+    for opened in (False, True):
+        for rows, inner, columns in ((1, 64, 50), (4, 5, 16), (5, 13, 7), (8, 9, 33), (9, 17, 8)):
+            a = random.standard_normal((2, 3, rows, inner)).astype(dtype)
+            w = random.standard_normal((2, 1, columns, inner)).astype(dtype)
+            expected = a @ w.swapaxes(2, 3)
+            w = w if turned else np.ascontiguousarray(w.swapaxes(2, 3))
+            b = uncork.Builder("scores")
+            given = [
+                b.parameter(name, element_type, [None] * 4 if opened else x.shape)
+                for name, x in (("a", a), ("w", w))
+            ]
+            (y,) = b.add("MatMul", 1, *given, transpose_b=turned)
+            more = []
+            if end:
+                shape = expected.shape if end == "mask" else (columns,)
+                more = [random.standard_normal(shape).astype(dtype)]
+                expected = expected + more[0]
+                if end == "bias":
+                    other, more = b.constant(more[0]), []
+                else:
+                    other = b.parameter("other", element_type, [None] * 4 if opened else shape)
+                (y,) = b.add("Add", 1, y, other)
+            b.result(y, "y")
+            for threads in (1, 3):
+                compiled = compile_model(b.model(), threads=threads)
+                error = EXACT[element_type]
+                got = compiled(a, w, *more)["y"]
+                np.testing.assert_allclose(got, expected, rtol=error, atol=error)
+            names = " ".join(step.kernel for step in compiled.plan.steps)
+            few = rows <= (8 if turned else 4)
+            assert ("_either" if opened else "_few") in names or not (opened or few), names
+
+
 @pytest.mark.parametrize("rows", [2, 8, 9, 17])
 @pytest.mark.parametrize("inner", [1, 350])
 def test_large_matrices_are_asked_for_ahead(rows: int, inner: int) -> None:

@@ -71,12 +71,12 @@ def emit_matmul(k: Kernel, spec: Matmul) -> None:
             multiply_few(k, spec, type_, first, second, store)
 
         def many(first: Value = first, second: Value = second, output: Value = output) -> None:
-            assert panels is not None
-            panels.multiply(first, second, output)
+            if panels is not None:
+                panels.multiply(first, second, output)
 
         if spec.rows == EITHER:
             k.either(a["rows"] <= spec.most_few, few, many)
-        elif spec.rows == FEW_ROWS:
+        elif panels is None:
             few()
         else:
             many()
