@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from msgspec.structs import replace
 
 from uncork.internal_ops.leading_best import LeadingBest
-from uncork.kernels.extents import certainly, decline_if, extents, nanoseconds, product
+from uncork.kernels.extents import certainly, decline_if, extents, nanoseconds, product, same
 from uncork.kernels.kernel_plan import (
     AtLeast,
     In,
@@ -13,15 +15,22 @@ from uncork.kernels.kernel_plan import (
     KernelPlan,
     Operand,
     Out,
+    Scratch,
     Selection,
+    Stages,
+    shares,
 )
-from uncork.kernels.layer import Layer, shared_call
-from uncork.kernels.selection.spec import BestOfColumns, BestOfRows, Ranked
+from uncork.kernels.layer import Layer, shared_call, staged
+from uncork.kernels.selection.spec import DIGITS, BestOfColumns, BestOfRows, Ranked, Sorted
 from uncork.symbolic import Size, SizeLike
 from uncork.types import ElementType
 
 #: With more of a row than this a heap of the best is faster than keeping them in order.
 _MOST_BEST = 64
+#: Rows that are shorter are not sorted, nor are those of which less than such a share is wanted.
+_SHORT, _SHARE = 80, 8
+#: Working memory of each thread begins at a cache line.
+_LINE = 64
 #: So few of columns are kept in order, a vector of columns at once.
 _FEW = 16
 
@@ -60,6 +69,9 @@ def select_best(layer: Layer) -> Selection:
         "no kernel for f16 on this machine",
     )
     item = data.element_type.dtype.itemsize
+    if item <= 4 and not by_index and _worth_sorting(shape[axis], count):
+        whole_row = Sorted(data.element_type.name, index.name, largest)
+        return _sorted(whole_row, (rows, shape[axis], inner, count), item, index.dtype.itemsize)
     lanes = max(1, target.lanes * 4 // max(4, item)) if certainly(inner, 1) else 1
     ranked: Ranked | BestOfColumns = Ranked(
         data.element_type.name, index.name, largest, by_index, lanes
@@ -90,3 +102,30 @@ def select_best(layer: Layer) -> Selection:
         return KernelPlan(columns.name, [(columns, whole[1]), whole], cost=cost, when=when)
     plan = shared_call(part, rows, cost)
     return replace(plan, split=None) if certainly(rows, 1) else plan
+
+
+def _worth_sorting(size: SizeLike, count: SizeLike) -> bool:
+    """Whether a whole row is sorted quicker than its first elements are found."""
+    if isinstance(size, int) and isinstance(count, int):
+        return size >= _SHORT and count * _SHARE >= size
+    return same(size, count)
+
+
+def _sorted(spec: Sorted, sizes: Sequence[SizeLike], item: int, width: int) -> Selection:
+    """The plan of rows in order: `sizes` are (rows, elements, columns beside each other, how many
+    are wanted).
+    """
+    rows, size, inner, count = sizes
+    memory = size * (2 * 8) + DIGITS * 256 * 8
+
+    def split(threads: int) -> Stages:
+        own = (memory + (_LINE - 1)) // _LINE * _LINE
+        calls: list[KernelCall] = []
+        for number, (first, some) in enumerate(shares(rows, threads)):
+            made = first * count * inner
+            there = In(0, first * size * inner * item)
+            outs: list[Operand] = [Out(0, made * item), Out(1, made * width)]
+            calls.append((spec, [there, *outs, some, size, inner, count, Scratch(own * number)]))
+        return Stages([calls], own * len(calls))
+
+    return staged(split, nanoseconds(rows * size * inner, 10.0))

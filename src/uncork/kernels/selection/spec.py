@@ -45,6 +45,24 @@ class Ranked(KernelSpec, frozen=True):
         return f"ranked_{self.element}_{self.index}_{best}_{order}_{self.lanes}"
 
 
+#: Digits of eight bits of a key by which rows are sorted.
+DIGITS = 4
+
+
+class Sorted(KernelSpec, frozen=True):
+    """What a kernel that sorts rows of up to 32 bits an element is specialised for."""
+
+    emitter: ClassVar[str] = "uncork.kernels.selection.emit_sorted:emit_sorted"
+    arguments: ClassVar[tuple[str, ...]] = (*_OF_ANY_AXIS, "memory")
+    element: str
+    index: str
+    largest: bool
+
+    @property
+    def name(self) -> str:
+        return f"sorted_{self.element}_{self.index}_{'down' if self.largest else 'up'}"
+
+
 class BestOfColumns(KernelSpec, frozen=True):
     """What a kernel of the few best of columns is specialised for."""
 
