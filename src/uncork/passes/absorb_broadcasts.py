@@ -10,14 +10,13 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from uncork.internal_ops.fused import Fused
-from uncork.ir.model import Model, Node, Source
+from uncork.ir.model import Model, Node
 from uncork.kernels import select
-from uncork.kernels.extents import certainly, extents, has_extents, same, same_extents
+from uncork.kernels.extents import has_extents
 from uncork.kernels.runtime.target import Target
 from uncork.ops import Operation
+from uncork.passes.match_moves import same_shape, unstretched
 from uncork.passes.rewrite import replaced
-from uncork.symbolic import SizeLike
-from uncork.types import TensorSpec
 
 
 def absorb_broadcasts(model: Model, target: Target) -> Model:
@@ -53,41 +52,10 @@ def _narrow(model: Model, node: Node, target: Target) -> Node | None:
     inputs = list(node.inputs)
     for position, source in enumerate(inputs):
         others = (s for i, s in enumerate(inputs) if i != position)
-        if any(_same_shape(model.spec(other), output) for other in others):
-            inputs[position] = _unstretched(model, source) or source
+        if any(same_shape(model.spec(other), output) for other in others):
+            inputs[position] = unstretched(model, source) or source
     if inputs == list(node.inputs):
         return None
     specs = [model.spec(source) for source in inputs]
     choice = select.select_kernel(node.operation, specs, [output], target, node.hints)
     return None if isinstance(choice, str) else replace(node, inputs=tuple(inputs))
-
-
-def _same_shape(a: TensorSpec, b: TensorSpec) -> bool:
-    return has_extents(a) and has_extents(b) and same_extents(extents(a), extents(b))
-
-
-def _unstretched(model: Model, source: Source) -> Source | None:
-    """The tensor that this one was broadcast from; None where it was not."""
-    spec, stretched = model.spec(source), source
-    while select.is_view(model.by_id[stretched.node].operation):
-        stretched = model.by_id[stretched.node].inputs[0]
-    node = model.by_id[stretched.node]
-    if node.type_name not in ("Broadcast", "Tile") or not has_extents(spec):
-        return None
-    if getattr(node.operation, "mode", "numpy") not in ("numpy", "bidirectional"):
-        return None
-    whole, small = model.spec(stretched), model.spec(node.inputs[0])
-    if not has_extents(small):
-        return None
-    sizes = extents(small)
-    is_one = _aligned(sizes, (1,) * len(extents(spec)))
-    fits = _same_shape(whole, spec) and _aligned(sizes, extents(whole))
-    return node.inputs[0] if is_one or fits else None
-
-
-def _aligned(small: tuple[SizeLike, ...], whole: tuple[SizeLike, ...]) -> bool:
-    """Whether sizes aligned at the right are equal or 1."""
-    return len(small) <= len(whole) and all(
-        certainly(size, 1) or same(size, to)
-        for size, to in zip(small[::-1], whole[::-1], strict=False)
-    )

@@ -6,9 +6,17 @@ from collections.abc import Sequence
 
 from uncork.internal_ops.attention import Move, Repeated, Taken, Transposed
 from uncork.ir.model import Model, Node, Source
-from uncork.kernels.extents import KernelDeclined, certainly, extents, same, same_extents
+from uncork.kernels.extents import (
+    KernelDeclined,
+    certainly,
+    extents,
+    has_extents,
+    same,
+    same_extents,
+)
 from uncork.kernels.select import is_view
 from uncork.symbolic import SizeLike
+from uncork.types import TensorSpec
 
 _REPEATING = frozenset({"Broadcast", "Tile"})
 
@@ -109,3 +117,34 @@ def sizes_of(model: Model, source: Source) -> tuple[SizeLike, ...] | None:
         return extents(model.spec(source))
     except KernelDeclined:
         return None
+
+
+def same_shape(a: TensorSpec, b: TensorSpec) -> bool:
+    return has_extents(a) and has_extents(b) and same_extents(extents(a), extents(b))
+
+
+def unstretched(model: Model, source: Source) -> Source | None:
+    """The tensor that this one was broadcast from; None where it was not."""
+    spec, stretched = model.spec(source), source
+    while is_view(model.by_id[stretched.node].operation):
+        stretched = model.by_id[stretched.node].inputs[0]
+    node = model.by_id[stretched.node]
+    if node.type_name not in ("Broadcast", "Tile") or not has_extents(spec):
+        return None
+    if getattr(node.operation, "mode", "numpy") not in ("numpy", "bidirectional"):
+        return None
+    whole, small = model.spec(stretched), model.spec(node.inputs[0])
+    if not has_extents(small):
+        return None
+    sizes = extents(small)
+    is_one = _aligned(sizes, (1,) * len(extents(spec)))
+    fits = same_shape(whole, spec) and _aligned(sizes, extents(whole))
+    return node.inputs[0] if is_one or fits else None
+
+
+def _aligned(small: tuple[SizeLike, ...], whole: tuple[SizeLike, ...]) -> bool:
+    """Whether sizes aligned at the right are equal or 1."""
+    return len(small) <= len(whole) and all(
+        certainly(size, 1) or same(size, to)
+        for size, to in zip(small[::-1], whole[::-1], strict=False)
+    )

@@ -191,6 +191,11 @@ WITH_SIZES: tuple[Pass, ...] = (
         "Einsum of two tensors becomes a MatMul or a Multiply, that of one a Transpose",
         frozenset({"Einsum"}),
     ),
+    Pass(
+        "scatter_rows",
+        "elements that are scattered by one index a row are rows that are scattered",
+        frozenset({"ScatterElementsUpdate"}),
+    ),
     # Before `fuse_epilogue`, to which what comes behind such a product is not its end.
     Pass(
         "experts_first",
