@@ -16,7 +16,6 @@ class Suppress(KernelSpec, frozen=True):
     """Non-maximum suppression of f32 boxes, class by class."""
 
     emitter: ClassVar[str] = "uncork.kernels.detection.emit:emit_suppress"
-    prefix: ClassVar[str] = "suppress"
     index: str
     #: The type of the number of boxes of a class at most; empty where it is left out, which is
     #: none.

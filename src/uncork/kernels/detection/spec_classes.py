@@ -18,7 +18,6 @@ class Classify(KernelSpec, frozen=True):
     """
 
     emitter: ClassVar[str] = "uncork.kernels.detection.emit_classes:emit_classes"
-    prefix: ClassVar[str] = "classify"
     #: The type of places and counts.
     index: str
     #: Rows of an image go by class, not by score.

@@ -14,7 +14,6 @@ class Detect(KernelSpec, frozen=True):
     """
 
     emitter: ClassVar[str] = "uncork.kernels.detection.emit_output:emit_detect"
-    prefix: ClassVar[str] = "detect_f32"
     #: Boxes that are chosen are cut to the image.
     clip: bool
     lanes: int
@@ -41,7 +40,6 @@ class DetectOfClasses(KernelSpec, frozen=True):
     """
 
     emitter: ClassVar[str] = "uncork.kernels.detection.emit_of_classes:emit_of_classes"
-    prefix: ClassVar[str] = "detect_of_classes_f32"
     lanes: int
 
     @property
@@ -62,7 +60,6 @@ class BestRows(KernelSpec, frozen=True):
     """
 
     emitter: ClassVar[str] = "uncork.kernels.detection.emit_of_classes:emit_best_rows"
-    prefix: ClassVar[str] = "best_rows_f32"
 
     @property
     def arguments(self) -> list[str]:

@@ -15,7 +15,6 @@ class Propose(KernelSpec, frozen=True):
     """
 
     emitter: ClassVar[str] = "uncork.kernels.detection.emit_regions:emit_propose"
-    prefix: ClassVar[str] = "propose_f32"
     lanes: int
     #: Both ends of a side belong to a box, where overlaps are told.
     pixel: bool

@@ -53,11 +53,6 @@ class Fourier(KernelSpec, frozen=True):
     size: int
 
     @property
-    def name(self) -> str:
-        result = "complex" if self.pairs else "real"
-        return f"fourier_{self.source}_to_{result}_f{self.size * 8}x{self.lanes}"
-
-    @property
     def cell(self) -> int:
         """Bytes of a number of all transforms, real parts first."""
         return 2 * self.lanes * self.size

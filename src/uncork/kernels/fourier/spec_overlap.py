@@ -22,7 +22,3 @@ class Overlap(KernelSpec, frozen=True):
     )  # fmt: skip
     lanes: int
     size: int
-
-    @property
-    def name(self) -> str:
-        return f"overlap_f{self.size * 8}x{self.lanes}"

@@ -23,7 +23,3 @@ class FourierTable(KernelSpec, frozen=True):
     emitter: ClassVar[str] = "uncork.kernels.fourier.emit_tables:emit_table"
     arguments: ClassVar[tuple[str, ...]] = ("length", "table")
     size: int
-
-    @property
-    def name(self) -> str:
-        return f"fourier_table_f{self.size * 8}"

@@ -13,7 +13,8 @@ from msgspec import Struct
 
 from uncork.kernels.extents import certainly, product, same
 from uncork.kernels.kernel_plan import KernelCall, Operand
-from uncork.kernels.movement.spec_nd_copy import OPEN, NdCopy
+from uncork.kernels.kernel_spec import OPEN
+from uncork.kernels.movement.spec_nd_copy import NdCopy
 from uncork.symbolic import SizeLike
 
 #: Runs of up to so many bytes are copied by straight code, of a kernel of their own.

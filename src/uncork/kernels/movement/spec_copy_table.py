@@ -16,7 +16,3 @@ class CopyTable(KernelSpec, frozen=True):
     arguments: ClassVar[tuple[str, ...]] = ("source", "target", "sources", "targets", "count")
     run: int
     in_order: bool
-
-    @property
-    def name(self) -> str:
-        return f"move_{self.run}{'' if self.in_order else '_scattered'}"

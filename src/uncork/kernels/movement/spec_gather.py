@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from uncork.kernels.kernel_spec import KernelSpec
+from uncork.kernels.kernel_spec import OPEN, KernelSpec
 from uncork.kernels.names import flags
 
-#: The item of a kernel for items of any length: it comes as an argument.
-OPEN = -1
 #: The item of a kernel for long items, of so many bytes and more: how long comes as an argument.
 LONG, LONG_BYTES = -2, 2048
 

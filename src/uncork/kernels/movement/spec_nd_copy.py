@@ -6,9 +6,6 @@ from typing import ClassVar
 
 from uncork.kernels.kernel_spec import KernelSpec
 
-#: The run of a kernel for runs of any length.
-OPEN = -1
-
 
 class NdCopy(KernelSpec, frozen=True):
     """The spec of a strided copy: loops around a copy of a run of bytes (`OPEN`: an argument says
@@ -18,10 +15,6 @@ class NdCopy(KernelSpec, frozen=True):
     emitter: ClassVar[str] = "uncork.kernels.movement.emit_nd_copy:emit_nd_copy"
     loops: int
     run: int
-
-    @property
-    def name(self) -> str:
-        return f"nd_copy_{self.loops}_{'open' if self.run == OPEN else self.run}"
 
     @property
     def arguments(self) -> list[str]:
@@ -38,7 +31,6 @@ class FillBytes(KernelSpec, frozen=True):
     """
 
     emitter: ClassVar[str] = "uncork.kernels.movement.emit_nd_copy:emit_fill_bytes"
-    prefix: ClassVar[str] = "fill_bytes"
     arguments: ClassVar[tuple[str, ...]] = ("value", "target", "bytes")
     element: int
 
@@ -47,5 +39,4 @@ class CopyBytes(KernelSpec, frozen=True):
     """A copy of one run of bytes: source, target, bytes."""
 
     emitter: ClassVar[str] = "uncork.kernels.movement.emit_nd_copy:emit_copy_bytes"
-    prefix: ClassVar[str] = "copy_bytes"
     arguments: ClassVar[tuple[str, ...]] = ("source", "target", "bytes")

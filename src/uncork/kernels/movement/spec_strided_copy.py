@@ -24,6 +24,5 @@ class StridedCopy(KernelSpec, frozen=True):
     """The spec of a strided copy."""
 
     emitter: ClassVar[str] = "uncork.kernels.movement.emit_strided_copy:emit_strided_copy"
-    prefix: ClassVar[str] = "place"
     arguments: ClassVar[tuple[str, ...]] = ARGUMENTS
     lanes: int

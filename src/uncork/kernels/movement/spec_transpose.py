@@ -23,7 +23,6 @@ class TransposeBlocks(KernelSpec, frozen=True):
     """The spec of a transpose of blocks: rows and columns of a block."""
 
     emitter: ClassVar[str] = "uncork.kernels.movement.emit_transpose:emit_transpose_blocks"
-    prefix: ClassVar[str] = "transpose"
     arguments: ClassVar[tuple[str, ...]] = ARGUMENTS
     side: int
     #: There may be fewer rows or columns than a block has.

@@ -13,7 +13,6 @@ class CodedRows(KernelSpec, frozen=True):
     """
 
     emitter: ClassVar[str] = "uncork.kernels.quantized.emit_rows:emit_rows"
-    prefix: ClassVar[str] = "coded_rows"
     arguments: ClassVar[tuple[str, ...]] = ("source", "target", "size", "first", "count")
     lanes: int
     back: bool = False

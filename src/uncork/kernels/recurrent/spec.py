@@ -8,7 +8,6 @@ from collections.abc import Hashable
 from typing import ClassVar
 
 from uncork.kernels.kernel_spec import KernelSpec
-from uncork.kernels.names import flags as name_flags
 
 #: Bytes of a number: of f32, of f64.
 SINGLE, DOUBLE = 4, 8
@@ -45,19 +44,6 @@ class Recurrent(KernelSpec, frozen=True):
     @property
     def arguments(self) -> tuple[str, ...]:
         return ARGUMENTS + TEAM_ARGUMENTS if self.team else ARGUMENTS
-
-    @property
-    def name(self) -> str:
-        flags = ("_clipped" if self.clipped else "") + (
-            "" if self.precision == "f32" else f"_{self.precision}"
-        )
-        flags += "_f64" if self.size == DOUBLE else ""
-        flags += (f"_tiles_{self.tiles}" if self.tiles else "") + ("_team" if self.team else "")
-        flags += (f"_of_{self.lookup}" if self.lookup else "") + name_flags(
-            self, "wraps", "strict", "alike"
-        )
-        lengths = self.lengths or "whole"
-        return f"{self.cell}_{'_'.join(self.activations)}_{self.lanes}_{lengths}{flags}"
 
     @property
     def parts(self) -> int:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from uncork.kernels.kernel_spec import KernelSpec
-from uncork.kernels.recurrent.spec import DOUBLE, SINGLE
+from uncork.kernels.recurrent.spec import SINGLE
 
 
 class PanelsOfWeights(KernelSpec, frozen=True):
@@ -22,10 +22,6 @@ class PanelsOfWeights(KernelSpec, frozen=True):
     gates: int
     units: int
     size: int = SINGLE  # bytes of a number
-
-    @property
-    def name(self) -> str:
-        return f"panels_{self.gates}x{self.units}" + ("_f64" if self.size == DOUBLE else "")
 
     def bytes(self, count: int, inner: int) -> int:
         """Room for `count` panels of so many steps of the inner product."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import ClassVar
 
 from uncork.kernels.kernel_spec import KernelSpec
-from uncork.kernels.names import flags
 
 
 class Lengths(KernelSpec, frozen=True):
@@ -28,7 +27,3 @@ class Lengths(KernelSpec, frozen=True):
     wraps: bool
     #: An index outside gives a length of 0; otherwise it is refused.
     zeros: bool
-
-    @property
-    def name(self) -> str:
-        return f"step_lengths_{self.index}_{self.lengths}" + flags(self, "wraps", "zeros")

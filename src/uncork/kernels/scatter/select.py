@@ -32,11 +32,12 @@ from uncork.kernels.kernel_plan import (
     Stages,
     grid,
 )
+from uncork.kernels.kernel_spec import OPEN
 from uncork.kernels.layer import Layer, shared_call, staged
 from uncork.kernels.movement.nd_copy import Loop, merged, strides
 from uncork.kernels.runtime.addresses import address_of
 from uncork.kernels.scatter.reduction import bytes_of, copied, reduction_of
-from uncork.kernels.scatter.spec import OPEN, Action, Elements, Tuples
+from uncork.kernels.scatter.spec import Action, Elements, Tuples
 from uncork.ops._common.indices import normalised_axis
 from uncork.ops.gather_elements import GatherElements6
 from uncork.ops.gather_nd import GatherND8

@@ -19,10 +19,6 @@ class BestOfRows(KernelSpec, frozen=True):
     index: str
     lanes: int
 
-    @property
-    def name(self) -> str:
-        return f"{'largest' if self.largest else 'smallest'}_{self.index}_{self.lanes}"
-
 
 class Ranked(KernelSpec, frozen=True):
     """What a kernel of the best of rows of any type is specialised for; with `by_index` they come
@@ -38,12 +34,6 @@ class Ranked(KernelSpec, frozen=True):
     #: Elements looked at together; 1 where those of a row do not lie side by side.
     lanes: int
 
-    @property
-    def name(self) -> str:
-        order = "in_place" if self.by_index else "in_order"
-        best = "largest" if self.largest else "smallest"
-        return f"ranked_{self.element}_{self.index}_{best}_{order}_{self.lanes}"
-
 
 class BestOfColumns(KernelSpec, frozen=True):
     """What a kernel of the few best of columns is specialised for."""
@@ -54,8 +44,3 @@ class BestOfColumns(KernelSpec, frozen=True):
     index: str
     largest: bool
     lanes: int
-
-    @property
-    def name(self) -> str:
-        best = "largest" if self.largest else "smallest"
-        return f"columns_{self.element}_{self.index}_{best}_{self.lanes}"

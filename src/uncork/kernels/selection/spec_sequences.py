@@ -7,7 +7,6 @@ from __future__ import annotations
 from typing import ClassVar
 
 from uncork.kernels.kernel_spec import KernelSpec
-from uncork.kernels.names import flags
 
 
 class GreedyPath(KernelSpec, frozen=True):
@@ -29,11 +28,6 @@ class GreedyPath(KernelSpec, frozen=True):
     lanes: int
 
     @property
-    def name(self) -> str:
-        types = (self.data, self.lengths, self.blank or "last", self.classes, self.counts or "none")
-        return f"greedy_path_{'_'.join(types)}_{self.lanes}" + flags(self, "masked", "merged")
-
-    @property
     def arguments(self) -> list[str]:
         """The kernel's arguments: inputs, outputs, how many rows, steps and classes there are, and
         bytes from one row and from one step to the next.
@@ -46,7 +40,6 @@ class FollowBeams(KernelSpec, frozen=True):
     """The spec of the kernel of GatherTree: beams followed back from their last step."""
 
     emitter: ClassVar[str] = "uncork.kernels.selection.emit_sequences:emit_follow_beams"
-    prefix: ClassVar[str] = "follow_beams"
     element: str
 
     @property
