@@ -79,6 +79,12 @@ class Node(Struct, frozen=True):
     hints: Hints = NO_HINTS
 
     @property
+    def checked_operation(self) -> Operation:
+        """The operation of a layer of a checked model, where none is unknown."""
+        assert self.operation is not None, self.label
+        return self.operation
+
+    @property
     def type_name(self) -> str:
         """The type of the operation; as the file has it where the operation is not known."""
         return self.file_type if self.operation is None else self.operation.type_name

@@ -69,6 +69,11 @@ def _told(field: str, value: Any) -> str:
 
 def llvm_text(spec: KernelSpec, target: Target) -> str:
     """The LLVM text of a kernel."""
-    module, _, function = spec.emitter.partition(":")
-    emit: Callable[[KernelSpec, Target], str] = getattr(importlib.import_module(module), function)
-    return emit(spec, target)
+    return str(writer_of(spec.emitter)(spec, target))
+
+
+def writer_of(place: str) -> Callable[..., Any]:
+    """The function at a place, `module:function`, which is imported when it is asked for."""
+    module, _, function = place.partition(":")
+    writer: Callable[..., Any] = getattr(importlib.import_module(module), function)
+    return writer

@@ -174,9 +174,8 @@ def _is_plain(specs: Sequence[TensorSpec], result: TensorSpec) -> bool:
 def _geometry(
     product: Operation, specs: Sequence[TensorSpec], result: TensorSpec
 ) -> Geometry | None:
-    assert specs[1].value is not None
     try:
-        return geometry(product, extents(specs[0]), specs[1].value, extents(result))[0]
+        return geometry(product, extents(specs[0]), specs[1].known, extents(result))[0]
     except KernelDeclined:
         return None
 
@@ -403,12 +402,11 @@ def _rewritten(
         if candidate is None:
             nodes.append(replace(node, inputs=inputs) if inputs != node.inputs else node)
             continue
-        assert node.operation is not None
         other = candidate.other
         half = node.id in halves
         blocked = (
             BlockedConvolution(
-                node.operation, candidate.lies, candidate.block, half, candidate.side
+                node.checked_operation, candidate.lies, candidate.block, half, candidate.side
             )
             if other is None
             else other.operation

@@ -131,9 +131,8 @@ class _Coding:
         if not coding.extra:
             self.new.nodes.append(node)
             return
-        assert node.operation is not None
         kind = node.outputs[0].spec.element_type
-        of_kept = self.new.put(node.operation, source, name=f"{node.name} of codes")
+        of_kept = self.new.put(node.checked_operation, source, name=f"{node.name} of codes")
         rank = self.new.spec(source).rank or 0
         less = np.zeros(rank, kind.dtype)
         less[-1] = -coding.extra

@@ -218,9 +218,8 @@ def _branch(model: Model, read_by: Mapping[Source, list[Node]], term: Source) ->
 
 def _normalisation(model: Model, node: Node, term: Source) -> _Branch | None:
     """x * scale + shift as a convolution of as many groups as x has channels."""
-    operation = node.operation
+    operation = node.checked_operation
     rank = model.spec(term).rank
-    assert operation is not None
     given = {port.name: source for port, source in zip(operation.inputs, node.inputs, strict=True)}
     data = given.pop("data")
     values = {name: model.spec(source).value for name, source in given.items()}

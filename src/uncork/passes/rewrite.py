@@ -154,8 +154,7 @@ class NewLayers:
 
     def again(self, node: Node, *inputs: Source) -> Source:
         """The first output of a layer of the old model on other inputs, in its place."""
-        assert node.operation is not None
-        specs = node.operation.describe([self.spec(source) for source in inputs])
+        specs = node.checked_operation.describe([self.spec(source) for source in inputs])
         ports = zip(node.outputs, specs, strict=True)
         outputs = tuple(replace(port, spec=spec) for port, spec in ports)
         self.nodes.append(replace(node, inputs=inputs, outputs=outputs))

@@ -145,8 +145,7 @@ def _moved(layers: NewLayers, node: Node, chain: Sequence[Node]) -> list[Node]:
     drops = isinstance(node.operation, Gather8) and model.spec(node.inputs[1]).rank == 0
     if drops:  # the axis stays until all is computed
         spec = model.spec(node.inputs[1])
-        assert spec.value is not None
-        place = layers.constant([spec.value], spec.element_type, f"{node.name} (place)")
+        place = layers.constant([spec.known], spec.element_type, f"{node.name} (place)")
         others = (place, *others[1:])
     selection = replace(node, id=layers.number())
     source = layers.again(selection, first.inputs[_main(model, first)], *others)

@@ -31,7 +31,7 @@ from uncork.ops.transpose import Transpose1
 from uncork.passes.match_selection import Axes, StepSelection, match_step_selection
 from uncork.passes.rewrite import NewLayers, readers, replaced
 from uncork.symbolic import SizeLike
-from uncork.types import Array, ElementType, PartialShape, TensorSpec
+from uncork.types import ElementType, PartialShape, TensorSpec
 
 
 def sink_selection(model: Model) -> Model:
@@ -154,7 +154,7 @@ def _passed(model: Model, node: Node, source: Source, axes: Axes) -> Axes | None
     if any(other.value is None for other in others):
         return None
     if isinstance(operation, Transpose1):
-        order = [int(n) for n in _value(others[0])] or list(range(len(before)))[::-1]
+        order = [int(n) for n in others[0].known.reshape(-1)] or list(range(len(before)))[::-1]
         return (
             Axes(order.index(axes.step), None if axes.batch is None else order.index(axes.batch))
             if first
@@ -180,11 +180,6 @@ def _passed(model: Model, node: Node, source: Source, axes: Axes) -> Axes | None
         if all(len(o.shape) < from_end or o.shape[len(o.shape) - from_end] == 1 for o in others)
         else None
     )
-
-
-def _value(spec: TensorSpec) -> Array:
-    assert spec.value is not None
-    return spec.value.reshape(-1)
 
 
 def _viewed(before: Sequence[SizeLike], after: Sequence[SizeLike], axes: Axes) -> Axes | None:

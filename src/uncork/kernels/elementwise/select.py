@@ -31,6 +31,7 @@ from uncork.kernels.kernel_plan import (
 )
 from uncork.kernels.layer import Layer
 from uncork.kernels.runtime.target import Target
+from uncork.kernels.stored_types import element_bytes
 from uncork.ops import Operation
 from uncork.symbolic import SizeLike
 from uncork.types import ElementType, TensorSpec
@@ -123,10 +124,6 @@ def loops_of(
     return Loops(counts, tuple(all_strides)), varying
 
 
-def _element_bytes(name: str) -> int:
-    return int(ElementType.parse(name).dtype.itemsize)
-
-
 def _stored(element_type: ElementType) -> str:
     """The name of the type by which values are held; a type that is only moved is held by the type
     of its carrier.
@@ -197,11 +194,11 @@ def expression(
         and any("f16" in name for name in (*types, *(m.result for m in members), *ops)),
         "no kernel for f16 on this machine",
     )
-    sizes = [_element_bytes(name) for name in (members[-1].result, *types)]
+    sizes = [element_bytes(name) for name in (members[-1].result, *types)]
     loops, varying = loops_of(shape, [operand[1] for operand in operands], sizes)
     decline_if(len(loops.sizes) > _MOST_LOOPS, "no kernel for this broadcasting")
     widest = max(
-        4 if name in ("f16", "bf16") else _element_bytes(name)
+        4 if name in ("f16", "bf16") else element_bytes(name)
         for name in (*types, *(m.result for m in members))
     )
     width, row = max(1, target.lanes * 4 // widest), loops.sizes[-1]

@@ -11,9 +11,10 @@ from msgspec import Struct
 
 from uncork.kernels.extents import certainly, decline_if, product
 from uncork.kernels.kernel_plan import In, Out
-from uncork.kernels.loops.nest_call import Call, View, element_bytes
+from uncork.kernels.loops.nest_call import Call, View
 from uncork.kernels.loops.spec import AGAIN, EITHER
 from uncork.kernels.runtime.target import Target
+from uncork.kernels.stored_types import element_bytes
 from uncork.symbolic import SizeLike
 
 #: Nests of more loops are left to the references.

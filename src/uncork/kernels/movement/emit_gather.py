@@ -31,7 +31,7 @@ from uncork.kernels.codegen.emit import (
     pieces,
 )
 from uncork.kernels.kernel_spec import OPEN
-from uncork.kernels.movement.spec_gather import LONG, LONG_BYTES, Gather
+from uncork.kernels.movement.spec import LONG, LONG_BYTES, Gather
 
 #: Bytes that a turn of a loop copies.
 _TURN = 256

@@ -23,7 +23,7 @@ from uncork.kernels.kernel_plan import (
 )
 from uncork.kernels.kernel_spec import OPEN
 from uncork.kernels.layer import Layer
-from uncork.kernels.movement.spec_gather import LONG, LONG_BYTES, Gather
+from uncork.kernels.movement.spec import LONG, LONG_BYTES, Gather
 from uncork.ops.gather import Gather1, Gather7
 from uncork.symbolic import Size, SizeLike
 

@@ -96,3 +96,43 @@ ARGUMENTS = (
 
 #: Member -1 prepares for the others, and runs before them.
 TEAM_ARGUMENTS = ("member", "members", "lines", "let_run")
+
+
+class PanelsOfWeights(KernelSpec, frozen=True):
+    """The spec of a kernel that packs weights: the gates side by side in a panel, and the units of
+    each.
+    """
+
+    emitter: ClassVar[str] = "uncork.kernels.recurrent.emit_packed_weights:emit_packed_weights"
+    #: Addresses, strides in bytes, counts: `weights [gates, hidden, inner]` to `target [panels,
+    #: inner, gates, units]`, zeros past hidden.
+    arguments: ClassVar[tuple[str, ...]] = ("weights", "inner", "hidden", "panels", "target")
+    gates: int
+    units: int
+    size: int = SINGLE  # bytes of a number
+
+    def bytes(self, count: int, inner: int) -> int:
+        """Room for `count` panels of so many steps of the inner product."""
+        return count * inner * self.gates * self.units * self.size
+
+
+class Lengths(KernelSpec, frozen=True):
+    """The spec of the kernel: types of the indices and of the lengths, and what indices beyond the
+    steps mean.
+    """
+
+    emitter: ClassVar[str] = "uncork.kernels.recurrent.emit_step_lengths:emit_lengths"
+    arguments: ClassVar[tuple[str, ...]] = (
+        "indices",
+        "stride",
+        "lengths",
+        "output",
+        "batch",
+        "steps",
+    )
+    index: str
+    lengths: str
+    #: A negative index counts from the end.
+    wraps: bool
+    #: An index outside gives a length of 0; otherwise it is refused.
+    zeros: bool

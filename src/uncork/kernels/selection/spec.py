@@ -1,4 +1,6 @@
-"""What kernels that pick elements are specialised for."""
+"""What kernels that pick elements of rows, end recognition of speech and text, or follow beams are
+specialised for, and their arguments.
+"""
 
 from __future__ import annotations
 
@@ -44,3 +46,38 @@ class BestOfColumns(KernelSpec, frozen=True):
     index: str
     largest: bool
     lanes: int
+
+
+class GreedyPath(KernelSpec, frozen=True):
+    """The spec of the kernel of CTCGreedyDecoder: the best class of each step, repeats merged,
+    blanks removed.
+    """
+
+    emitter: ClassVar[str] = "uncork.kernels.selection.emit_sequences:emit_greedy_path"
+    #: Inputs, outputs, how many rows, steps and classes there are, and bytes from one row and from
+    #: one step to the next.
+    arguments: ClassVar[tuple[str, ...]] = (
+        "data", "lengths", "blank", "output", "counts", "rows", "steps", "classes", "row", "step",
+    )  # fmt: skip
+    data: str
+    #: The type of the lengths of rows; of a mask of steps, where `masked`.
+    lengths: str
+    masked: bool
+    #: The type of the blank class' number; empty: it is the last one.
+    blank: str
+    classes: str
+    #: The type of the lengths that are written; empty: none are.
+    counts: str
+    merged: bool
+    lanes: int
+
+
+class FollowBeams(KernelSpec, frozen=True):
+    """The spec of the kernel of GatherTree: beams followed back from their last step."""
+
+    emitter: ClassVar[str] = "uncork.kernels.selection.emit_sequences:emit_follow_beams"
+    #: Inputs, the output, and sizes.
+    arguments: ClassVar[tuple[str, ...]] = (
+        "ids", "parents", "lengths", "end", "output", "steps", "rows", "beams",
+    )  # fmt: skip
+    element: str
