@@ -54,6 +54,9 @@ class Port(Struct, frozen=True):
     typed: bool = True
 
 
+AnyOperation = TypeVar("AnyOperation", bound=Operation)
+
+
 class Node(Struct, frozen=True):
     """One layer of the file.
 
@@ -82,6 +85,11 @@ class Node(Struct, frozen=True):
     def checked_operation(self) -> Operation:
         """The operation of a layer of a checked model, where none is unknown."""
         assert self.operation is not None, self.label
+        return self.operation
+
+    def of(self, kind: type[AnyOperation]) -> AnyOperation:
+        """The operation, which the caller knows to be of this kind."""
+        assert isinstance(self.operation, kind), self.label
         return self.operation
 
     @property

@@ -215,8 +215,7 @@ class _Lifting:
 
 def variable_of(node: Node) -> str:
     """The variable that a ReadValue reads."""
-    assert isinstance(node.operation, ReadValue3)
-    return node.operation.variable_id
+    return node.of(ReadValue3).variable_id
 
 
 def _type(node: Node) -> ElementType:

@@ -49,8 +49,7 @@ def _is_plain(model: Model, node: Node) -> bool:
     """Whether a node is a loop of as many turns as it says, with one output, stacked."""
     if node.type_name != "Loop" or len(node.outputs) != 1:
         return False
-    assert isinstance(node.operation, SubGraphOperation)
-    body = node.operation.bodies["body"]
+    body = node.of(SubGraphOperation).bodies["body"]
     return isinstance(body.body, GraphBody) and _is_true(model, node.inputs[1])
 
 
@@ -64,8 +63,7 @@ class _Loop:
 
     def __init__(self, model: Model, node: Node) -> None:
         self.outer, self.node = model, node
-        assert isinstance(node.operation, SubGraphOperation)
-        self.map: BodyMap = node.operation.bodies["body"]
+        self.map: BodyMap = node.of(SubGraphOperation).bodies["body"]
         assert isinstance(self.map.body, GraphBody)
         self.body = self.map.body.model
         self.carried = {parameter for _, parameter in self.map.back_edges}
