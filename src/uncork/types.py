@@ -370,6 +370,12 @@ class TensorSpec(Struct, frozen=True, eq=False):
         return self.shape.rank
 
     @property
+    def known(self) -> Array:
+        """The value, where the caller has seen that there is one."""
+        assert self.value is not None, self
+        return self.value
+
+    @property
     def partial(self) -> tuple[Array, npt.NDArray[np.bool_]] | None:
         """`elements` as a pair (values, mask of those that are numbers)."""
         if self.elements is None:

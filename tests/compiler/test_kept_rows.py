@@ -152,7 +152,7 @@ def test_attention_reads_codes_as_they_lie() -> None:
     compiled = uncork.compile_model(decoder(), threads=1, kv_cache_precision="u8")
     compiled(token(1, 9), order(1))
     kernels = {step.operation: step.kernel for step in compiled.plan.steps}
-    assert "_of_u8" in kernels["FusedAttention-0"]
+    assert "_u8" in kernels["FusedAttention-0"]
     assert "DecodedRows-0" not in kernels and "StateValue-0" not in kernels
 
 

@@ -54,7 +54,7 @@ _CANARY = 0xA5
 _ALIGNMENT = 64
 #: Recurrent layers group rows by their lengths, and sums with them; convolutions by rows of windows
 #: lay out more images at a time for several threads.
-_GROUPED = ("gru", "lstm", "rnn", "products")
+_GROUPED = ("recurrent", "indirect_gemm")
 Case = tuple[str, Operation, list[TensorSpec]]
 
 

@@ -80,8 +80,8 @@ def test_few_and_many(filters: tuple[int, ...], stride: int, pad: int, threads: 
     wide = compile_for(stack(weights, stride, pad), LEVELS["x86-64-v4"], threads).plan
     (kernel,) = (step.kernel for step in wide.steps if "Convolution" in step.operation)
     few, _, many = kernel.partition(" or ")
-    assert few.startswith("products_")
-    assert many.startswith("convolution_")
+    assert few.startswith("indirect_gemm_")
+    assert many.startswith("direct_convolution_")
 
 
 def test_large_filters_are_packed_once() -> None:

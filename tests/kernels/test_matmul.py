@@ -176,7 +176,7 @@ def test_products_of_all_kinds(
     (last,) = builder.add("MatMul", 1, x, y, transpose_a=transpose_a, transpose_b=transpose_b)
     builder.result(last, "z")
     compiled = compile_model(builder.model(), threads=threads)
-    assert [step.kernel[:6] for step in compiled.plan.steps] == ["linear"]
+    assert [step.kernel[:6] for step in compiled.plan.steps] == ["matmul"]
     first = np.swapaxes(a, -1, -2) if transpose_a else a
     second = np.swapaxes(b, -1, -2) if transpose_b else b
     wide = np.matmul(first.astype(np.longdouble), second.astype(np.longdouble)).astype(np.float64)

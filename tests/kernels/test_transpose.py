@@ -51,7 +51,7 @@ def compare(shape: tuple[int, ...], order: tuple[int, ...], name: str = "f32") -
 def test_sizes(rows: int, columns: int) -> None:
     for name in ("f32", "i32", "u32"):
         kernel = compare((rows, columns), (1, 0), name)
-        assert kernel.startswith("transpose" if min(rows, columns) > 3 else "move")
+        assert kernel.startswith("transpose" if min(rows, columns) > 3 else "copy_table")
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(range(4))))

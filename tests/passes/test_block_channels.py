@@ -89,7 +89,7 @@ def test_layouts_change_at_the_borders_only() -> None:
     assert [kernel[: len("winograd_4")] for kernel in kernels[1:-1]] == ["winograd_4"] * 6
 
 
-@pytest.mark.parametrize(("size", "way"), [(14, "winograd_2"), (7, "blocks"), (28, "winograd_4")])
+@pytest.mark.parametrize(("size", "way"), [(14, "winograd_2"), (7, "dense"), (28, "winograd_4")])
 def test_the_way_follows_the_size(size: int, way: str) -> None:
     channels = 4 * WIDE
     size = size * WIDE // 16  # shorter vectors pay for transformations of fewer pixels
@@ -211,7 +211,7 @@ def test_transformed_filters_are_bounded(monkeypatch: pytest.MonkeyPatch) -> Non
     kernels = agree(residual_net([1, channels, 28, 28], channels), numbers(1, channels, 28, 28))
     assert [
         sum(kernel.startswith(way) for kernel in kernels)
-        for way in ("winograd_4", "winograd_2", "blocks")
+        for way in ("winograd_4", "winograd_2", "dense")
     ] == [3, 1, 2]
 
 
@@ -256,7 +256,7 @@ def test_blocks_are_as_wide_as_vectors(name: str) -> None:
     target = TARGETS[name]
     compiled = compile_for(residual_net([1, 16, 28, 28], 16), target, 1)
     (step, *_) = [s for s in compiled.plan.steps if s.operation.startswith("Blocked")]
-    assert f"{target.lanes}to2x{target.lanes}" in step.kernel
+    assert f"_{target.lanes}_{target.lanes}_2_" in step.kernel
 
 
 @settings(max_examples=15, deadline=None)

@@ -181,7 +181,7 @@ def check(
     got = list(compiled(*arrays))
     chosen = kernels(compiled, arrays)
     assert "reference" not in chosen
-    assert any(kernel.startswith("step_lengths") for kernel in chosen) == rewritten, chosen
+    assert any(kernel.startswith("lengths") for kernel in chosen) == rewritten, chosen
     with monkeypatch.context() as patch:
         patch.setattr(execute, "_fused", lambda target, model: model)
         plain = compile_model(model, threads=1)
@@ -189,7 +189,7 @@ def check(
             np.testing.assert_allclose(
                 one, other, rtol=0 if exactly else 1e-5, atol=0 if exactly else 2e-6
             )
-        assert not any(kernel.startswith("step_lengths") for kernel in kernels(plain, arrays))
+        assert not any(kernel.startswith("lengths") for kernel in kernels(plain, arrays))
     for one, other in zip(got, compile_model(model, backend="reference")(*arrays), strict=True):
         np.testing.assert_allclose(one, other, rtol=2e-5, atol=2e-5)
 
@@ -274,7 +274,7 @@ def test_a_step_outside_behind_a_layer() -> None:
 
     arrays = inputs(np.random.default_rng(11), [2, STEPS, -1])
     compiled = compile_model(model_of(take))
-    assert any(kernel.startswith("step_lengths") for kernel in kernels(compiled, arrays))
+    assert any(kernel.startswith("lengths") for kernel in kernels(compiled, arrays))
     np.testing.assert_array_equal(compiled(*arrays)[0][1], np.zeros(HIDDEN))
     np.testing.assert_allclose(
         compiled(*arrays)[0],
@@ -385,7 +385,7 @@ def test_what_is_not_one_step_of_each_row(take: Taking) -> None:
         compile_model(model_of(take), backend=backend) for backend in ("cpu", "reference")
     )
     np.testing.assert_allclose(compiled(*arrays)[0], reference(*arrays)[0], rtol=2e-5, atol=2e-5)
-    assert not any(kernel.startswith("step_lengths") for kernel in kernels(compiled, arrays))
+    assert not any(kernel.startswith("lengths") for kernel in kernels(compiled, arrays))
     assert reason(compiled, arrays) == ""
 
 

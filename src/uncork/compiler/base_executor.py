@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
@@ -58,49 +59,49 @@ class BaseExecutor(RunsModel):
     last: NativelyMade | None
 
     @property
+    @abstractmethod
     def stateful(self) -> StateExecutor | GrowingStateExecutor | None:
         """The executor of a model with variables; None when the model has none, or only the
         interpreter runs it.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def run_planned(self, inputs: Sequence[Array]) -> list[Array] | None:
         """The results by a plan for every size; None where there is none, or it refuses the
         call.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def extended(self, inputs: Sequence[Array]) -> Mapping[int, tuple[int, ...]] | None:
         """The least shapes, by number, of the inputs that a call writes to; None where there is no
         plan for it.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def native_call(self, inputs: Sequence[Array]) -> NativeCall | None:
         """One native call for arrays of these shapes and of the model's types; None when there is
         no such call.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def plan_for(self, shapes: Mapping[int, Sequence[int | None]]) -> Plan:
         """The plan of calls with inputs of these shapes, by number."""
-        raise NotImplementedError
 
+    @abstractmethod
     def release_memory(self) -> None:
         """Give the working memory of calls that are not running back."""
-        raise NotImplementedError
 
+    @abstractmethod
     def without_variables(
         self, inputs: Sequence[Array], state: Values
     ) -> tuple[BaseExecutor, Sequence[Array]]:
         """The executor of the model without variables, and what a call gives it, which finds this
         state; itself where there are no variables, or the interpreter runs them.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def as_it_runs(self, inputs: Sequence[Array]) -> Model:
         """The model after the passes for a call of these inputs: its layers are the steps."""
-        raise NotImplementedError
 
     def run_as_before(self, inputs: Sequence[Array]) -> list[Array] | None:
         last = self.last

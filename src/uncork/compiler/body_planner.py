@@ -154,9 +154,8 @@ class BodyPlanner(Placement):
         from uncork.compiler import loop_steps, loop_words  # few models have bodies
         from uncork.ops.iteration import Iteration
 
-        assert isinstance(node.operation, Iteration)
         given = [self._spec(source) for source in node.inputs]
-        loop = loop_steps.native_loop(node.operation, given, specs, self._usual_shape, found)
+        loop = loop_steps.native_loop(node.of(Iteration), given, specs, self._usual_shape, found)
         if loop is None:
             return False
         segment, locations = self._segment(), self._used_inputs(node)

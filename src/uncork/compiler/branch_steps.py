@@ -11,7 +11,7 @@ from uncork.compiler.call_plan import BranchTensor, CallPlan
 from uncork.compiler.loop_call import makes_of
 from uncork.compiler.rooms import JOINING, FoundPlaces, found_axes
 from uncork.compiler.step_bodies import COST, known_cost, native_plan, step_body, takes
-from uncork.kernels.runtime.addresses import Wanted
+from uncork.kernels.runtime.addresses import native_function
 from uncork.kernels.runtime.branch_layout import ALIKE, BRANCH, COUNTS, PAIR, ROOM_OF, SIZE
 from uncork.kernels.runtime.cpython_entry import loop_functions
 from uncork.kernels.runtime.kernel_cache import STORE
@@ -190,14 +190,8 @@ def copying_step(
     return STORE.address_of(JOINING, target), tuple(words[name] for name in JOIN)
 
 
-def _branch_text() -> str:
-    from uncork.kernels.runtime.emit_branch import emit_branch
-
-    return emit_branch()
-
-
 #: The function that runs one of two bodies.
-BRANCH_FUNCTION = Wanted("branch", "branch", _branch_text)
+BRANCH_FUNCTION = native_function("branch", "uncork.kernels.runtime.emit_branch:emit_branch")
 
 
 def cost(branches: Sequence[Branch]) -> int:

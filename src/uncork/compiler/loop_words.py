@@ -11,7 +11,7 @@ from uncork.compiler.loop_steps import LoopBody
 from uncork.compiler.planned_parts import dimensions
 from uncork.compiler.rooms import JOINING, FoundPlaces
 from uncork.kernels.kernel_plan import In, Out
-from uncork.kernels.runtime.addresses import Wanted
+from uncork.kernels.runtime.addresses import Wanted, native_function
 from uncork.kernels.runtime.cpython_entry import loop_functions
 from uncork.kernels.runtime.kernel_cache import STORE
 from uncork.kernels.runtime.loop_layout import LOOP, LOOP_FUNCTIONS
@@ -227,11 +227,5 @@ class LoopWords(Struct):
         )
 
 
-def _loop_text() -> str:
-    from uncork.kernels.runtime.emit_loop import emit_loop
-
-    return emit_loop()
-
-
 #: The function that makes the turns of a loop as a step.
-LOOP_FUNCTION = Wanted("loop", "loop", _loop_text)
+LOOP_FUNCTION = native_function("loop", "uncork.kernels.runtime.emit_loop:emit_loop")

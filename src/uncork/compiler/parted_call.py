@@ -291,18 +291,11 @@ class _Instance:
 
 def _evaluated(step: ReferenceStep, inputs: Sequence[Array]) -> list[Array]:
     """The outputs of a layer's reference."""
-    operation = step.node.operation
-    assert operation is not None
     specs = [
         TensorSpec(tensor.element_type, PartialShape(value.shape), value)
         for tensor, value in zip(step.inputs, inputs, strict=True)
     ]
-    return [_value_of(output) for output in operation.evaluate(specs)]
-
-
-def _value_of(spec: TensorSpec) -> Array:
-    assert spec.value is not None
-    return spec.value
+    return [output.known for output in step.node.checked_operation.evaluate(specs)]
 
 
 def _fits(array: Array, shape: Sequence[int | None]) -> bool:

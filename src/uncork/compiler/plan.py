@@ -16,6 +16,15 @@ _HEADING = ("#", "layer", "operation", "kernel", "outputs", "place", "reason", "
 _WIDEST = 72
 
 
+def aligned(rows: Sequence[Sequence[str]], widest: int) -> list[str]:
+    """The lines of a table; what is wider than the `widest` column moves the rest of its line."""
+    widths = [min(widest, max(map(len, column))) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
+
+
 class Step(Struct, frozen=True):
     """A layer as it runs: a line of the printed plan.
 
@@ -55,11 +64,7 @@ class Plan(Struct, frozen=True):
 
     def __str__(self) -> str:
         rows: list[Sequence[str]] = [_HEADING, *self._rows()]
-        widths = [min(_WIDEST, max(len(row[c]) for row in rows)) for c in range(len(_HEADING))]
-        lines = [
-            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-            for row in rows
-        ]
+        lines = aligned(rows, _WIDEST)
         guards = [f"for calls with {guard}" for guard in self.guards]
         return "\n".join([*lines, *guards, *self.remarks, self._memory])
 

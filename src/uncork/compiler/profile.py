@@ -22,6 +22,7 @@ from uncork.blas import at_most
 from uncork.compiler.arguments import accept, match, present
 from uncork.compiler.base_executor import BaseExecutor
 from uncork.compiler.execute import kernel_target
+from uncork.compiler.plan import aligned
 from uncork.compiler.single_layer import alone, carrier
 from uncork.compiler.work import work
 from uncork.errors import InputError, UncorkError, shortened
@@ -145,13 +146,7 @@ class Profile:
         return "".join(_share(name, shares[name]))
 
     def __str__(self) -> str:
-        rows = self.rows()
-        widths = [min(44, max(len(row[c]) for row in rows)) for c in range(len(rows[0]))]
-        lines = [
-            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-            for row in rows
-        ]
-        return "\n".join([*lines, self.summary()])
+        return "\n".join([*aligned(self.rows(), 44), self.summary()])
 
     def _repr_html_(self) -> str:
         """The HTML for notebooks: the table and the sums."""
@@ -389,11 +384,10 @@ class _Steps:
             TensorSpec(self._model.spec(s).element_type, PartialShape(values[s].shape), values[s])
             for s in node.inputs
         ]
-        assert node.operation is not None
         try:
             if node.type_name in ("ReadValue", "Assign"):
                 results, call, kernel, reason = self._by_reference(node, given)
-            elif isinstance(node.operation, AppendState):
+            elif isinstance(node.checked_operation, AppendState):
                 results, call, kernel, reason = self._appended(node, given)
             else:
                 results, call, kernel, reason = self._by_kernel(node, values)
@@ -405,7 +399,9 @@ class _Steps:
         ]
         for position, array in enumerate(results):
             self._values[Source(node.id, position)] = array
-        computed, moved = (0.0, 0.0) if kernel == "view" else work(node.operation, given, outputs)
+        computed, moved = (
+            (0.0, 0.0) if kernel == "view" else work(node.checked_operation, given, outputs)
+        )
         return _Measured(node, call, kernel, reason, outputs, moved, computed)
 
     def _value(self, source: Source) -> Array:
@@ -455,26 +451,20 @@ class _Steps:
         """
         operation = node.operation
         assert isinstance(operation, AppendState)
-        storage, length, new = (_whole(spec) for spec in given[:3])
+        storage, length, new = (spec.known for spec in given[:3])
         own = {
             node.inputs[0]: np.empty_like(new),
             node.inputs[1]: np.zeros_like(length),
             node.inputs[2]: new,
         }
-        others = {s: _whole(spec) for s, spec in zip(node.inputs[3:], given[3:], strict=True)}
+        others = {s: spec.known for s, spec in zip(node.inputs[3:], given[3:], strict=True)}
         _, call, kernel, reason = self._by_kernel(node, own | others, as_given=True)
         return [operation.reference(storage, length, new, None)], call, kernel, reason
 
     def _by_reference(self, node: Node, given: list[TensorSpec]) -> _Made:
-        operation = node.operation
-        assert operation is not None
-        results = [_whole(spec) for spec in operation.evaluate(given)]
+        operation = node.checked_operation
+        results = [spec.known for spec in operation.evaluate(given)]
         return results, lambda: operation.evaluate(given), "reference", "a variable"
-
-
-def _whole(spec: TensorSpec) -> Array:
-    assert spec.value is not None
-    return spec.value
 
 
 @functools.lru_cache(maxsize=1)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from uncork.kernels.runtime.addresses import Wanted
+from uncork.kernels.runtime.addresses import native_function
 from uncork.kernels.runtime.segment_plan import BufferAddress, Slot
 from uncork.symbolic import Size, Symbol
 from uncork.types import TensorSpec
@@ -46,11 +46,5 @@ def found_axes(
     return result
 
 
-def _join_text() -> str:
-    from uncork.kernels.runtime.emit_rooms import emit_join
-
-    return emit_join()
-
-
 #: The function that makes an output of the parts in a room.
-JOINING = Wanted("join", "join", _join_text)
+JOINING = native_function("join", "uncork.kernels.runtime.emit_rooms:emit_join")

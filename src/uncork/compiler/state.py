@@ -232,10 +232,9 @@ def is_computed(model: Model, read: Node) -> bool:
 
 def constant_value(model: Model, read: Node) -> Array:
     """The initial value of a ReadValue whose inputs are all known before a call."""
-    assert read.operation is not None
     try:
         specs = [model.spec(source) for source in read.inputs]
-        value = read.operation.evaluate(specs)[0].value
+        value = read.checked_operation.evaluate(specs)[0].value
     except UncorkError as error:
         raise error.at(read.label) from None
     assert value is not None

@@ -4,7 +4,7 @@ lists may come as arrays.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,11 @@ class Arguments:
         #: What calls have alike that one plan may make: everything but sizes and contents.
         self.kind = (len(args), *options, *plain, *dtypes)
 
+    def _each(self, names: Sequence[str], changed: Callable[[str, Any], Any]) -> Arguments:
+        """The call with each argument `changed`, by its name."""
+        options = {name: changed(name, value) for name, value in self.options.items()}
+        return Arguments(tuple(map(changed, names, self.args)), options)
+
     def with_open_numbers(self, names: Sequence[str], inputs: Collection[str]) -> Arguments | None:
         """The call with the integers among its `inputs` as arrays, whose values one plan takes as
         they come; None where there are none. `names` are the names of its arguments.
@@ -35,9 +40,7 @@ class Arguments:
             is_open = type(value) is int and name in inputs and -(1 << 63) <= value < 1 << 63
             return np.array(value) if is_open else value
 
-        args = tuple(map(opened, names, self.args))
-        options = {name: opened(name, value) for name, value in self.options.items()}
-        found = Arguments(args, options)
+        found = self._each(names, opened)
         found.numbers = tuple(
             position
             for position, (own, other) in enumerate(zip(self.all, found.all, strict=True))
@@ -57,9 +60,7 @@ class Arguments:
                 return _tuple(value)
             return _listed(value) if name in integers else value
 
-        args = tuple(map(listed, names, self.args))
-        options = {name: listed(name, value) for name, value in self.options.items()}
-        return Arguments(args, options)
+        return self._each(names, listed)
 
     def with_closed_numbers(
         self, names: Sequence[str], integers: Collection[str], shaping: Collection[str]
@@ -74,9 +75,7 @@ class Arguments:
                 return tuple(value.tolist())
             return _closed(value) if name in integers else value
 
-        args = tuple(map(closed, names, self.args))
-        options = {name: closed(name, value) for name, value in self.options.items()}
-        found = Arguments(args, options)
+        found = self._each(names, closed)
         return found if len(found.arrays) < len(self.arrays) else None
 
 

@@ -225,10 +225,9 @@ class Call:
         self.specs[name] = TensorSpec(element_type, PartialShape(array.shape), array)
 
     def _restored(self, output: TensorSpec) -> Array:
-        assert output.value is not None
         if ML_DTYPES.get(self.dtype.name) is output.element_type:
-            return output.value.view(self.dtype)
-        return present(output.element_type, output.value)
+            return output.known.view(self.dtype)
+        return present(output.element_type, output.known)
 
 
 def renamed(message: str, names: Mapping[str, str]) -> str:

@@ -29,7 +29,7 @@ from uncork.ir.model import Source
 from uncork.kernels.runtime.layout import OTHER_ARGUMENTS
 from uncork.kernels.runtime.segment_plan import ArrayGuard, CannotBeKnown, IdentityGuard
 from uncork.kernels.select import warn_if_unavailable
-from uncork.types import Array, ElementType, PartialShape, TensorSpec
+from uncork.types import Array, ElementType, PartialShape
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Parameters = ParamSpec("Parameters")
@@ -457,7 +457,7 @@ def _executor(
                     )
                 )
             else:
-                inputs.append(builder.constant(_value(spec), spec.element_type))
+                inputs.append(builder.constant(spec.known, spec.element_type))
         for output in call.layers(builder, inputs):
             builder.result(output)
         model = configure(builder.model(), call.strict, None)
@@ -475,7 +475,7 @@ def _shapes_follow(call: Call, name: str) -> bool:
         inputs = [
             None
             if spec is None
-            else builder.constant(_value(spec), spec.element_type)
+            else builder.constant(spec.known, spec.element_type)
             if own == known
             else builder.parameter(own, spec.element_type, [*spec.shape])
             for own, spec in call.specs.items()
@@ -503,8 +503,3 @@ def _native(array: Array) -> ElementType:
     if result is None or not result.is_native or array.dtype != result.dtype:
         raise UncorkError(f"no kernel reads arrays of {array.dtype}")
     return result
-
-
-def _value(spec: TensorSpec) -> Array:
-    assert spec.value is not None, "what was given has a value"
-    return spec.value

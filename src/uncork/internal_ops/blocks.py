@@ -104,8 +104,7 @@ class OnBlocks(Operation):
 
     def evaluate(self, specs: Sequence[TensorSpec | None]) -> tuple[TensorSpec, ...]:
         (result,) = self.operation.evaluate(self.plain(specs))
-        assert result.value is not None
-        value = to_blocks(np.asarray(result.value), self.block)
+        value = to_blocks(np.asarray(result.known), self.block)
         if self.half:
             return (TensorSpec(HALF, PartialShape(value.shape), storage.encode(value, HALF)),)
         return (TensorSpec(result.element_type, PartialShape(value.shape), value),)

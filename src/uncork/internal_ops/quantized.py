@@ -243,8 +243,7 @@ class OnCodes(Operation):
 
     def evaluate(self, specs: Sequence[TensorSpec | None]) -> tuple[TensorSpec, ...]:
         (result,) = self.operation.evaluate(self.plain(specs))
-        assert result.value is not None
-        value = self.result.hold(result.value)
+        value = self.result.hold(result.known)
         return (
             TensorSpec(
                 ElementType.f32 if self.result.grid is None else ElementType.u8,

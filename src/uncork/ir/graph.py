@@ -54,6 +54,9 @@ class Port(Struct, frozen=True):
     typed: bool = True
 
 
+AnyOperation = TypeVar("AnyOperation", bound=Operation)
+
+
 class Node(Struct, frozen=True):
     """One layer of the file.
 
@@ -77,6 +80,17 @@ class Node(Struct, frozen=True):
     #: any.
     input_extras: tuple[tuple[XmlElement, ...], ...] = ()
     hints: Hints = NO_HINTS
+
+    @property
+    def checked_operation(self) -> Operation:
+        """The operation of a layer of a checked model, where none is unknown."""
+        assert self.operation is not None, self.label
+        return self.operation
+
+    def of(self, kind: type[AnyOperation]) -> AnyOperation:
+        """The operation, which the caller knows to be of this kind."""
+        assert isinstance(self.operation, kind), self.label
+        return self.operation
 
     @property
     def type_name(self) -> str:

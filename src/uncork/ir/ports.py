@@ -146,8 +146,10 @@ def no_such_port(ports: Sequence[ModelPort], key: Any, what: str) -> str:
 def port_of(ports: Sequence[ModelPort], key: Any, what: str) -> ModelPort:
     """The port for a key; without a key (None) the only one. Raises InputError."""
     if key is None:
-        if len(ports) != 1:
-            raise InputError(f"the model has {len(ports)} {what}s, so say which: {listed(ports)}")
+        InputError.when(
+            len(ports) != 1,
+            f"the model has {len(ports)} {what}s, so say which: {listed(ports)}",
+        )
         return ports[0]
     found = find_port(ports, key)
     if found is None:

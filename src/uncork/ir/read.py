@@ -103,12 +103,12 @@ def given(value: object) -> bytes | memoryview | None:
 def _xml(data: bytes | memoryview) -> bytes:
     """The bytes of a model.xml that a caller gave. Raises ReadError for others."""
     data = bytes(data)
-    if not _looks_like_xml(data[:_HEAD]):
-        raise ReadError(
-            f"expected the contents of a model.xml, got other bytes, {data[:40]!r}: a path is "
-            "given as a str or an os.PathLike",
-            "<bytes>",
-        )
+    ReadError.when(
+        not _looks_like_xml(data[:_HEAD]),
+        f"expected the contents of a model.xml, got other bytes, {data[:40]!r}: a path is "
+        "given as a str or an os.PathLike",
+        "<bytes>",
+    )
     return data
 
 
@@ -159,10 +159,10 @@ def _extension(root: ElementTree.Element) -> str:
 
 
 def _ir_version(root: ElementTree.Element) -> int:
-    if root.tag != "net":
-        raise ReadError(
-            f"expected <net> as the outermost element of an IR file, got <{shortened(root.tag)}>"
-        )
+    ReadError.when(
+        root.tag != "net",
+        f"expected <net> as the outermost element of an IR file, got <{shortened(root.tag)}>",
+    )
     text = root.get("version", "")
     if text not in ("10", "11"):
         hint = ": convert the model with a current OpenVINO" if (unsigned(text) or 10) < 10 else ""

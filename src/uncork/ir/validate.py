@@ -116,9 +116,8 @@ def _infer_node(
 def _held_against_file(
     node: Node, arguments: list[TensorSpec], trust_ports: bool
 ) -> tuple[tuple[TensorSpec, ...] | None, list[Problem]]:
-    assert node.operation is not None
     try:
-        inferred = node.operation.describe(arguments)
+        inferred = node.checked_operation.describe(arguments)
     except UncorkError as error:
         return None, [
             replace(error.problems[0], where=node.label, message=error.message, layer=node.name)

@@ -65,6 +65,14 @@ def product(sizes: Iterable[SizeLike]) -> SizeLike:
     return total
 
 
+def total(sizes: Iterable[SizeLike]) -> SizeLike:
+    """The sum of sizes."""
+    found: SizeLike = 0
+    for size in sizes:
+        found = found + size
+    return found
+
+
 def is_known(size: SizeLike) -> bool:
     """Whether the size is a number."""
     return isinstance(size, int)

@@ -14,8 +14,12 @@ from msgspec.structs import astuple
 
 from uncork.kernels.runtime.target import Target
 
+#: A size that only the call knows, in the place of a number of a spec.
+OPEN = -1
 #: What stands between the parts of names; everything else that no symbol has is left out.
 _NO_SYMBOL = re.compile(r"\W+")
+#: Where the words of a class's name begin.
+_WORD = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 class KernelSpec(Struct, frozen=True):
@@ -28,20 +32,18 @@ class KernelSpec(Struct, frozen=True):
     """
 
     emitter: ClassVar[str]
-    #: The first word of the kernel's name.
-    prefix: ClassVar[str] = ""
 
     @property
     def name(self) -> str:
-        """The name of the kernel's function: prefix and fields, of truths those that hold."""
-        parts = [self.prefix]
-        for field, value in zip(self.__struct_fields__, astuple(self), strict=True):
-            if isinstance(value, bool):
-                parts += [field] * value
-            elif isinstance(value, tuple):
-                parts += ["x".join(map(str, value))] * bool(value)
-            elif value is not None and value != "":
-                parts.append(str(getattr(value, "name", value)))
+        """The name of the kernel's function: the words of the class, and its fields but for those
+        that are as they mostly are.
+        """
+        fields, defaults = self.__struct_fields__, self.__struct_defaults__
+        usual = dict(zip(fields[len(fields) - len(defaults) :], defaults, strict=True))
+        parts = [_WORD.sub("_", type(self).__name__).lower()]
+        for field, value in zip(fields, astuple(self), strict=True):
+            if value not in (None, False, "", ()) and value != usual.get(field):
+                parts.append(_told(field, value))
         return _NO_SYMBOL.sub("_", "_".join(parts))
 
     @property
@@ -56,8 +58,22 @@ class KernelSpec(Struct, frozen=True):
         return self, [operands[name] for name in names]
 
 
+def _told(field: str, value: Any) -> str:
+    """A field in a kernel's name: of truths their names."""
+    if value is True:
+        return field
+    if isinstance(value, tuple):
+        return ("_" if isinstance(value[0], str) else "x").join(map(str, value))
+    return "open" if value == OPEN else str(getattr(value, "name", value)).strip("_")
+
+
 def llvm_text(spec: KernelSpec, target: Target) -> str:
     """The LLVM text of a kernel."""
-    module, _, function = spec.emitter.partition(":")
-    emit: Callable[[KernelSpec, Target], str] = getattr(importlib.import_module(module), function)
-    return emit(spec, target)
+    return str(writer_of(spec.emitter)(spec, target))
+
+
+def writer_of(place: str) -> Callable[..., Any]:
+    """The function at a place, `module:function`, which is imported when it is asked for."""
+    module, _, function = place.partition(":")
+    writer: Callable[..., Any] = getattr(importlib.import_module(module), function)
+    return writer

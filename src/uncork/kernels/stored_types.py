@@ -8,6 +8,11 @@ from uncork.types import ElementType
 _FLOATS = ("f16", "bf16", "f32", "f64")
 
 
+def element_bytes(name: str) -> int:
+    """The bytes of an element in memory."""
+    return int(ElementType.parse(name).dtype.itemsize)
+
+
 def stored_type(element_type: ElementType) -> str | None:
     """The type by which elements lie in memory, integers below a byte in one byte each; None where
     kernels do not read them.

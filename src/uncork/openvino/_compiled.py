@@ -12,7 +12,7 @@ import numpy as np
 from uncork.compiler.compile import CompiledModel as CoreCompiled
 from uncork.openvino import _config
 from uncork.openvino._calls import OVDict, given_inputs, shown
-from uncork.openvino._errors import as_runtime_errors, unsupported
+from uncork.openvino._errors import as_runtime_errors, not_offered
 from uncork.openvino._model import Model, ports_text, position_of
 from uncork.openvino._ports import ConstOutput
 from uncork.openvino._tensor import Tensor, input_tensor
@@ -108,11 +108,9 @@ class CompiledModel:
         """The value of a property."""
         return _config.asked(str(name), self._config, self._model.get_friendly_name())
 
-    def set_property(self, *properties: Any) -> None:
-        """Not offered: properties are given when a model is compiled."""
-        raise unsupported(
-            "the properties of a compiled model do not change: give them to compile_model"
-        )
+    set_property = not_offered(
+        "the properties of a compiled model do not change: give them to compile_model"
+    )
 
     def get_runtime_model(self) -> Model:
         """The model as it was compiled; which kernels run is told by `uncork`'s plans."""

@@ -8,7 +8,7 @@ import os
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from msgspec import Struct
@@ -25,7 +25,7 @@ from uncork.ir.write import write_model
 from uncork.openvino import _config
 from uncork.openvino._attribute import attribute
 from uncork.openvino._compiled import CompiledModel
-from uncork.openvino._errors import as_runtime_errors, unsupported
+from uncork.openvino._errors import as_runtime_errors, not_offered, unsupported
 from uncork.openvino._model import Model
 from uncork.openvino._tensor import Tensor
 from uncork.ops import parameter as ends
@@ -163,32 +163,16 @@ class Core:
                     compiled = load_compiled(path)
             return CompiledModel(Model.of_core(compiled.model), compiled, options)
 
-    def add_extension(self, *_: Any) -> NoReturn:
-        """Not offered: see the message."""
-        raise unsupported(
-            "there are no extensions: a model of operations that uncork does not know is refused "
-            "when it is read, and the message names them"
-        )
-
-    def register_plugin(self, *_: Any, **__: Any) -> NoReturn:
-        """Not offered: see the message."""
-        raise unsupported("there are no plugins: uncork runs models on the CPU")
-
-    def register_plugins(self, *_: Any) -> NoReturn:
-        """Not offered: see the message."""
-        raise unsupported("there are no plugins: uncork runs models on the CPU")
-
-    def unload_plugin(self, *_: Any) -> NoReturn:
-        """Not offered: see the message."""
-        raise unsupported("there are no plugins: uncork runs models on the CPU")
-
-    def create_context(self, *_: Any) -> NoReturn:
-        """Not offered: see the message."""
-        raise unsupported("there are no remote contexts: uncork runs models on the CPU")
-
-    def get_default_context(self, *_: Any) -> NoReturn:
-        """Not offered: see the message."""
-        raise unsupported("there are no remote contexts: uncork runs models on the CPU")
+    add_extension = not_offered(
+        "there are no extensions: a model of operations that uncork does not know is refused "
+        "when it is read, and the message names them"
+    )
+    register_plugin = register_plugins = unload_plugin = not_offered(
+        "there are no plugins: uncork runs models on the CPU"
+    )
+    create_context = get_default_context = not_offered(
+        "there are no remote contexts: uncork runs models on the CPU"
+    )
 
 
 def _bytes(weights: Any) -> Any:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, NoReturn
 
 from uncork.errors import InputError, UncorkError, UnsupportedError, ValidationError
 
@@ -35,6 +35,16 @@ def as_runtime_errors() -> Iterator[None]:
 def unsupported(message: str, where: str = "") -> UncorkError:
     """The error for what uncork does not have."""
     return _both(UnsupportedError)(message, where)
+
+
+def not_offered(message: str) -> Callable[..., NoReturn]:
+    """A method that OpenVINO has and uncork does not: it raises this error."""
+
+    def refuse(*_: Any, **__: Any) -> NoReturn:
+        """Not offered: the error says why."""
+        raise unsupported(message)
+
+    return refuse
 
 
 def invalid(message: str, where: str = "") -> UncorkError:

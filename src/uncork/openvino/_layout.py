@@ -17,11 +17,6 @@ class Layout(layouts.Layout):
         with as_runtime_errors():
             super().__init__(text)
 
-    @staticmethod
-    def scalar() -> Layout:
-        """The layout of a tensor without axes."""
-        return Layout("**SCALAR**")
-
     def __str__(self) -> str:
         return "[...]" if self.empty else self.to_string()
 

@@ -21,7 +21,13 @@ from uncork.internal_ops.packed_const import PackedConst
 from uncork.ir import graph
 from uncork.openvino._any import OVAny, RTMap
 from uncork.openvino._attribute import attribute
-from uncork.openvino._errors import as_runtime_errors, invalid, unsupported, wrong_input
+from uncork.openvino._errors import (
+    as_runtime_errors,
+    invalid,
+    not_offered,
+    unsupported,
+    wrong_input,
+)
 from uncork.openvino._layout import Layout, as_layout
 from uncork.openvino._ports import ConstOutput, Input, Operators, Output
 from uncork.openvino._shapes import PartialShape, Shape, Strides, core_shape
@@ -189,9 +195,9 @@ class Node(Named, Operators):
             self.operation = self.operation.replace(**{name: attribute_value(value)})
             self._describe()
 
-    def visit_attributes(self, visitor: Any) -> bool:
-        """Not offered: attributes are read by get_attributes()."""
-        raise unsupported("there are no visitors: get_attributes() and set_attribute(name, value)")
+    visit_attributes = not_offered(
+        "there are no visitors: get_attributes() and set_attribute(name, value)"
+    )
 
     # ---- what it reads
 
@@ -296,17 +302,12 @@ class Node(Named, Operators):
         """The shape of the only output, in numbers."""
         return as_output(self).get_shape()
 
-    def set_output_type(self, index: int, element_type: Any, shape: Any) -> None:
-        """Not offered: what a layer gives follows from its operation."""
-        raise unsupported(
-            "what a layer gives follows from its operation and inputs: it cannot be set"
-        )
-
-    def set_output_size(self, size: int) -> None:
-        """Not offered: how many outputs a layer has follows from its operation."""
-        raise unsupported(
-            "how many outputs a layer has follows from its operation: it cannot be set"
-        )
+    set_output_type = not_offered(
+        "what a layer gives follows from its operation and inputs: it cannot be set"
+    )
+    set_output_size = not_offered(
+        "how many outputs a layer has follows from its operation: it cannot be set"
+    )
 
     def validate_and_infer_types(self) -> None:
         """Find types and shapes of the outputs anew."""
@@ -328,8 +329,7 @@ class Node(Named, Operators):
                 array = storage.encode(tensor.values(), element)
                 given.append(Spec(element, CoreShape(array.shape), array))
             for tensor, spec in zip(output_values, self.operation.evaluate(given), strict=True):
-                assert spec.value is not None
-                values = storage.decode(spec.value, spec.element_type)
+                values = storage.decode(spec.known, spec.element_type)
                 tensor.copy_from(Tensor.of_carrier(spec.element_type, values))
         return True
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from uncork.openvino._any import RTMap
 from uncork.openvino._attribute import attribute
-from uncork.openvino._errors import invalid, unsupported
+from uncork.openvino._errors import invalid, not_offered
 from uncork.openvino._shapes import PartialShape, Shape
 from uncork.openvino._types import Type, of_element
 from uncork.types import TensorSpec
@@ -176,12 +176,10 @@ class Output(ConstOutput, Operators):
         """Put a remark at this output."""
         self.get_rt_info()[key] = value
 
-    def remove_target_input(self, target: Input) -> None:
-        """Not offered: an input cannot be without a source."""
-        raise unsupported(
-            "an input cannot be left without a source: give it another one, "
-            "by target.replace_source_output(output)"
-        )
+    remove_target_input = not_offered(
+        "an input cannot be left without a source: give it another one, "
+        "by target.replace_source_output(output)"
+    )
 
     def replace(self, replacement: Any) -> None:
         """Have all that read this output read another one, which takes over its names."""

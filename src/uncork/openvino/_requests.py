@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
@@ -421,10 +421,6 @@ class AsyncInferQueue(core.AsyncInferQueue):
         """What was given with the last call of every request."""
         return [request.userdata for request in self._requests]
 
-    def set_callback(self, callback: Callable[[InferRequest, Any], object]) -> None:
-        """Have `callback(request, userdata)` called after every call that has succeeded."""
-        super().set_callback(callback)
-
     def start_async(
         self, inputs: Any = None, userdata: Any = None, share_inputs: bool = False
     ) -> None:
@@ -438,12 +434,6 @@ class AsyncInferQueue(core.AsyncInferQueue):
         """Wait for every call. Raises what the first of them that failed raised."""
         with as_runtime_errors():
             super().wait_all()
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self._requests)
-
-    def __getitem__(self, number: int) -> Any:
-        return self._requests[number]
 
 
 def _copied(inputs: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import Any, overload
 
 from uncork import types
 from uncork.openvino._attribute import attribute
-from uncork.openvino._errors import invalid, unsupported
+from uncork.openvino._errors import invalid, not_offered
 
 _MOST = 2**63 - 1
 
@@ -75,17 +75,9 @@ class Dimension:
         """Whether every number of the other is one of its own."""
         return Dimension(other).refines(self)
 
-    def has_symbol(self) -> bool:
-        """Not offered: see the message."""
-        raise unsupported("sizes have no symbols in this API: compare their bounds")
-
-    def get_symbol(self) -> Any:
-        """Not offered: see the message."""
-        raise unsupported("sizes have no symbols in this API: compare their bounds")
-
-    def set_symbol(self, symbol: Any) -> None:
-        """Not offered: see the message."""
-        raise unsupported("sizes have no symbols in this API: compare their bounds")
+    has_symbol = get_symbol = set_symbol = not_offered(
+        "sizes have no symbols in this API: compare their bounds"
+    )
 
     def to_string(self) -> str:
         """As files spell it: "3", "?", "2..8"."""

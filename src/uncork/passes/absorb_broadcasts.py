@@ -45,7 +45,6 @@ def _narrow(model: Model, node: Node, target: Target) -> Node | None:
     """The layer with operands as they were before they were stretched; None where nothing is
     gained.
     """
-    assert node.operation is not None
     output = node.outputs[0].spec
     if output.value is not None or not has_extents(output):
         return None
@@ -57,5 +56,5 @@ def _narrow(model: Model, node: Node, target: Target) -> Node | None:
     if inputs == list(node.inputs):
         return None
     specs = [model.spec(source) for source in inputs]
-    choice = select.select_kernel(node.operation, specs, [output], target, node.hints)
+    choice = select.select_kernel(node.checked_operation, specs, [output], target, node.hints)
     return None if isinstance(choice, str) else replace(node, inputs=tuple(inputs))

@@ -43,11 +43,10 @@ from uncork.ops import Operation
 from uncork.ops.concat import Concat1
 from uncork.ops.convert import Convert1
 from uncork.ops.convolution import Convolution1, GroupConvolution1
-from uncork.ops.parameter import Const
 from uncork.passes.between_blocks import Between, between
 from uncork.passes.rewrite import NewLayers, readers
 from uncork.storage import encode
-from uncork.types import Array, ElementType, PartialShape, TensorSpec
+from uncork.types import ElementType, TensorSpec
 
 #: Transformed filters of a model take at most so many bytes; what comes after that is summed
 #: directly.
@@ -175,9 +174,8 @@ def _is_plain(specs: Sequence[TensorSpec], result: TensorSpec) -> bool:
 def _geometry(
     product: Operation, specs: Sequence[TensorSpec], result: TensorSpec
 ) -> Geometry | None:
-    assert specs[1].value is not None
     try:
-        return geometry(product, extents(specs[0]), specs[1].value, extents(result))[0]
+        return geometry(product, extents(specs[0]), specs[1].known, extents(result))[0]
     except KernelDeclined:
         return None
 
@@ -331,11 +329,6 @@ def _rewritten(
     changed: dict[tuple[Source, bool], Source] = {}
     converted: dict[tuple[Source, ElementType], Source] = {}
 
-    def constant(name: str, value: Array, element_type: ElementType) -> Source:
-        spec = TensorSpec(element_type, PartialShape(value.shape), value)
-        operation = Const(element_type=spec.element_type, shape=spec.shape, value=value)
-        return added(name, operation, (), spec)
-
     def held(source: Source, spec: TensorSpec, element_type: ElementType) -> Source:
         """A tensor of the spec's type as one of another type."""
         if spec.element_type is element_type:
@@ -364,9 +357,8 @@ def _rewritten(
             name = f"{model.by_id[source.node].name} ({'in' if key[1] else 'out of'} blocks)"
             value = model.spec(source).value
             if value is not None and isinstance(operation, ToBlocks):
-                changed[key] = constant(
-                    name, to_blocks(np.asarray(value), operation.block), spec.element_type
-                )
+                turned_value = to_blocks(np.asarray(value), operation.block)
+                changed[key] = layers.constant(turned_value, spec.element_type, name)
             else:
                 # Of one pixel the channels lie in their order in blocks as well.
                 pixels = spec.shape.dims[2:-1] if key[1] else spec.shape.dims[2:]
@@ -382,10 +374,10 @@ def _rewritten(
             and candidate.other is not None
             and position in candidate.other.constants
         ):
-            return constant(
-                f"{node.name} (input {position} over blocks)",
+            return layers.constant(
                 candidate.other.constants[position],
                 model.spec(source).element_type,
+                f"{node.name} (input {position} over blocks)",
             )
         spec, lies = model.spec(source), candidate is not None and candidate.lies[position]
         if not lies and source.node not in chosen:
@@ -400,9 +392,8 @@ def _rewritten(
         blocked = replace(spec, shape=blocked_shape(spec.shape, block))
         there = turned(source, ToBlocks(block), blocked, source)
         if kind is HALF and spec.value is not None:
-            return constant(
-                f"{names[source.node]} (bf16)", encode(to_blocks(spec.value, block), HALF), HALF
-            )
+            halves_ = encode(to_blocks(spec.value, block), HALF)
+            return layers.constant(halves_, HALF, f"{names[source.node]} (bf16)")
         return held(there, blocked, kind)
 
     for node in model.nodes:
@@ -411,12 +402,11 @@ def _rewritten(
         if candidate is None:
             nodes.append(replace(node, inputs=inputs) if inputs != node.inputs else node)
             continue
-        assert node.operation is not None
         other = candidate.other
         half = node.id in halves
         blocked = (
             BlockedConvolution(
-                node.operation, candidate.lies, candidate.block, half, candidate.side
+                node.checked_operation, candidate.lies, candidate.block, half, candidate.side
             )
             if other is None
             else other.operation

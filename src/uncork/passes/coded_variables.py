@@ -18,12 +18,11 @@ from uncork.ir.model import Model, Node, Source
 from uncork.ops.arithmetic import Add
 from uncork.ops.attention import ScaledDotProductAttention
 from uncork.ops.matmul import MatMul
-from uncork.ops.parameter import Const
 from uncork.ops.state import Assign3, ReadValue6
 from uncork.passes.functionalize_variables import assignments
 from uncork.passes.match_appends import Append, appends
 from uncork.passes.rewrite import NewLayers, readers
-from uncork.types import ElementType, PartialShape
+from uncork.types import ElementType
 
 #: Layers whose first input is moved as it is.
 _MOVES = frozenset({"Broadcast", "Reshape", "Squeeze", "Tile", "Transpose", "Unsqueeze"})
@@ -116,7 +115,7 @@ class _Coding:
             coding=coding,
         )
         inputs = tuple(self._encoded(source, coding) for source in node.inputs)
-        self._put(replace(node, operation=read, inputs=inputs, attributes={}))
+        self.new.again(replace(node, operation=read, attributes={}), *inputs)
 
     def _of_kept(self, node: Node) -> None:
         """A Concat, Gather or Assign of rows as they are kept."""
@@ -124,16 +123,7 @@ class _Coding:
         data = node.inputs if node.type_name == "Concat" else node.inputs[:1]
         inputs = [self._encoded(source, coding) for source in data]
         others = [self._decoded(source) for source in node.inputs[len(data) :]]
-        self._put(replace(node, inputs=(*inputs, *others)))
-
-    def _put(self, node: Node) -> None:
-        assert node.operation is not None
-        specs = node.operation.describe([self.new.spec(source) for source in node.inputs])
-        ports = tuple(
-            replace(port, spec=spec) for port, spec in zip(node.outputs, specs, strict=True)
-        )
-        self.new.nodes.append(replace(node, outputs=ports))
-        self.new.know(Source(node.id, 0), specs[0])
+        self.new.again(node, *inputs, *others)
 
     def _shape(self, node: Node) -> None:
         """The shape of the f32 rows, of which nobody makes them."""
@@ -141,16 +131,12 @@ class _Coding:
         if not coding.extra:
             self.new.nodes.append(node)
             return
-        assert node.operation is not None
         kind = node.outputs[0].spec.element_type
-        of_kept = self.new.put(node.operation, source, name=f"{node.name} of codes")
+        of_kept = self.new.put(node.checked_operation, source, name=f"{node.name} of codes")
         rank = self.new.spec(source).rank or 0
         less = np.zeros(rank, kind.dtype)
         less[-1] = -coding.extra
-        constant = self.new.put(
-            Const(element_type=kind, shape=PartialShape([rank]), value=less),
-            name=f"{node.name} beside codes",
-        )
+        constant = self.new.constant(less, kind, f"{node.name} beside codes")
         self.new.nodes.append(
             replace(node, operation=Add(), attributes={}, inputs=(of_kept, constant))
         )

@@ -97,17 +97,15 @@ def _is_counted(spec: TensorSpec) -> bool:
 
 
 def _non_zero(model: Model, node: Node) -> _Two | None:
-    assert isinstance(node.operation, NonZero3)
     if not _is_counted(model.spec(node.inputs[0])):
         return None
-    return _Two(NonZeroCount(), (0,), NonZeroPlaces(node.operation), (("own", 0), ("first", 0)))
+    return _Two(NonZeroCount(), (0,), NonZeroPlaces(node.of(NonZero3)), (("own", 0), ("first", 0)))
 
 
 def _unique(model: Model, node: Node) -> _Two | None:
     """The two layers of a Unique of all elements; of one along an axis only where the slices are
     elements.
     """
-    assert isinstance(node.operation, Unique10)
     data = model.spec(node.inputs[0])
     if not _is_counted(data) or (
         len(node.inputs) > 1 and (data.rank != 1 or model.spec(node.inputs[1]).value is None)
@@ -116,45 +114,41 @@ def _unique(model: Model, node: Node) -> _Two | None:
     return _Two(
         SortedPlaces(),
         (0,),
-        UniqueElements(node.operation),
+        UniqueElements(node.of(Unique10)),
         (("own", 0), ("first", 0), ("first", 1)),
     )
 
 
 def _fill_rows(model: Model, node: Node) -> _Two | None:
-    assert isinstance(node.operation, SparseFillEmptyRows16)
     if model.spec(node.inputs[0]).element_type is ElementType.string:
         return None
     given: tuple[_InputRef, ...] = (*(("own", i) for i in range(4)), ("first", 0))
-    return _Two(FilledCount(), (1, 2), FilledRows(node.operation), given)
+    return _Two(FilledCount(), (1, 2), FilledRows(node.of(SparseFillEmptyRows16)), given)
 
 
 def _segments(model: Model, node: Node) -> _Two | None:
     """The two layers of a SegmentMax that is not told how many segments there are."""
-    assert isinstance(node.operation, SegmentMax16)
     if len(node.inputs) > 2:
         return None
     given: tuple[_InputRef, ...] = (("own", 0), ("own", 1), ("first", 0))
-    return _Two(SegmentCount(), (1,), node.operation, given)
+    return _Two(SegmentCount(), (1,), node.of(SegmentMax16), given)
 
 
 def _suppression(model: Model, node: Node) -> _Two | None:
     """The two layers of a NonMaxSuppression of boxes in f32."""
-    assert isinstance(node.operation, Suppression)
     specs = [model.spec(source) for source in node.inputs]
     if any(spec.element_type is not ElementType.f32 for i, spec in enumerate(specs) if i != 2):
         return None
     numbers = [0] if len(specs) < 3 else specs[2].integers()
     limit = None if numbers is None else numbers[0]
-    return _two_of_rows(TakenBoxes(node.operation, limit), len(specs))
+    return _two_of_rows(TakenBoxes(node.of(Suppression), limit), len(specs))
 
 
 def _of_classes(model: Model, node: Node) -> _Two | None:
     """The two layers of a MulticlassNms by one threshold, or of a MatrixNms, of boxes in f32 that
     classes share.
     """
-    layer = node.operation
-    assert isinstance(layer, ClassSelection)
+    layer = node.of(ClassSelection)
     if len(node.inputs) > 2 or model.spec(node.inputs[0]).element_type is not ElementType.f32:
         return None
     if not layer.normalized or getattr(layer, "nms_eta", 1) < 1:
@@ -164,8 +158,7 @@ def _of_classes(model: Model, node: Node) -> _Two | None:
 
 def _regions(model: Model, node: Node) -> _Two | None:
     """The two layers of a GenerateProposals by one threshold, of boxes in f32."""
-    layer = node.operation
-    assert isinstance(layer, GenerateProposals9)
+    layer = node.of(GenerateProposals9)
     if model.spec(node.inputs[3]).element_type is not ElementType.f32:
         return None
     if layer.nms_eta < 1 and layer.nms_threshold > 0.5:

@@ -157,7 +157,7 @@ class _Layers(NewLayers):
         summed = [axis for axis, label in enumerate(labels) if label not in output]
         kept = [label for label in labels if label in output]
         if summed:
-            axes = self.constant(node, "axes", summed)
+            axes = self.constant(summed, name=f"{node.name}/axes")
             source = self.add(f"{node.name}/sum", ReduceSum(keep_dims=False), [source, axes])
         if not summed or kept != list(output):
             self.transposed(node, source, [kept.index(label) for label in output])

@@ -111,8 +111,7 @@ def _made(
             if node.id not in failed and failed.isdisjoint(before):
                 try:
                     given = [_spec(model, source, values) for source in node.inputs]
-                    assert node.operation is not None
-                    values[node.id] = node.operation.evaluate(given)
+                    values[node.id] = node.checked_operation.evaluate(given)
                 except UncorkError:
                     failed.add(node.id)
             else:
@@ -235,8 +234,7 @@ def _is_constant(model: Model, node: Node, made_of: Container[int]) -> bool:
 
 def _constant(node: Node, number: int, spec: TensorSpec, place: int) -> Node:
     """The constant in place of an output of a layer."""
-    assert spec.value is not None
-    operation = Const(element_type=spec.element_type, shape=spec.shape, value=spec.value)
+    operation = Const(element_type=spec.element_type, shape=spec.shape, value=spec.known)
     old = node.outputs[number]
     return replace(
         node,

@@ -130,11 +130,7 @@ class _Lifting:
                 self._join(self.by_join[node.id], node)
             elif isinstance(operation, ReadValue3) and operation.variable_id in self.values:
                 self.reads.append(node)
-                self.nodes.append(
-                    _parameter(
-                        node, Parameter(element_type=_type(node), shape=node.outputs[0].spec.shape)
-                    )
-                )
+                self._parameter(node, node.outputs[0].spec.shape)
             elif not isinstance(operation, Assign3):
                 self.nodes.append(node)
         plain = {
@@ -169,24 +165,20 @@ class _Lifting:
         shape = PartialShape(
             [None if axis == append.axis else dim for axis, dim in enumerate(spec.shape)]
         )
-        self.nodes.append(
-            _parameter(append.read, Parameter(element_type=spec.element_type, shape=shape))
-        )
-        storage = self.nodes[-1].outputs[0].spec
-        self.new.know(Source(append.read.id, 0), storage)
-        assert storage.rank is not None
-        name = append.variable
+        storage, name = self._parameter(append.read, shape), append.variable
         self.before[name] = self.new.put(StateLength(), name=f"{name} length")
         value = self.new.put(
-            StateValue(append.axis),
-            Source(append.read.id, 0),
-            self.before[name],
-            name=f"{name} value",
+            StateValue(append.axis), storage, self.before[name], name=f"{name} value"
         )
         self.instead[Source(append.read.id, 0)] = value
         if append.selection is not None:  # whoever runs the model has done it
             self.instead[Source(append.selection.node.id, 0)] = value
         self.appended.append(append)
+
+    def _parameter(self, node: Node, shape: PartialShape) -> Source:
+        """An input in the place of a node."""
+        parameter = Parameter(element_type=_type(node), shape=shape)
+        return self.new.put(parameter, name=node.name, place=node.id)
 
     def _join(self, append: Append, node: Node) -> None:
         """Append the new elements to the storage; the variable's value from there on takes the
@@ -223,19 +215,8 @@ class _Lifting:
 
 def variable_of(node: Node) -> str:
     """The variable that a ReadValue reads."""
-    assert isinstance(node.operation, ReadValue3)
-    return node.operation.variable_id
+    return node.of(ReadValue3).variable_id
 
 
 def _type(node: Node) -> ElementType:
     return node.outputs[0].spec.element_type
-
-
-def _parameter(node: Node, parameter: Parameter) -> Node:
-    """An input in the place of a node."""
-    return replace(
-        node,
-        inputs=(),
-        operation=parameter,
-        outputs=(Port(parameter.infer()),),
-    )

@@ -135,10 +135,9 @@ def _fits(
 
 
 def _part(model: Model, node: Node, places: Mapping[Source, tuple[bool, int]]) -> PendingMember:
-    assert node.operation is not None
     inputs = tuple(places.get(source, (True, index)) for index, source in enumerate(node.inputs))
     return PendingMember(
-        node.operation,
+        node.checked_operation,
         inputs,
         tuple(model.spec(source) for source in node.inputs),
         node.outputs[0].spec,
@@ -158,10 +157,9 @@ def _fused(model: Model, members: list[Node], target: Target) -> Node | None:
         return None
     fused: list[FusedMember] = []
     for node in members:
-        assert node.operation is not None
         fused.append(
             FusedMember(
-                node.operation,
+                node.checked_operation,
                 tuple(
                     outside[s] if s in outside else len(outside) + inside[s] for s in node.inputs
                 ),

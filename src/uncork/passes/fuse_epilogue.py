@@ -153,13 +153,12 @@ def _fused(product: Node, members: list[Node]) -> Node:
     inside |= {Source(node.id, 0): 1 + len(others) + index for index, node in enumerate(members)}
     fused: list[FusedMember] = []
     for node in members:
-        assert node.operation is not None
         fused.append(
             FusedMember(
-                node.operation, tuple(inside[s] if s in inside else place[s] for s in node.inputs)
+                node.checked_operation,
+                tuple(inside[s] if s in inside else place[s] for s in node.inputs),
             )
         )
-    assert product.operation is not None
-    operation = made(product.operation, len(product.inputs), fused)
+    operation = made(product.checked_operation, len(product.inputs), fused)
     inputs = (*product.inputs, *others)
     return replace(members[-1], inputs=inputs, operation=operation, hints=product.hints)

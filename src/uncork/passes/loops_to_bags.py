@@ -9,9 +9,6 @@ are refused by the kernels of bags, and the loop answers.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-import numpy as np
 from msgspec import Struct
 
 from uncork.ir.bodies import GraphBody
@@ -20,7 +17,7 @@ from uncork.ops import Operation, find
 from uncork.ops._body import BodyInput, BodyMap, SubGraphOperation
 from uncork.ops.parameter import Const
 from uncork.passes.rewrite import NewLayers
-from uncork.types import ElementType, PartialShape
+from uncork.types import ElementType
 
 _MOVED = ("Convert", "Reshape", "Squeeze", "Unsqueeze")
 
@@ -52,8 +49,7 @@ def _is_plain(model: Model, node: Node) -> bool:
     """Whether a node is a loop of as many turns as it says, with one output, stacked."""
     if node.type_name != "Loop" or len(node.outputs) != 1:
         return False
-    assert isinstance(node.operation, SubGraphOperation)
-    body = node.operation.bodies["body"]
+    body = node.of(SubGraphOperation).bodies["body"]
     return isinstance(body.body, GraphBody) and _is_true(model, node.inputs[1])
 
 
@@ -67,8 +63,7 @@ class _Loop:
 
     def __init__(self, model: Model, node: Node) -> None:
         self.outer, self.node = model, node
-        assert isinstance(node.operation, SubGraphOperation)
-        self.map: BodyMap = node.operation.bodies["body"]
+        self.map: BodyMap = node.of(SubGraphOperation).bodies["body"]
         assert isinstance(self.map.body, GraphBody)
         self.body = self.map.body.model
         self.carried = {parameter for _, parameter in self.map.back_edges}
@@ -227,17 +222,11 @@ def _size(model: Model, source: Source) -> Source | None:
 def _put(layers: NewLayers, node: Node, bags: _Bags) -> None:
     """The layers that give what the loop gives."""
 
-    def number(value: int | Sequence[int]) -> Source:
-        array = np.array(value, np.int64)
-        return layers.put(
-            Const(element_type=ElementType.i64, shape=PartialShape(array.shape), value=array)
-        )
-
     def part(data: Source, start: Source, stop: Source) -> Source:
-        return layers.put(_operation("Slice", 8), data, start, stop, number([1]), number([0]))
+        return layers.put(_operation("Slice", 8), data, start, stop, one, zero)
 
+    zero, one, last, end = map(layers.constant, ([0], [1], [-1], [2**62]))
     table = bags.table if isinstance(bags.table, Source) else layers.put(bags.table)
-    first, last, end = number([0]), number([-1]), number([2**62])
     joined, ids, weights = layers.old.by_id[bags.marks.node], bags.ids, bags.weights
     if (
         joined.type_name == "Concat"
@@ -246,21 +235,21 @@ def _put(layers: NewLayers, node: Node, bags: _Bags) -> None:
     ):
         starts = joined.inputs[0]
     else:
-        starts, stop = part(bags.marks, first, last), part(bags.marks, last, end)
-        ids = part(ids, first, stop)
-        weights = None if weights is None else part(weights, first, stop)
+        starts, stop = part(bags.marks, zero, last), part(bags.marks, last, end)
+        ids = part(ids, zero, stop)
+        weights = None if weights is None else part(weights, zero, stop)
     inputs = [table, ids, starts]
     if weights is not None:
-        inputs += [number(-1), weights]
+        inputs += [layers.constant(-1), weights]
     summed = _operation("EmbeddingBagOffsets", 15)
     if not bags.is_mean:
         layers.put(summed, *inputs, name=node.name, place=node.id)
     else:
         sums = layers.put(summed, *inputs)
-        ends = part(bags.marks, number([1]), end)
+        ends = part(bags.marks, one, end)
         counts = layers.put(_operation("Subtract", 1), ends, starts)
         counts = layers.put(_operation("Convert", 1, destination_type=ElementType.f32), counts)
-        column = layers.put(_operation("Unsqueeze", 1), counts, number([1]))
+        column = layers.put(_operation("Unsqueeze", 1), counts, one)
         layers.put(_operation("Divide", 1), sums, column, name=node.name, place=node.id)
 
 

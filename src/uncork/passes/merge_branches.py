@@ -14,21 +14,17 @@ One is taken into another where that multiplies no more than before. Filters are
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import count
+from collections.abc import Mapping, Sequence
 from typing import Any, Union
 
 import numpy as np
 from msgspec import Struct
-from msgspec.structs import replace
 
-from uncork.ir.model import Model, Node, Port, Source
-from uncork.ops import Operation
+from uncork.ir.model import Model, Node, Source
 from uncork.ops.arithmetic import Add
 from uncork.ops.convolution import Convolution1, GroupConvolution1
-from uncork.ops.parameter import Const
-from uncork.passes.rewrite import only_reader, readers, replaced
-from uncork.types import Array, ElementType, PartialShape, TensorSpec
+from uncork.passes.rewrite import NewLayers, only_reader, readers, replaced
+from uncork.types import Array, ElementType, TensorSpec
 
 _Sizes = tuple[int, ...]
 
@@ -95,15 +91,14 @@ def merge_branches(model: Model) -> Model:
     """The model with one convolution in place of each such sum."""
     read_by = readers(model)
     new: dict[int, Sequence[Node]] = {}
-    free = count(model.next_id)
+    layers = NewLayers(model)
     inside: set[int] = set()
     for node in reversed(model.nodes):
         if not isinstance(node.operation, Add) or node.id in inside:
             continue
         terms = _collected(model, read_by, node, inside)
-        made = _merged(model, read_by, node, terms, free)
-        if made:
-            new[node.id] = made
+        if _merged(layers, read_by, node, terms):
+            new[node.id] = layers.taken()
     return replaced(model, new)
 
 
@@ -125,17 +120,13 @@ def _collected(
 
 
 def _merged(
-    model: Model,
-    read_by: Mapping[Source, list[Node]],
-    root: Node,
-    terms: Sequence[Source],
-    free: Iterator[int],
-) -> Sequence[Node]:
-    """The layers in place of a sum; none where no branch is a part of another."""
-    result = root.outputs[0].spec
+    layers: NewLayers, read_by: Mapping[Source, list[Node]], root: Node, terms: Sequence[Source]
+) -> bool:
+    """Put layers in the place of a sum; whether a branch of it is a part of another."""
+    model, result = layers.old, root.outputs[0].spec
     rank = result.rank
     if rank is None or rank < 3 or result.element_type is not ElementType.f32:
-        return ()
+        return False
     branches: list[_Branch] = []
     shifts: list[Array] = []
     others: list[Source] = []
@@ -158,22 +149,25 @@ def _merged(
         else:
             changed.add(taker.term)
     if not changed:
-        return ()
-    nodes: list[Node] = []
+        return False
     summed: list[Source] = []
     for branch in kept:
         if branch.term not in changed:
             summed.append(branch.term)
             continue
-        summed.append(_convolution(model, branch, nodes, free, root.name))
+        summed.append(_convolution(layers, branch, root.name))
         shifts += [] if branch.shift is None else [branch.shift]
     if shifts:
         channels = max(shift.size for shift in shifts)
         value = np.zeros((1, channels, *(1,) * (rank - 2)))
         for shift in shifts:
             value += shift.reshape(1, -1, *(1,) * (rank - 2))
-        summed.append(_constant(value, nodes, free, root.name))
-    return _sum(model, root, [*summed, *others], nodes, free)
+        summed.append(layers.constant(value, ElementType.f32, root.name))
+    total, *more = [*summed, *others]
+    for term in more:
+        total = layers.add(f"{root.name}/sum", Add(), [total, term])
+    layers.finish(root)
+    return True
 
 
 def _shift(spec: TensorSpec, rank: int) -> Array | None:
@@ -224,9 +218,8 @@ def _branch(model: Model, read_by: Mapping[Source, list[Node]], term: Source) ->
 
 def _normalisation(model: Model, node: Node, term: Source) -> _Branch | None:
     """x * scale + shift as a convolution of as many groups as x has channels."""
-    operation = node.operation
+    operation = node.checked_operation
     rank = model.spec(term).rank
-    assert operation is not None
     given = {port.name: source for port, source in zip(operation.inputs, node.inputs, strict=True)}
     data = given.pop("data")
     values = {name: model.spec(source).value for name, source in given.items()}
@@ -242,35 +235,11 @@ def _normalisation(model: Model, node: Node, term: Source) -> _Branch | None:
     return _Branch(term, data, filters, once, once, none, none, beta - mean * scale, False)
 
 
-def _constant(value: Array, nodes: list[Node], free: Iterator[int], name: str) -> Source:
-    held = value.astype(np.float32)
-    spec = TensorSpec(ElementType.f32, PartialShape(held.shape), held)
-    operation = Const(element_type=spec.element_type, shape=spec.shape, value=held)
-    return _layer(name, operation, (), spec, nodes, free)
-
-
-def _layer(
-    name: str,
-    operation: Operation,
-    inputs: tuple[Source, ...],
-    spec: TensorSpec,
-    nodes: list[Node],
-    free: Iterator[int],
-) -> Source:
-    place = next(free)
-    kind = operation.type_name
-    nodes.append(Node(place, name, kind, "opset1", {}, inputs, (Port(spec),), operation))
-    return Source(place, 0)
-
-
-def _convolution(
-    model: Model, branch: _Branch, nodes: list[Node], free: Iterator[int], name: str
-) -> Source:
+def _convolution(layers: NewLayers, branch: _Branch, name: str) -> Source:
     """The convolution of a branch that others were added to."""
     grouped = len(branch.filters) > 1
-    filters = _constant(
-        branch.filters if grouped else branch.filters[0], nodes, free, f"{name}/filters"
-    )
+    held = branch.filters if grouped else branch.filters[0]
+    filters = layers.constant(held, ElementType.f32, f"{name}/filters")
     operation = (GroupConvolution1 if grouped else Convolution1)(
         strides=branch.strides,
         dilations=branch.dilations,
@@ -278,28 +247,4 @@ def _convolution(
         pads_end=branch.pads_end,
     )
     inputs = (branch.source, filters)
-    return _layer(f"{name}/merged", operation, inputs, model.spec(branch.term), nodes, free)
-
-
-def _sum(
-    model: Model, root: Node, terms: Sequence[Source], nodes: list[Node], free: Iterator[int]
-) -> Sequence[Node]:
-    """The layers, and the sum of these terms in the place of the root."""
-    made = {node.id: node for node in nodes}
-
-    def spec(source: Source) -> TensorSpec:
-        return made[source.node].outputs[0].spec if source.node in made else model.spec(source)
-
-    if len(terms) == 1:
-        last = nodes.pop()
-        return [
-            *nodes,
-            replace(root, inputs=last.inputs, input_extras=(), operation=last.operation),
-        ]
-    total = terms[0]
-    for term in terms[1:-1]:
-        operation = Add()
-        described = operation.describe([spec(total), spec(term)])[0]
-        total = _layer(f"{root.name}/sum", operation, (total, term), described, nodes, free)
-        made[total.node] = nodes[-1]
-    return [*nodes, replace(root, inputs=(total, terms[-1]), input_extras=())]
+    return layers.add(f"{name}/merged", operation, inputs, layers.spec(branch.term))

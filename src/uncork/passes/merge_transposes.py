@@ -6,13 +6,10 @@ steps first, and the networks around them the items of the batch.
 
 from __future__ import annotations
 
-import numpy as np
 from msgspec.structs import replace
 
 from uncork.ir.model import Model, Node, Source
-from uncork.ops.parameter import Const
 from uncork.passes.rewrite import NewLayers, readers
-from uncork.types import ElementType, PartialShape
 
 
 def merge_transposes(model: Model) -> Model:
@@ -37,10 +34,7 @@ def merge_transposes(model: Model) -> Model:
             continue
         if before != data and all(_order(model, reader) for reader in read_by[data]):
             data, order, changed = before, joined, True
-            value = np.array(order, np.int64)
-            shape = PartialShape(value.shape)
-            constant = Const(element_type=ElementType.i64, shape=shape, value=value)
-            node = replace(node, inputs=(data, layers.put(constant)))
+            node = replace(node, inputs=(data, layers.constant(order)))
         found[output] = (data, order)
         layers.nodes.append(node)
     return layers.model() if changed else model

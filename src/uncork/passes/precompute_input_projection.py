@@ -56,7 +56,6 @@ def precompute_input_projection(model: Model) -> Model:
 
 def _suits(model: Model, gather: Node, node: Node, sequence: RecurrentSequence) -> bool:
     """Whether X is rows of a constant table of f32 that is small enough, and weights are known."""
-    assert isinstance(gather.operation, Gather7)
     table, ids, axis = (model.spec(source) for source in gather.inputs)
     if (
         table.value is None
@@ -65,7 +64,7 @@ def _suits(model: Model, gather: Node, node: Node, sequence: RecurrentSequence) 
         or table.element_type is not ElementType.f32
     ):
         return False
-    if int(axis.value) not in (0, -2) or gather.operation.batch_dims or ids.rank != 2:
+    if int(axis.value) not in (0, -2) or gather.of(Gather7).batch_dims or ids.rank != 2:
         return False
     weights = [model.spec(source) for source in node.inputs[-3:]]
     if any(weight.value is None for weight in weights):

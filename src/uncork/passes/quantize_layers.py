@@ -139,7 +139,7 @@ class _Layers:
 
     def _quantized(self, node: Node, weights: QuantizedWeights) -> QuantizedProduct | None:
         """A layer on codes, which gives codes where it rounds to levels; None without a kernel."""
-        operation = _with_matrix(node.operation)
+        operation = _with_matrix(node.checked_operation)
         specs = [self.model.spec(source) for source in _inputs(node)]
         result = node.outputs[0].spec
         if not all(
@@ -216,9 +216,8 @@ class _Layers:
         return Rewriting(self.model, self.new, _inputs).model()
 
 
-def _with_matrix(operation: Operation | None) -> Operation:
+def _with_matrix(operation: Operation) -> Operation:
     """The operation on two tensors, where its matrix is stored in it; others as they are."""
-    assert operation is not None
     if isinstance(operation, CompressedLinear):
         return operation.product
     if isinstance(operation, FusedCompressedLinear):

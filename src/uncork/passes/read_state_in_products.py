@@ -29,7 +29,6 @@ def read_state_in_products(model: Model, target: Target) -> Model:
 
 def _of_state(model: Model, node: Node, target: Target) -> Node | None:
     """The node of a `StateProduct`; None where a product reads no storage, or no kernel does it."""
-    assert isinstance(node.operation, MatMul)
     source, moves = moves_to(model, node.inputs[1])
     value, rank = model.by_id[source.node], model.spec(source).rank
     if not isinstance(value.operation, StateValue) or rank is None:
@@ -37,7 +36,7 @@ def _of_state(model: Model, node: Node, target: Target) -> Node | None:
     repeats = [move.count for move in moves if isinstance(move, Repeated) and move.axis == rank - 3]
     if len(repeats) != len(moves) or len(repeats) > 1:
         return None
-    operation = StateProduct(node.operation, value.operation, *repeats)
+    operation = StateProduct(node.of(MatMul), value.operation, *repeats)
     inputs = (node.inputs[0], *value.inputs)
     specs = [model.spec(given) for given in inputs]
     if not isinstance(select_kernel(operation, specs, [node.outputs[0].spec], target), KernelPlan):

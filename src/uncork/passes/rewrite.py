@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 from msgspec.structs import replace
+from numpy.typing import ArrayLike
 
 from uncork.internal_ops.packed_const import PackedConst
 from uncork.internal_ops.view import View
@@ -111,41 +112,62 @@ class NewLayers:
         """What is known of a tensor of the old model, or of a layer that was added."""
         return self._added.get(source) or self.old.spec(source)
 
+    def number(self) -> int:
+        """The number of a layer that the old model does not have."""
+        self._next += 1
+        return self._next - 1
+
     def add(
         self,
         name: str,
         operation: Operation,
         inputs: Sequence[Source],
         *specs: TensorSpec,
+        place: int | None = None,
     ) -> Source:
-        """The first output of a layer that the old model does not have, whose outputs are these
-        specs, or what the operation says.
+        """The first output of a layer in the `place` of one of the old model, or of one more, whose
+        outputs are these specs, or what the operation says.
         """
-        number, self._next = self._next, self._next + 1
+        number = self.number() if place is None else place
         specs = specs or operation.describe([self.spec(source) for source in inputs])
-        version, ports = "opset1" if operation.opset else "", tuple(map(Port, specs))
+        name, version = name or f"{operation.type_name} {number}", "opset1"
         self.nodes.append(
-            Node(number, name, operation.type_name, version, {}, tuple(inputs), ports, operation)
+            Node(
+                number,
+                name,
+                operation.type_name,
+                version if operation.opset else "",
+                {},
+                tuple(inputs),
+                tuple(map(Port, specs)),
+                operation,
+            )
         )
-        self._added |= {Source(number, position): spec for position, spec in enumerate(specs)}
+        self._know(number, specs)
         return Source(number, 0)
 
     def put(
         self, operation: Operation, *inputs: Source, name: str = "", place: int | None = None
     ) -> Source:
-        """The output of a layer that takes the `place` of a node of the old model, or of one that
-        is added, and is called by its operation and number unless it has a `name`.
-        """
-        if place is None:
-            return self.add(name or f"{operation.type_name} {self._next}", operation, inputs)
-        outputs = operation.describe([self.spec(source) for source in inputs])
-        name = name or f"{operation.type_name} {place}"
-        ports = tuple(map(Port, outputs))
-        self.nodes.append(
-            Node(place, name, operation.type_name, "opset1", {}, inputs, ports, operation)
-        )
-        self.know(Source(place, 0), outputs[0])
-        return Source(place, 0)
+        """The output of such a layer, called by its operation and number unless it has a `name`."""
+        return self.add(name, operation, inputs, place=place)
+
+    def again(self, node: Node, *inputs: Source) -> Source:
+        """The first output of a layer of the old model on other inputs, in its place."""
+        specs = node.checked_operation.describe([self.spec(source) for source in inputs])
+        ports = zip(node.outputs, specs, strict=True)
+        outputs = tuple(replace(port, spec=spec) for port, spec in ports)
+        self.nodes.append(replace(node, inputs=inputs, outputs=outputs))
+        self._know(node.id, specs)
+        return Source(node.id, 0)
+
+    def constant(
+        self, value: ArrayLike, element_type: ElementType = ElementType.i64, name: str = ""
+    ) -> Source:
+        """A constant of these numbers, in the type that carries them."""
+        held = np.asarray(value, element_type.dtype)
+        shape = PartialShape(held.shape)
+        return self.put(Const(element_type=element_type, shape=shape, value=held), name=name)
 
     # What becomes of one layer is several, which are called after it.
 
@@ -155,15 +177,8 @@ class NewLayers:
 
     def transposed(self, node: Node, source: Source, order: Sequence[int]) -> Source:
         """A tensor with its axes in this order."""
-        axes = self.constant(node, "order", order)
+        axes = self.constant(order, name=f"{node.name}/order")
         return self.add(f"{node.name}/transposed", Transpose1(), [source, axes])
-
-    def constant(self, node: Node, name: str, numbers: Sequence[int]) -> Source:
-        """Numbers of i64."""
-        value = np.asarray(numbers, np.int64)
-        shape = PartialShape(value.shape)
-        constant = Const(element_type=ElementType.i64, shape=shape, value=value)
-        return self.add(f"{node.name}/{name}", constant, [])
 
     def finish(self, node: Node) -> None:
         """Give the last layer the place of the old one, and its name."""
@@ -173,15 +188,20 @@ class NewLayers:
             replace(
                 node,
                 inputs=last.inputs,
+                input_extras=(),
                 outputs=(replace(port, spec=last.outputs[0].spec),),
                 operation=last.operation,
                 attributes={},
             )
         )
 
-    def know(self, source: Source, spec: TensorSpec) -> None:
-        """Take a tensor of the old model for what a new layer in its place gives."""
-        self._added[source] = spec
+    def _know(self, number: int, specs: Sequence[TensorSpec]) -> None:
+        self._added |= {Source(number, position): spec for position, spec in enumerate(specs)}
+
+    def taken(self) -> list[Node]:
+        """The layers since this was last asked, for whoever puts them in the place of one node."""
+        nodes, self.nodes = self.nodes, []
+        return nodes
 
     def model(self) -> Model:
         """The new model, without what nothing needs."""

@@ -19,19 +19,18 @@ from msgspec.structs import replace
 
 from uncork.internal_ops.compressed_linear import CompressedLinear
 from uncork.internal_ops.view import View
-from uncork.ir.model import Model, Node, Port, Source
+from uncork.ir.model import Model, Node, Source
 from uncork.ops.gather import Gather8
 from uncork.ops.matmul import MatMul
-from uncork.ops.parameter import Const
 from uncork.ops.slice import Slice8
 from uncork.ops.strided_slice import StridedSlice1
-from uncork.passes.rewrite import only_reader, readers, replaced
-from uncork.types import Array, PartialShape, TensorSpec
+from uncork.passes.rewrite import NewLayers, only_reader, readers, replaced
+from uncork.types import Array
 
 
 def select_before_products(model: Model) -> Model:
     """The model with selections before the products whose rows they take."""
-    read_by = readers(model)
+    layers, read_by = NewLayers(model), readers(model)
     taken: set[int] = set()
     made: dict[int, list[Node]] = {}
     for node in model.nodes:
@@ -41,7 +40,7 @@ def select_before_products(model: Model) -> Model:
         chain = _chain(model, node, axes, read_by)
         if chain and not taken & {step.id for step in chain}:
             taken |= {step.id for step in chain}
-            made[node.id] = _moved(model, node, chain, 2 * len(made) + model.next_id)
+            made[node.id] = _moved(layers, node, chain)
     return replaced(model, made | {number: [] for number in taken})
 
 
@@ -137,49 +136,28 @@ def _passed(model: Model, node: Node, axes: frozenset[int]) -> int | None:
     return main
 
 
-def _moved(model: Model, node: Node, chain: Sequence[Node], free: int) -> list[Node]:
+def _moved(layers: NewLayers, node: Node, chain: Sequence[Node]) -> list[Node]:
     """The selection, then the layers that it was taken of; the last gives what the selection
-    gave. New layers have ids from `free` on.
+    gave.
     """
-    result: list[Node] = []
-    specs: dict[Source, TensorSpec] = {}
-
-    def add(step: Node, id_: int, inputs: Sequence[Source]) -> Source:
-        assert step.operation is not None
-        given = [specs[source] if source in specs else model.spec(source) for source in inputs]
-        (spec,) = step.operation.describe(given)
-        result.append(replace(step, id=id_, inputs=tuple(inputs), outputs=(Port(spec),)))
-        specs[Source(id_, 0)] = spec
-        return Source(id_, 0)
-
-    first = chain[-1]
-    selection = [first.inputs[_main(model, first)], *node.inputs[1:]]
+    model, first = layers.old, chain[-1]
+    others = node.inputs[1:]
     drops = isinstance(node.operation, Gather8) and model.spec(node.inputs[1]).rank == 0
     if drops:  # the axis stays until all is computed
-        result.append(_place(model, node, free))
-        selection[1] = Source(free, 0)
-        specs[selection[1]] = result[0].outputs[0].spec
-    source = add(node, free + 1, selection)
+        spec = model.spec(node.inputs[1])
+        place = layers.constant([spec.known], spec.element_type, f"{node.name} (place)")
+        others = (place, *others[1:])
+    selection = replace(node, id=layers.number())
+    source = layers.again(selection, first.inputs[_main(model, first)], *others)
     for step in reversed(chain):
         inputs = list(step.inputs)
         inputs[_main(model, step)] = source
-        source = add(step, step.id, inputs)
+        source = layers.again(step, *inputs)
     if drops:
-        view = View(node.outputs[0].spec.shape)
-        result.append(Node(node.id, node.name, "View", "", {}, (source,), node.outputs, view))
+        layers.put(View(node.outputs[0].spec.shape), source, name=node.name, place=node.id)
     else:
-        result[-1] = replace(result[-1], id=node.id, outputs=node.outputs)
-    return result
-
-
-def _place(model: Model, node: Node, id_: int) -> Node:
-    """The place that a Gather takes, as a list of one."""
-    spec = model.spec(node.inputs[1])
-    assert spec.value is not None
-    value = spec.value.reshape(1)
-    constant = Const(element_type=spec.element_type, shape=PartialShape([1]), value=value)
-    port = Port(TensorSpec(spec.element_type, PartialShape([1]), value))
-    return Node(id_, f"{node.name} (place)", "Const", "opset1", {}, (), (port,), constant)
+        layers.nodes[-1] = replace(layers.nodes[-1], id=node.id, outputs=node.outputs)
+    return layers.taken()
 
 
 def _main(model: Model, node: Node) -> int:

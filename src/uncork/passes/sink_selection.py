@@ -22,17 +22,16 @@ from msgspec.structs import replace
 
 from uncork.internal_ops.final_states import LastStates, StepLengths
 from uncork.internal_ops.view import View
-from uncork.ir.model import Model, Node, Port, Source
+from uncork.ir.model import Model, Node, Source
 from uncork.kernels import select
 from uncork.kernels.extents import certainly, extents, has_extents, same_extents
-from uncork.ops import Operation
 from uncork.ops._common.recurrent import RecurrentSequence
 from uncork.ops.matmul import MatMul
 from uncork.ops.transpose import Transpose1
 from uncork.passes.match_selection import Axes, StepSelection, match_step_selection
-from uncork.passes.rewrite import readers, replaced
+from uncork.passes.rewrite import NewLayers, readers, replaced
 from uncork.symbolic import SizeLike
-from uncork.types import Array, ElementType, PartialShape, TensorSpec
+from uncork.types import ElementType, PartialShape, TensorSpec
 
 
 def sink_selection(model: Model) -> Model:
@@ -155,7 +154,7 @@ def _passed(model: Model, node: Node, source: Source, axes: Axes) -> Axes | None
     if any(other.value is None for other in others):
         return None
     if isinstance(operation, Transpose1):
-        order = [int(n) for n in _value(others[0])] or list(range(len(before)))[::-1]
+        order = [int(n) for n in others[0].known.reshape(-1)] or list(range(len(before)))[::-1]
         return (
             Axes(order.index(axes.step), None if axes.batch is None else order.index(axes.batch))
             if first
@@ -183,11 +182,6 @@ def _passed(model: Model, node: Node, source: Source, axes: Axes) -> Axes | None
     )
 
 
-def _value(spec: TensorSpec) -> Array:
-    assert spec.value is not None
-    return spec.value.reshape(-1)
-
-
 def _viewed(before: Sequence[SizeLike], after: Sequence[SizeLike], axes: Axes) -> Axes | None:
     """The axes of the sequence in another shape of the same elements, when that only adds or drops
     dimensions of size 1; else None.
@@ -210,7 +204,7 @@ class _Rewrite:
 
     def __init__(self, model: Model) -> None:
         self.model = model
-        self.next_id = model.next_id
+        self.layers = NewLayers(model)
         self.new: dict[int, list[Node]] = {}  # what comes instead of a node
         self.moved: dict[Source, Source] = {}
 
@@ -224,17 +218,14 @@ class _Rewrite:
 
     def without_y(self, sequence: Node, operation: RecurrentSequence) -> None:
         """Replace a sequence whose Y nobody reads by one without it."""
-        self.new[sequence.id] = [self._states(sequence, operation, sequence.inputs)]
+        self.new[sequence.id] = [self._states(sequence, operation)]
         self.moved |= {
             Source(sequence.id, n): Source(sequence.id, n - 1)
             for n in range(1, len(sequence.outputs))
         }
 
-    def _states(
-        self, sequence: Node, operation: RecurrentSequence, inputs: tuple[Source, ...]
-    ) -> Node:
-        states = LastStates(operation)
-        return replace(sequence, operation=states, inputs=inputs, outputs=sequence.outputs[1:])
+    def _states(self, sequence: Node, operation: RecurrentSequence) -> Node:
+        return replace(sequence, operation=LastStates(operation), outputs=sequence.outputs[1:])
 
     def to_step(self, sequence: Node, operation: RecurrentSequence, found: _Match) -> None:
         """The sequence and all layers behind it with one step, where the step was taken."""
@@ -243,57 +234,25 @@ class _Rewrite:
         given = [port.name for port in operation.inputs].index("sequence_lengths")
         lengths = StepLengths(steps, selection.stride, selection.counts_from_end, selection.zeros)
         spec = TensorSpec(ElementType.i64, PartialShape([batch]))
-        row = [
-            self._node(
-                f"{found.node.name} (lengths)",
-                lengths,
-                (selection.indices, sequence.inputs[given]),
-                spec,
-            )
-        ]
-        inputs = (*sequence.inputs[:given], Source(row[0].id, 0), *sequence.inputs[given + 1 :])
-        row.append(self._states(sequence, operation, inputs))
-        source = was = Source(sequence.id, 0)
-        type_ = y.element_type
-        shape: tuple[SizeLike, ...] = (batch, 1, hidden)
-        wanted: tuple[SizeLike, ...] = (batch, 1, 1, hidden)
+        layers, name = self.layers, f"{found.node.name} (lengths)"
+        length = layers.add(name, lengths, (selection.indices, sequence.inputs[given]), spec)
+        inputs = (*sequence.inputs[:given], length, *sequence.inputs[given + 1 :])
+        source = layers.again(self._states(sequence, operation), *inputs)
+        was, wanted = Source(sequence.id, 0), PartialShape([batch, 1, 1, hidden])
         for node, axes in found.between:
-            result = node.outputs[0].spec
-            after = (*extents(result)[: axes.step], 1, *extents(result)[axes.step + 1 :])
             if select.is_view(node.operation):
-                wanted, was = after, Source(node.id, 0)
-                continue
-            if not same_extents(shape, wanted):
-                row.append(self._viewed(f"{node.name} (step)", source, type_, wanted))
-                source = Source(row[-1].id, 0)
-            inputs = tuple(source if given == was else given for given in node.inputs)
-            port = Port(TensorSpec(result.element_type, PartialShape(after)))
-            row.append(replace(node, inputs=inputs, outputs=(port,)))
-            source, type_, shape, wanted, was = (
-                Source(node.id, 0),
-                result.element_type,
-                after,
-                after,
-                Source(node.id, 0),
-            )
-        last = self._viewed(found.node.name, source, type_, extents(found.node.outputs[0].spec))
-        row.append(replace(last, id=found.node.id))
+                after = extents(node.outputs[0].spec)
+                wanted = PartialShape([*after[: axes.step], 1, *after[axes.step + 1 :]])
+            else:
+                if layers.spec(source).shape != wanted:
+                    source = layers.add(f"{node.name} (step)", View(wanted), [source])
+                step = (source if given == was else given for given in node.inputs)
+                source = layers.again(node, *step)
+                wanted = layers.spec(source).shape
+            was = Source(node.id, 0)
+        last = View(found.node.outputs[0].spec.shape)
+        layers.put(last, source, name=found.node.name, place=found.node.id)
         self.new |= {node.id: [] for node, _ in found.between} | {
             sequence.id: [],
-            found.node.id: row,
+            found.node.id: layers.taken(),
         }
-
-    def _viewed(
-        self, name: str, source: Source, element_type: ElementType, shape: tuple[SizeLike, ...]
-    ) -> Node:
-        """A tensor's elements in another shape."""
-        spec = TensorSpec(element_type, PartialShape(shape))
-        return self._node(name, View(spec.shape), (source,), spec)
-
-    def _node(
-        self, name: str, operation: Operation, inputs: tuple[Source, ...], spec: TensorSpec
-    ) -> Node:
-        self.next_id += 1
-        return Node(
-            self.next_id - 1, name, operation.type_name, "", {}, inputs, (Port(spec),), operation
-        )

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -17,12 +16,12 @@ from uncork.ops._body import SubGraphOperation
 from uncork.ops.broadcast import Broadcast3
 from uncork.ops.concat import Concat1
 from uncork.ops.gather import Gather8
-from uncork.ops.parameter import Const, Parameter, Result
+from uncork.ops.parameter import Parameter, Result
 from uncork.ops.shape_of import ShapeOf3
 from uncork.ops.squeeze import Squeeze1, Unsqueeze1
 from uncork.ops.transpose import Transpose1
 from uncork.passes.rewrite import NewLayers, pruned
-from uncork.types import Array, ElementType, PartialShape, TensorSpec
+from uncork.types import ElementType, PartialShape, TensorSpec
 
 
 class Kept(Struct, frozen=True):
@@ -76,9 +75,7 @@ def with_front_axis(model: Model, shared: Collection[int]) -> Model:
     inputs, by number.
     """
     new = NewLayers(model)
-    front = new.put(
-        Const(element_type=ElementType.i64, shape=PartialShape([1]), value=np.array([0]))
-    )
+    front = new.constant([0])
     parameters = list(model.parameters)
     moved = {p for number, p in enumerate(parameters) if number not in shared}
     for number, old in enumerate(parameters):
@@ -88,7 +85,7 @@ def with_front_axis(model: Model, shared: Collection[int]) -> Model:
             given = new.put(Parameter(element_type=spec.element_type, shape=shape))
             new.put(Squeeze1(), given, front, place=old)
             parameters[number] = given.node
-    before, new.nodes = new.nodes, []
+    before = new.taken()
     for result in model.results:
         value = new.put(Unsqueeze1(), model.by_id[result].inputs[0], front)
         new.put(Result(), value, place=result)
@@ -121,7 +118,7 @@ class _Rows:
         count = len(model.parameters) - len(taken)
         for parameter, number in zip(model.parameters[count:], taken, strict=True):
             self._read(number, parameter)
-        before, self.new.nodes = self.new.nodes, []
+        before = self.new.taken()
         stored = [
             self._stored(number, model.by_id[model.results[result]].inputs[0])
             for number, result in enumerate(given)
@@ -140,36 +137,32 @@ class _Rows:
     def _read(self, number: int, place: int) -> None:
         """The rows of a table as the variable's value in a batch, in the place of a node."""
         kept, table, new = self.kept[number], self.tables[number], self.new
-        zero = self._constant(np.int64(0))
+        zero = new.constant(0)
         if kept.axis is None:
-            first = new.put(Gather8(), self.rows, self._constant(np.array([0])), zero)
+            first = new.put(Gather8(), self.rows, new.constant([0]), zero)
             row = new.put(Gather8(), table, first, zero)
-            new.put(Squeeze1(), row, self._constant(np.array([0])), place=place)
+            new.put(Squeeze1(), row, new.constant([0]), place=place)
         elif kept.axis == 0:
             new.put(Gather8(), table, self.rows, zero, place=place)
         else:
             found = new.put(Gather8(), table, self.rows, zero)
             order = [*range(1, kept.axis + 1), 0, *range(kept.axis + 1, len(kept.shape))]
-            new.put(Transpose1(), found, self._constant(np.array(order)), place=place)
+            new.put(Transpose1(), found, new.constant(order), place=place)
 
     def _stored(self, number: int, value: Source) -> int:
         """The Result of the layer that writes what a variable is assigned."""
         kept, new = self.kept[number], self.new
         axis = kept.axis
         if axis is None:
-            one = new.put(Unsqueeze1(), value, self._constant(np.array([0])))
+            one = new.put(Unsqueeze1(), value, new.constant([0]))
             count = new.put(ShapeOf3(output_type=ElementType.i64), self.targets)
-            sizes = self._constant(np.array(kept.shape, np.int64))
+            sizes = new.constant(kept.shape)
             value = new.put(Broadcast3(), one, new.put(Concat1(axis=0), count, sizes))
         elif axis:
             order = [axis, *(i for i in range(len(kept.shape)) if i != axis)]
-            value = new.put(Transpose1(), value, self._constant(np.array(order)))
+            value = new.put(Transpose1(), value, new.constant(order))
         written = new.put(StoreRows(kept.name), self.written[number], self.targets, value)
         return new.put(Result(), written).node
 
     def _parameter(self, name: str, spec: TensorSpec) -> Source:
         return self.new.put(Parameter(element_type=spec.element_type, shape=spec.shape), name=name)
-
-    def _constant(self, value: Array) -> Source:
-        shape = PartialShape(value.shape)
-        return self.new.put(Const(element_type=ElementType.i64, shape=shape, value=value))

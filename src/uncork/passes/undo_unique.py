@@ -93,9 +93,10 @@ def _taking(model: Model, node: Node, ids: Source) -> Node | None:
     taking = replace(node, inputs=(rows.inputs[0], ids, *node.inputs[2:]))
     if node.type_name == "Gather":  # which ids there may be is for the layer that took them
         taking = replace(taking, operation=rows.operation)
-    assert taking.operation is not None
     try:
-        outputs = taking.operation.describe([model.spec(source) for source in taking.inputs])
+        outputs = taking.checked_operation.describe(
+            [model.spec(source) for source in taking.inputs]
+        )
     except UncorkError:  # its integers must be of one type
         return None
     types = [port.spec.element_type for port in node.outputs]

@@ -147,8 +147,7 @@ class _Uncut(NewLayers):
             return None
         for position in moved:
             inputs[position] = self._as(inputs[position], target, strict=False)
-        assert node.operation is not None
-        twin = self.add(f"{node.name} (ids uncut)", node.operation, inputs).node
+        twin = self.add(f"{node.name} (ids uncut)", node.checked_operation, inputs).node
         bare = self.nodes[-1]
         self.nodes[-1] = replace(
             node, id=twin, name=bare.name, inputs=bare.inputs, outputs=bare.outputs

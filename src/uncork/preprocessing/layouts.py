@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 from uncork.errors import ValidationError
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
 class Layout:
@@ -20,10 +24,10 @@ class Layout:
         if twice:
             raise ValidationError(f"layout {text!r}: '{twice[0]}' names two axes")
 
-    @staticmethod
-    def scalar() -> Layout:
+    @classmethod
+    def scalar(cls) -> Self:
         """The layout of a tensor without axes."""
-        return Layout("**SCALAR**")
+        return cls("**SCALAR**")
 
     @property
     def empty(self) -> bool:

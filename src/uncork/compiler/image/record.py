@@ -137,8 +137,7 @@ def _in_bodies(node: Node) -> str:
     """Which layer in the bodies of a layer keeps them from being one native segment each, and why;
     "" where none does.
     """
-    assert isinstance(node.operation, SubGraphOperation)
-    for name, body in node.operation.bodies.items():
+    for name, body in node.of(SubGraphOperation).bodies.items():
         executor = body.body.executor if isinstance(body.body, KernelBody) else None
         if executor is None:
             continue

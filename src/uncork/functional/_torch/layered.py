@@ -216,8 +216,7 @@ class LayeredCall(Call):
             if spec is None:
                 inputs.append(None)
                 continue
-            assert spec.value is not None, "what was given has a value"
-            inputs.append(graph.constant(spec.value, spec.element_type, name))
+            inputs.append(graph.constant(spec.known, spec.element_type, name))
             graph.arguments[inputs[-1]] = name
         try:
             outputs = [graph.spec(source) for source in self.layers(graph, inputs)]

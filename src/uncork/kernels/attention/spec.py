@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from uncork.kernels.kernel_spec import KernelSpec
-from uncork.kernels.names import flags
 
 #: Queries and keys of a block: its scores stay in the second-level cache.
 QUERIES, KEYS = 48, 512
@@ -66,19 +65,6 @@ class Attention(KernelSpec, frozen=True):
     turned: bool = False
     pairs: bool = False
     kept: str = ""
-
-    @property
-    def name(self) -> str:
-        mask = f"_mask_{self.mask}" if self.mask else ""
-        mask += f"_of_{self.kept}" if self.kept else ""
-        return (
-            f"{self._kind}_{self.element_type}_{self.size}_{self.depth}_{self.vectors}x{self.lanes}{mask}"
-            + flags(self, "row_mask", "sink", "causal", "scaled", "turned", "pairs")
-        )
-
-    @property
-    def _kind(self) -> str:
-        return "attention"
 
     @property
     def rows(self) -> int:
@@ -160,10 +146,6 @@ class FewQueries(Attention, frozen=True):
 
     emitter: ClassVar[str] = "uncork.kernels.attention.emit_few:emit_few_queries"
     query_rows: int = 1
-
-    @property
-    def _kind(self) -> str:
-        return f"attention_few{self.query_rows}"
 
     @property
     def rows(self) -> int:

@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from uncork.internal_ops.attention import Move, Repeated, Transposed
-from uncork.kernels.extents import KernelDeclined, certainly, product, same
+from uncork.kernels.extents import KernelDeclined, certainly, decline_if, product, same
 from uncork.symbolic import SizeLike
 from uncork.types import TensorSpec
 
@@ -74,8 +74,10 @@ def moved(view: TensorView, moves: Sequence[Move]) -> TensorView:
             axes[move.axis] = StridedAxis(axis.size, axis.stride, axis.repeats * move.count)
         else:
             axis = axes.pop(move.axis)
-            if axis.repeats > 1:
-                raise KernelDeclined("no kernel for one of repeated elements")
+            decline_if(
+                axis.repeats > 1,
+                "no kernel for one of repeated elements",
+            )
             offset = offset + axis.stride * move.index
         view = TensorView(tuple(axes), offset)
     return view

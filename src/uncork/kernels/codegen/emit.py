@@ -446,6 +446,15 @@ class Kernel:
         self.builder.position_at_end(end)
 
     @contextmanager
+    def set_bits(self, bits: Value | Variable) -> Iterator[Value]:
+        """A loop over the numbers of the bits of a 64-bit integer that are set."""
+        left = bits if isinstance(bits, Variable) else self.variable(bits)
+        with self.while_(lambda: left.get().equals(0).equals(0)):
+            number = self.trailing_zeros(left.get())
+            left.set(left.get() & (left.get() - 1))
+            yield number
+
+    @contextmanager
     def if_(self, condition: Value, likely: bool | None = None) -> Iterator[None]:
         """`if condition:`"""
         with self.builder.if_then(condition.llvm, likely=likely):

@@ -31,18 +31,14 @@ def sortable(k: Kernel, value: Value, descending: bool = False) -> Value:
     lowest = k.constant(-(2 ** (bits - 1)), wide, lanes)
     if value.type.kind == "float":
         number = (value + 0.0).bits_as(wide)
-        key = _xor(k, number, (number >> (bits - 1)) | lowest)
+        key = number ^ ((number >> (bits - 1)) | lowest)
         key = k.select(value.equals(value), key, k.constant(-1, wide, lanes))
     elif value.type.kind == "signed":
-        key = _xor(k, value.to(wide), lowest)
+        key = value.to(wide) ^ lowest
     else:
         key = value.to(key_type(value.type)).to(wide)
-    key = _xor(k, key, k.constant(-1, wide, lanes)) if descending else key
+    key = key ^ -1 if descending else key
     return key.to(key_type(value.type))
-
-
-def _xor(k: Kernel, a: Value, b: Value) -> Value:
-    return Value(k, k.builder.xor(a.llvm, b.llvm), a.type, a.lanes)
 
 
 def radix_sort(outer: Kernel, key: Type) -> Kernel:

@@ -40,10 +40,6 @@ def _number(k: Kernel, like: Value, number: float) -> Value:
     return k.constant(number, like.type, like.lanes)
 
 
-def _xor(k: Kernel, a: Value, b: Value) -> Value:
-    return Value(k, k.builder.xor(a.llvm, b.llvm), a.type, a.lanes)
-
-
 def absolute(k: Kernel, a: Value) -> Value:
     if _is_float(a):
         return k.intrinsic("fabs", a)
@@ -187,7 +183,7 @@ def _is_between(k: Kernel, remainder: Value, divisor: Value) -> Value:
     """Whether truncation has rounded the quotient that left this remainder up to the next
     integer.
     """
-    return functions.negated(k, remainder.equals(0)) & _xor(k, remainder < 0, divisor < 0)
+    return functions.negated(k, remainder.equals(0)) & ((remainder < 0) ^ (divisor < 0))
 
 
 def _places(k: Kernel, a: Value, b: Value) -> tuple[Value, Value]:
@@ -277,7 +273,7 @@ _BINARY: dict[str, Callable[[Kernel, Value, Value], Value]] = {
     "greater_equal": lambda k, a, b: a >= b,
     "and": lambda k, a, b: a & b,
     "or": lambda k, a, b: a | b,
-    "xor": _xor,
+    "xor": lambda k, a, b: a ^ b,
     "shift_left": _shifted_left,
     "shift_right": _shifted_right,
     "atan2": atan2,

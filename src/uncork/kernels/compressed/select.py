@@ -60,7 +60,7 @@ from uncork.kernels.kernel_plan import (
     shares,
 )
 from uncork.kernels.layer import Layer, staged
-from uncork.kernels.movement.spec_gather import Gather
+from uncork.kernels.movement.spec import Gather
 from uncork.kernels.register_tiles import FEW_REGISTERS
 from uncork.kernels.runtime.addresses import address_of
 from uncork.kernels.runtime.packed_weights import packed

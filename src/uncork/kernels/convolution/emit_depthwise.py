@@ -2,9 +2,6 @@
 filters of few taps in registers.
 
 A lane sees its own channel or, where groups have several members, each member of its group in turn.
-
-Rows of taps outside of the data see a row of zeros; pixels whose columns of taps lie outside are
-computed one by one.
 """
 
 from __future__ import annotations
@@ -17,6 +14,7 @@ from uncork.kernels.codegen.emit import F32, Kernel, Value, emitter
 from uncork.kernels.codegen.epilogue import advanced_operands, apply_epilogue, relative_operands
 from uncork.kernels.convolution.emit_blocks import side_by_side
 from uncork.kernels.convolution.emit_numbers import read, write
+from uncork.kernels.convolution.emit_rows import PixelRow, Pixels, columns_seen, walk_rows
 from uncork.kernels.convolution.spec_blocks import Depthwise
 from uncork.kernels.epilogue import CHANNEL, ELEMENT
 
@@ -27,61 +25,38 @@ _HELD = 9
 @emitter
 def emit_depthwise(k: Kernel, spec: Depthwise) -> None:
     """The LLVM text of the kernel."""
-    a = k.named
-    pixel, own = spec.lanes * spec.size, spec.lanes * F32.bytes
+    a, own = k.named, spec.lanes * F32.bytes
     places = relative_operands(spec.end, a, a["target"])
-    line_bytes = a["width"] * pixel
-    with k.loop(0, a["width"]) as x:
-        write(k, k.constant(0.0, F32, spec.lanes), a["zeros"] + x * pixel, spec.half)
-    # The pixels of a row all of whose columns of taps are on the data.
-    stride, span = spec.stride[1], (spec.columns - 1) * spec.dilation[1]
-    begin = k.minimum((a["left"] + (stride - 1)) // stride, a["result_width"])
-    scratch = a["width"] + a["left"] - span
-    end = k.select(scratch > 0, (scratch + (stride - 1)) // stride, k.integer(0))
-    end = k.maximum(begin, k.minimum(end, a["result_width"]))
-    with k.loop(a["first"], a["end"]) as plane:
+    count, wide = spec.rows * spec.columns * spec.members, spec.lanes * spec.vector_members
+
+    def of_plane(plane: Value) -> tuple[Pixels, Pixels]:
         block = plane - plane // a["channels"] * a["channels"]
-        filters = a["filters"] + block * (
-            spec.rows * spec.columns * spec.members * own * spec.vector_members
-        )
+        filters = a["filters"] + block * (count * own * spec.vector_members)
         ends = advanced_operands(spec.end, places, block * own)
-        source = a["source"] + plane * a["height"] * line_bytes
-        target = a["target"] + plane * a["result_height"] * a["result_width"] * pixel
-        count = spec.rows * spec.columns * spec.members
-        wide = spec.lanes * spec.vector_members
         held = (
             [k.load(filters + tap * wide * 4, F32, wide) for tap in range(count)]
             if count <= _HELD
             else []
         )
-        with k.loop(a["first_row"], a["end_row"]) as y:
-            made = target + y * a["result_width"] * pixel
-            lines: list[Value] = []
-            for row in range(spec.rows):
-                line = y * spec.stride[0] - a["top"] + row * spec.dilation[0]
-                lines.append(
-                    k.select(line.below(a["height"]), source + line * line_bytes, a["zeros"])
-                )
-            with k.loop(0, begin) as x:
-                _border(k, spec, a, lines, filters, made, x, ends)
-            step = spec.width * spec.vector_members
-            with k.if_else(end - begin >= step, likely=True) as (long, short):
-                with long, k.loop(begin, end, step) as first:
-                    x = k.minimum(first, end - step)
-                    _inside(k, spec, lines, filters, held, made, x, ends)
-                with short, k.loop(begin, end) as x:
-                    _border(k, spec, a, lines, filters, made, x, ends)
-            with k.loop(end, a["result_width"]) as x:
-                _border(k, spec, a, lines, filters, made, x, ends)
+
+        def border(row: PixelRow, x: Value) -> None:
+            _border(k, spec, row, filters, x, ends)
+
+        def inside(row: PixelRow, x: Value) -> None:
+            _inside(k, spec, row, filters, held, x, ends)
+
+        return border, inside
+
+    nothing = k.constant(0.0, F32, spec.lanes), a["zeros"]
+    walk_rows(k, spec, nothing, spec.width * spec.vector_members, of_plane)
 
 
 def _inside(
     k: Kernel,
     spec: Depthwise,
-    lines: list[Value],
+    own: PixelRow,
     filters: Value,
     held: list[Value],
-    made: Value,
     x: Value,
     ends: Mapping[str, Value],
 ) -> None:
@@ -91,11 +66,8 @@ def _inside(
     wide = spec.lanes * spec.vector_members
     sums = [k.constant(0.0, F32, wide)] * spec.width
     # Several windows see a pixel: what a member has there is brought to all lanes once for them.
-    sees: dict[int, list[tuple[int, int]]] = {}
-    for p, tap in product(range(spec.width), range(spec.columns)):
-        place = p * spec.vector_members * spec.stride[1] + tap * spec.dilation[1]
-        sees.setdefault(place, []).append((p, tap))
-    for row, line in enumerate(lines):
+    sees = columns_seen(spec, spec.vector_members)
+    for row, line in enumerate(own.lines):
         here = line + column
         for member in range(spec.members):
             first, step = row * spec.columns * spec.members + member, spec.members
@@ -108,27 +80,25 @@ def _inside(
                 for p, tap in windows:
                     sums[p] = k.fma(cell, weights[tap], sums[p])
     for p, total in enumerate(sums):
-        _store(k, spec, total, made + x * pixel + p * spec.vector_members * pixel, ends)
+        _store(k, spec, total, own.made + x * pixel + p * spec.vector_members * pixel, ends)
 
 
 def _border(
     k: Kernel,
     spec: Depthwise,
-    a: Mapping[str, Value],
-    lines: list[Value],
+    own: PixelRow,
     filters: Value,
-    made: Value,
     x: Value,
     ends: Mapping[str, Value],
 ) -> None:
     """A pixel of which some columns of taps may be outside."""
-    pixel = spec.lanes * spec.size
+    a, pixel = k.named, spec.lanes * spec.size
     # A sum for each row of taps: one alone would wait for each of its products.
-    totals = [k.variable(k.constant(0.0, F32, spec.lanes)) for _ in lines]
+    totals = [k.variable(k.constant(0.0, F32, spec.lanes)) for _ in own.lines]
     with k.loop(0, spec.columns) as tap:
         column = x * spec.stride[1] - a["left"] + tap * spec.dilation[1]
         with k.if_(column.below(a["width"])):
-            for member, (row, line) in product(range(spec.members), enumerate(lines)):
+            for member, (row, line) in product(range(spec.members), enumerate(own.lines)):
                 seen = _member(k, spec, line + column * pixel, spec.lanes, member)
                 number = (tap + row * spec.columns) * spec.members + member
                 apart = number * (spec.lanes * F32.bytes * spec.vector_members)
@@ -137,7 +107,7 @@ def _border(
     total = totals[0].get()
     for other in totals[1:]:
         total = total + other.get()
-    _store(k, spec, total, made + x * pixel, ends)
+    _store(k, spec, total, own.made + x * pixel, ends)
 
 
 def _member(k: Kernel, spec: Depthwise, place: Value, lanes: int, member: int) -> Value:

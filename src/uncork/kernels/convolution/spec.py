@@ -41,14 +41,3 @@ class DirectConvolution(EpilogueSpec, frozen=True):
     far: bool = False
     #: Channels of a whole block.
     block: int = 8
-
-    @property
-    def name(self) -> str:
-        blocks = "".join(map(str, self.vectors))
-        channels = (
-            f"taps_{self.tap_rows}x{self.taps // self.tap_rows}"
-            if self.taps
-            else "_".join(map(str, [self.block] * self.full_blocks + list(self.rest)))
-        )
-        flags = f"{'_open' if self.open else ''}{'_far' if self.far else ''}"
-        return f"convolution_{blocks}x{self.lanes}_{channels}{self.end.name}{flags}"

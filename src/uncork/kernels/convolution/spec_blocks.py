@@ -69,18 +69,6 @@ class Dense(EpilogueSpec, frozen=True):
         """Bytes of a number of the data, the filters and the result."""
         return number_size(self.half)
 
-    @property
-    def name(self) -> str:
-        widths = "_".join(map(str, self.widths))
-        kind = "_partial" if self.partial else ""
-        kind += "_bf16" if self.half else ""
-        kind += "_open" if self.open else ""
-        lanes = (
-            f"{self.lanes}x{self.vector_members}" if self.vector_members > 1 else f"{self.lanes}"
-        )
-        sizes = f"{self.inner}to{self.blocks}x{lanes}_{widths}"
-        return f"blocks_{sizes}{kind}{self.end.name}"
-
 
 class Winograd(EpilogueSpec, frozen=True):
     """A 3x3 convolution at stride 1 by products of transformed tiles of `outputs` x `outputs`
@@ -119,13 +107,6 @@ class Winograd(EpilogueSpec, frozen=True):
         """Bytes of a number of transformed data and filters."""
         return number_size(self.pairs)
 
-    @property
-    def name(self) -> str:
-        widths = "_".join(map(str, self.widths))
-        sizes = f"{self.outputs}_{self.inner}to{self.blocks}x{self.lanes}"
-        held = "_bf16" if self.half else ""
-        return f"winograd_{sizes}_{widths}{held}{self.end.name}"
-
 
 class Depthwise(EpilogueSpec, frozen=True):
     """The spec of a convolution of groups of `members` channels, 1 for each channel by itself:
@@ -154,14 +135,3 @@ class Depthwise(EpilogueSpec, frozen=True):
     def size(self) -> int:
         """Bytes of a number of the data and the result; filters are f32."""
         return number_size(self.half)
-
-    @property
-    def name(self) -> str:
-        groups = f"_of{self.members}" if self.members > 1 else ""
-        strides, dilations = ("x".join(map(str, sizes)) for sizes in (self.stride, self.dilation))
-        windows = f"{self.rows}x{self.columns}_by{strides}_{dilations}"
-        lanes = (
-            f"{self.vector_members}x{self.lanes}" if self.vector_members > 1 else f"{self.lanes}"
-        )
-        held = "_bf16" if self.half else ""
-        return f"depthwise_{windows}_{self.width}x{lanes}{groups}{held}{self.end.name}"

@@ -48,11 +48,3 @@ class Pooled(KernelSpec, frozen=True):
     def size(self) -> int:
         """Bytes of a number."""
         return 2 if self.half else 4
-
-    @property
-    def name(self) -> str:
-        strides, dilations = ("x".join(map(str, sizes)) for sizes in (self.stride, self.dilation))
-        windows = f"{self.rows}x{self.columns}_by{strides}_{dilations}"
-        counted = "_all" if self.counts_all else ""
-        held = "_bf16" if self.half else ""
-        return f"pool_{self.op}{counted}_{windows}_{self.width}x{self.lanes}{held}"

@@ -21,7 +21,7 @@ from uncork.kernels.codegen.emit import (
     Variable,
     emitter,
 )
-from uncork.kernels.codegen.functions import larger, negated, smaller
+from uncork.kernels.codegen.functions import larger, smaller
 from uncork.kernels.codegen.radix_sort import radix_sort, sortable
 from uncork.kernels.detection.emit_boxes import Boxes, Chosen, sort_rooms
 from uncork.kernels.detection.emit_soft import Decay, SoftClass
@@ -145,9 +145,8 @@ def _candidates(
             k.store(numbers, a["places"] + at)
             many.set(many.get() + lanes)
             bits.set(k.integer(0))
-        with k.while_(lambda b=bits: negated(k, b.get().equals(0))):  # type: ignore[misc]
-            i = first + k.trailing_zeros(bits.get())
-            bits.set(bits.get() & (bits.get() - 1))
+        with k.set_bits(bits) as bit:
+            i = first + bit
             score = k.load(scores + i * F32.bytes, F32)
             k.store(sortable(k, score, descending=True), a["keys"] + many.get() * U32.bytes)
             k.store(i.to(I32), a["places"] + many.get() * I32.bytes)

@@ -63,11 +63,8 @@ class BestByHeap:
                 values = k.load(address, F32, mask.lanes, mask)
                 bits = k.bits_of(values > lowest) & k.bits_of(mask)
                 higher.set(higher.get() | bits)
-            with k.while_(lambda: higher.get() > 0):
-                own = cell + k.trailing_zeros(higher.get())
-                higher.set(higher.get() & (higher.get() - 1))
-                with k.loop(0, self.anchors) as anchor:
-                    self._consider(own, anchor, scores)
+            with k.set_bits(higher) as bit, k.loop(0, self.anchors) as anchor:
+                self._consider(cell + bit, anchor, scores)
 
     def _consider(self, cell: Value, anchor: Value, scores: Value) -> None:
         k = self.k

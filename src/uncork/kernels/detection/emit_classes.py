@@ -17,7 +17,7 @@ from uncork.kernels.codegen.functions import negated
 from uncork.kernels.codegen.radix_sort import radix_sort, sortable
 from uncork.kernels.detection.emit_boxes import Boxes, Chosen, sort_rooms
 from uncork.kernels.detection.emit_decay import decayed
-from uncork.kernels.detection.spec_classes import OF_ALL, OF_IMAGE, Classify
+from uncork.kernels.detection.spec import OF_ALL, OF_IMAGE, Classify
 
 #: Numbers of a row of the result.
 _ROW = 6
@@ -113,11 +113,8 @@ class _Classify:
             values = k.load(scores + first * F32.bytes, F32, lanes, mask, -math.inf)
             least = k.splat(self.least, lanes)
             high = k.bits_of(values > least if self.spec.decay else values >= least)
-            high = high & k.bits_of(mask)
-            bits = k.variable(high)
-            with k.while_(lambda b=bits: b.get() > 0):  # type: ignore[misc]
-                box = first + k.trailing_zeros(bits.get())
-                bits.set(bits.get() & (bits.get() - 1))
+            with k.set_bits(high & k.bits_of(mask)) as bit:
+                box = first + bit
                 score = k.load(scores + box * F32.bytes, F32)
                 self._put("keys", many.get(), sortable(k, score, descending=True))
                 self._put("places", many.get(), box.to(I32))

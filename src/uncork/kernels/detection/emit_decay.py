@@ -10,7 +10,7 @@ from uncork.kernels.codegen.emit import F32, Kernel, Value
 from uncork.kernels.codegen.functions import larger, smaller
 from uncork.kernels.codegen.joining import joined
 from uncork.kernels.detection.emit_boxes import Boxes, overlap_of
-from uncork.kernels.detection.spec_classes import Classify
+from uncork.kernels.detection.spec import Classify
 
 
 def decayed(

@@ -10,7 +10,7 @@ from uncork.kernels.codegen.emit import F32, I32, I64, U32, Kernel, Value, emitt
 from uncork.kernels.codegen.radix_sort import radix_sort, sortable
 from uncork.kernels.detection.emit_boxes import Boxes, sort_rooms
 from uncork.kernels.detection.emit_output import Detecting
-from uncork.kernels.detection.spec_output import BestRows, DetectOfClasses
+from uncork.kernels.detection.spec import BestRows, DetectOfClasses
 
 _LAST = 0xFFFFFFFF
 

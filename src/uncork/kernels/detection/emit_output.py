@@ -11,8 +11,7 @@ from uncork.kernels.codegen.emit import F32, I32, I64, U32, Kernel, Value, Varia
 from uncork.kernels.codegen.functions import larger, smaller
 from uncork.kernels.codegen.radix_sort import radix_sort, sortable
 from uncork.kernels.detection.emit_boxes import Boxes, Chosen, sort_rooms
-from uncork.kernels.detection.spec import NUMBERS
-from uncork.kernels.detection.spec_output import Detect, DetectOfClasses
+from uncork.kernels.detection.spec import NUMBERS, Detect, DetectOfClasses
 
 #: Numbers of a row of the result.
 _ROW = 7
@@ -83,10 +82,8 @@ class Detecting:
             address = scores + (box * a["classes"] + first) * F32.bytes
             mask = k.lanes_below(a["classes"] - first, lanes)
             values = k.load(address, F32, lanes, mask, -math.inf)
-            bits = k.variable(k.bits_of(values > k.splat(self.least, lanes)))
-            with k.while_(lambda b=bits: b.get() > 0):  # type: ignore[misc]
-                number = first + k.trailing_zeros(bits.get())
-                bits.set(bits.get() & (bits.get() - 1))
+            with k.set_bits(k.bits_of(values > k.splat(self.least, lanes))) as bit:
+                number = first + bit
                 many = k.load(a["many"] + number * I64.bytes, I64)
                 k.store(box.to(I32), a["found"] + (number * a["priors"] + many) * I32.bytes)
                 k.store(many + 1, a["many"] + number * I64.bytes)

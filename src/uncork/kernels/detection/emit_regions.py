@@ -10,8 +10,7 @@ from uncork.kernels.codegen.emit import F32, INDEX_TYPES, U32, Kernel, Value, Va
 from uncork.kernels.codegen.functions import larger, smaller
 from uncork.kernels.detection.emit_best import BestByHeap
 from uncork.kernels.detection.emit_boxes import Boxes, Chosen
-from uncork.kernels.detection.spec import NUMBERS
-from uncork.kernels.detection.spec_regions import Propose
+from uncork.kernels.detection.spec import NUMBERS, Propose
 
 
 @emitter

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from uncork.kernels.codegen.activations import exp
-from uncork.kernels.codegen.emit import F32, I32, I64, Kernel, Value, Variable
+from uncork.kernels.codegen.emit import F32, I32, I64, Kernel, Value
 from uncork.kernels.codegen.functions import negated
 from uncork.kernels.detection.emit_boxes import Boxes, overlap_of
 
@@ -140,17 +140,9 @@ class SoftClass:
         at, box = k.variable(k.integer(-1)), k.variable(k.integer(2**31))
         with k.loop(0, self.ready.get(), lanes) as first:
             scores = k.load(self.scores + first * F32.bytes, F32, lanes)
-            bits = k.variable(k.bits_of(scores.equals(k.splat(score, lanes))))
-            self._nearer(first, bits, at, box)
+            with k.set_bits(k.bits_of(scores.equals(k.splat(score, lanes)))) as bit:
+                own = k.load(self.places + (first + bit) * I32.bytes, I32).to(I64)
+                nearer = own < box.get()
+                at.set(k.select(nearer, first + bit, at.get()))
+                box.set(k.select(nearer, own, box.get()))
         return at.get()
-
-    def _nearer(self, first: Value, bits: Variable, at: Variable, box: Variable) -> None:
-        """Keep the candidate of those whose bits are set whose box comes first."""
-        k = self.k
-        with k.while_(lambda: negated(k, bits.get().equals(0))):
-            i = first + k.trailing_zeros(bits.get())
-            bits.set(bits.get() & (bits.get() - 1))
-            own = k.load(self.places + i * I32.bytes, I32).to(I64)
-            nearer = own < box.get()
-            at.set(k.select(nearer, i, at.get()))
-            box.set(k.select(nearer, own, box.get()))

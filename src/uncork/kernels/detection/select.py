@@ -21,7 +21,7 @@ from uncork.kernels.kernel_plan import (
     Workspace,
 )
 from uncork.kernels.layer import Layer
-from uncork.kernels.movement.spec_nd_copy import CopyBytes, FillBytes
+from uncork.kernels.movement.spec import CopyBytes, FillBytes
 from uncork.ops.non_max_suppression import NonMaxSuppression5
 from uncork.symbolic import SizeLike
 from uncork.types import ElementType, TensorSpec

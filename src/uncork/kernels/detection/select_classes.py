@@ -6,8 +6,7 @@ from __future__ import annotations
 
 from uncork.internal_ops.found_rows import TakenOfClasses
 from uncork.kernels.detection.select import bits, sorts, zeros
-from uncork.kernels.detection.spec import NUMBERS
-from uncork.kernels.detection.spec_classes import OF_ALL, OF_IMAGE, Classify
+from uncork.kernels.detection.spec import NUMBERS, OF_ALL, OF_IMAGE, Classify
 from uncork.kernels.extents import decline_if, largest, nanoseconds, product, smallest
 from uncork.kernels.kernel_plan import In, KernelPlan, Out, Selection, Workspace
 from uncork.kernels.layer import Layer

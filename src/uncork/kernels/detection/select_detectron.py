@@ -7,8 +7,7 @@ from __future__ import annotations
 from uncork.kernels.detection.select import bits, sorts, zeros
 from uncork.kernels.detection.select_output import taken
 from uncork.kernels.detection.select_regions import moved_lines
-from uncork.kernels.detection.spec import NUMBERS
-from uncork.kernels.detection.spec_output import BestRows, DetectOfClasses
+from uncork.kernels.detection.spec import NUMBERS, BestRows, DetectOfClasses
 from uncork.kernels.extents import compute_nothing_of, nanoseconds, smallest
 from uncork.kernels.kernel_plan import In, KernelPlan, Out, Scratch, Selection, Workspace
 from uncork.kernels.layer import Layer

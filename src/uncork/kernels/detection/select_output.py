@@ -7,8 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from uncork.kernels.detection.select import bits, sorts, zeros
-from uncork.kernels.detection.spec import NUMBERS
-from uncork.kernels.detection.spec_output import Detect
+from uncork.kernels.detection.spec import NUMBERS, Detect
 from uncork.kernels.extents import (
     certainly,
     compute_nothing_of,

@@ -11,8 +11,7 @@ from msgspec import Struct
 
 from uncork.internal_ops.found_rows import TakenRegions
 from uncork.kernels.detection.select import bits, zeros
-from uncork.kernels.detection.spec import NUMBERS
-from uncork.kernels.detection.spec_regions import Propose
+from uncork.kernels.detection.spec import NUMBERS, Propose
 from uncork.kernels.extents import (
     as_number,
     compute_nothing_of,

@@ -35,6 +35,7 @@ from uncork.kernels.layer import Layer
 from uncork.kernels.movement.nd_copy import Seen, strides
 from uncork.kernels.movement.select_nd_copy import seen_through
 from uncork.kernels.runtime.target import Target
+from uncork.kernels.stored_types import element_bytes
 from uncork.ops import Operation
 from uncork.symbolic import SizeLike
 from uncork.types import ElementType, TensorSpec
@@ -95,7 +96,7 @@ class Source(Struct, frozen=True):
         """Bytes from one element to the next along each axis of a result of this shape: 0 where the
         operand stretches.
         """
-        own = strides(self.shape, _element_bytes(self.element_type))
+        own = strides(self.shape, element_bytes(self.element_type))
         if self.seen is not None:
             own = list(self.seen.steps)
         found: list[SizeLike] = [0] * (len(shape) - len(own))
@@ -115,7 +116,7 @@ def loops_of(
     """Loops through a result of this shape and type, as few as can be and at least two, with
     operands aligned at the right. Also tells which operands change along the last loop.
     """
-    steps = [strides(shape, _element_bytes(result)), *(o.steps(shape) for o in operands)]
+    steps = [strides(shape, element_bytes(result)), *(o.steps(shape) for o in operands)]
     counts: list[SizeLike] = []
     turns: list[tuple[SizeLike, ...]] = []
     for axis, size in enumerate(shape):
@@ -132,7 +133,7 @@ def loops_of(
         varying = [not certainly(step, 0) for step in turns[-1][1:]]
         decline_if(
             any(
-                v and not certainly(step, _element_bytes(o.element_type))
+                v and not certainly(step, element_bytes(o.element_type))
                 for v, step, o in zip(varying, turns[-1][1:], operands, strict=True)
             ),
             "an operand lies scattered along its rows",
@@ -141,10 +142,6 @@ def loops_of(
     missing = max(0, 2 - len(counts))
     counts[:0], turns[:0] = [1] * missing, [(0,) * len(steps)] * missing
     return Loops(tuple(counts), tuple(zip(*turns, strict=True))), varying
-
-
-def _element_bytes(name: str) -> int:
-    return int(ElementType.parse(name).dtype.itemsize)
 
 
 def _stored(element_type: ElementType) -> str:
@@ -225,7 +222,7 @@ def expression(
     loops, varying = loops_of(shape, operands, members[-1].result)
     decline_if(len(loops.sizes) > _MOST_LOOPS, "no kernel for this broadcasting")
     widest = max(
-        4 if name in ("f16", "bf16") else _element_bytes(name)
+        4 if name in ("f16", "bf16") else element_bytes(name)
         for name in (*types, *(m.result for m in members))
     )
     width, row = max(1, target.lanes * 4 // widest), loops.sizes[-1]

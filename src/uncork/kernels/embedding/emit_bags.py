@@ -162,11 +162,9 @@ def emit_segments(k: Kernel, spec: Segments) -> None:
                     k.all_of(here <= following) & (id_at(position + _NEIGHBOURS) <= last),
                     k.integer(1),
                 )
-                ends = k.variable(k.bits_of(here < following))
-                with k.while_(lambda ends=ends: ends.get() > 0):  # type: ignore[misc]
-                    end = position + k.trailing_zeros(ends.get())
+                with k.set_bits(k.bits_of(here < following)) as bit:
+                    end = position + bit
                     open_segments(id_at(end) + 1, id_at(end + 1) + 1, end + 1)
-                    ends.set(ends.get() & (ends.get() - 1))
                 done.set(position + _NEIGHBOURS)
             with k.loop(done.get(), count - 1) as position:
                 here, following = id_at(position), id_at(position + 1)

@@ -67,7 +67,6 @@ class Bag(KernelSpec, frozen=True):
     """
 
     emitter: ClassVar[str] = "uncork.kernels.embedding.emit_bags:emit_bag"
-    prefix: ClassVar[str] = "bag"
     #: Addresses and counts; bags `first` to `last` - 1 are computed. `parameters`: zero points and
     #: scales in pairs, or 0; `default`: the address of a number, or 0; `offsets` is the size of
     #: every bag when they are fixed.
@@ -87,7 +86,6 @@ class Segments(KernelSpec, frozen=True):
     """The spec of the kernel that turns sorted segment ids into offsets."""
 
     emitter: ClassVar[str] = "uncork.kernels.embedding.emit_bags:emit_segments"
-    prefix: ClassVar[str] = "segment_offsets"
     arguments: ClassVar[tuple[str, ...]] = ("ids", "count", "segments", "offsets")
     index: str
 
@@ -96,7 +94,6 @@ class QuantizedGather(KernelSpec, frozen=True):
     """The spec of the kernel that gathers rows; `wraps`: a negative index counts from the end."""
 
     emitter: ClassVar[str] = "uncork.kernels.embedding.emit_gather:emit_gather"
-    prefix: ClassVar[str] = "gather"
     arguments: ClassVar[tuple[str, ...]] = (
         "table", "parameters", "rows", "indices", "count", "output",
     )  # fmt: skip

@@ -63,11 +63,11 @@ def _each(k: Kernel, spec: NonZero, row: Value, count: Value, do: Callable[[Valu
     """Emit `do` for each element of a row that is not 0."""
     size = STORED[spec.element].bytes
     whole = count // spec.lanes * spec.lanes
-    with k.loop(0, whole, spec.lanes) as first:
-        left = k.variable(_bits(k, spec.element, row + first * size, spec.lanes))
-        with k.while_(lambda: negated(k, left.get().equals(0))):
-            do(first + k.trailing_zeros(left.get()))
-            left.set(left.get() & (left.get() - 1))
+    with (
+        k.loop(0, whole, spec.lanes) as first,
+        k.set_bits(_bits(k, spec.element, row + first * size, spec.lanes)) as bit,
+    ):
+        do(first + bit)
     with k.loop(whole, count) as i, k.if_(_is_non_zero(k, spec.element, row + i * size, 1)):
         do(i)
 

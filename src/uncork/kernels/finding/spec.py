@@ -13,7 +13,6 @@ class CountNonZero(KernelSpec, frozen=True):
     """The spec of the kernel that counts elements that are not 0."""
 
     emitter: ClassVar[str] = "uncork.kernels.finding.emit_non_zero:emit_count"
-    prefix: ClassVar[str] = "count_non_zero"
     arguments: ClassVar[tuple[str, ...]] = ("data", "output", "count")
     element: str
     lanes: int
@@ -25,7 +24,6 @@ class NonZero(KernelSpec, frozen=True):
     """
 
     emitter: ClassVar[str] = "uncork.kernels.finding.emit_non_zero:emit_non_zero"
-    prefix: ClassVar[str] = "non_zero"
     element: str
     index: str
     rank: int
@@ -43,7 +41,6 @@ class SortPlaces(KernelSpec, frozen=True):
     """
 
     emitter: ClassVar[str] = "uncork.kernels.finding.emit_unique:emit_sort"
-    prefix: ClassVar[str] = "sort_places"
     arguments: ClassVar[tuple[str, ...]] = (
         "data", "places", "found", "keys", "other_keys", "other_places", "counts", "count",
     )  # fmt: skip
@@ -56,7 +53,6 @@ class Unique(KernelSpec, frozen=True):
     """
 
     emitter: ClassVar[str] = "uncork.kernels.finding.emit_unique:emit_unique"
-    prefix: ClassVar[str] = "unique"
     arguments: ClassVar[tuple[str, ...]] = (
         "data", "places", "elements", "firsts", "reverse", "counts", "marks", "numbers", "count",
         "found",
@@ -73,7 +69,6 @@ class CountFilled(KernelSpec, frozen=True):
     """
 
     emitter: ClassVar[str] = "uncork.kernels.finding.emit_filled:emit_count"
-    prefix: ClassVar[str] = "count_filled"
     arguments: ClassVar[tuple[str, ...]] = ("shape", "indices", "output", "count", "rows")
     index: str
 
@@ -84,7 +79,6 @@ class FillRows(KernelSpec, frozen=True):
     """
 
     emitter: ClassVar[str] = "uncork.kernels.finding.emit_filled:emit_rows"
-    prefix: ClassVar[str] = "fill_rows"
     arguments: ClassVar[tuple[str, ...]] = (
         "values", "shape", "indices", "default", "output_indices", "output_values", "empty",
         "count", "rows", "total",
@@ -100,6 +94,5 @@ class CountSegments(KernelSpec, frozen=True):
     """
 
     emitter: ClassVar[str] = "uncork.kernels.finding.emit_segments:emit_count"
-    prefix: ClassVar[str] = "count_segments"
     arguments: ClassVar[tuple[str, ...]] = ("ids", "output", "count")
     index: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from uncork.kernels.codegen.emit import F32, F64, Kernel, Value, emitter
-from uncork.kernels.fourier.spec_overlap import Overlap
+from uncork.kernels.fourier.spec import Overlap
 
 
 @emitter

@@ -6,8 +6,16 @@ import math
 
 from uncork.kernels.codegen.doubles import sine_and_cosine
 from uncork.kernels.codegen.emit import F32, F64, Kernel, Value, emitter
-from uncork.kernels.fourier.spec import HEAD, LARGEST_PRIME, STEP, WORDS, WRITTEN
-from uncork.kernels.fourier.spec_tables import FINE, PAIR, FourierTable
+from uncork.kernels.fourier.spec import (
+    FINE,
+    HEAD,
+    LARGEST_PRIME,
+    PAIR,
+    STEP,
+    WORDS,
+    WRITTEN,
+    FourierTable,
+)
 
 
 @emitter

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from uncork.kernels.extents import largest, nanoseconds, smallest
-from uncork.kernels.fourier.spec import PADDED, WORDS, Fourier
-from uncork.kernels.fourier.spec_tables import FINE, PAIR, FourierTable
+from uncork.kernels.fourier.spec import FINE, PADDED, PAIR, WORDS, Fourier, FourierTable
 from uncork.kernels.fourier.tables import Table, table, table_bytes
 from uncork.kernels.kernel_plan import (
     AtLeast,

@@ -20,8 +20,7 @@ from uncork.kernels.extents import (
     smallest,
 )
 from uncork.kernels.fourier.passes import Pass, planned, whole_lines
-from uncork.kernels.fourier.spec import COMPLEX, HALF, REAL, WINDOWED
-from uncork.kernels.fourier.spec_overlap import Overlap
+from uncork.kernels.fourier.spec import COMPLEX, HALF, REAL, WINDOWED, Overlap
 from uncork.kernels.kernel_plan import In, Operand, Out, Scratch, Selection
 from uncork.kernels.layer import Layer
 from uncork.kernels.runtime.addresses import address_of

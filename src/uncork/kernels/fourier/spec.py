@@ -1,4 +1,4 @@
-"""What a kernel of Fourier transforms is specialised for, and its arguments."""
+"""What kernels of Fourier transforms and of signals are specialised for, and their arguments."""
 
 from __future__ import annotations
 
@@ -53,11 +53,42 @@ class Fourier(KernelSpec, frozen=True):
     size: int
 
     @property
-    def name(self) -> str:
-        result = "complex" if self.pairs else "real"
-        return f"fourier_{self.source}_to_{result}_f{self.size * 8}x{self.lanes}"
-
-    @property
     def cell(self) -> int:
         """Bytes of a number of all transforms, real parts first."""
         return 2 * self.lanes * self.size
+
+
+class Overlap(KernelSpec, frozen=True):
+    """The spec of signals that are sums of windowed pieces over sums of squared windows.
+
+    `pieces [batch, frames, frame]` begin `step` numbers apart. The `own` numbers of the window
+    stand from `begin` on in a frame. Of a signal `length` numbers from `first` on are stored, zeros
+    past the `reached` ones, times a number at `scale`. `room` has two signals.
+    """
+
+    emitter: ClassVar[str] = "uncork.kernels.fourier.emit_overlap:emit_overlap"
+    arguments: ClassVar[tuple[str, ...]] = (
+        "pieces", "window", "target", "batch", "frames", "frame", "step", "begin", "own", "first",
+        "length", "reached", "scale", "room",
+    )  # fmt: skip
+    lanes: int
+    size: int
+
+
+#: Roots that are computed one by one; all others are products of one of these and another.
+FINE = 64
+#: Bytes of a root in f64, a pair.
+PAIR = 16
+
+
+class FourierTable(KernelSpec, frozen=True):
+    """The spec of the table of a `length` that only the call knows, with roots of `size` bytes a
+    number.
+
+    The words lie at `table`, and what their addresses tell behind them. It gives up for a length
+    of 0.
+    """
+
+    emitter: ClassVar[str] = "uncork.kernels.fourier.emit_tables:emit_table"
+    arguments: ClassVar[tuple[str, ...]] = ("length", "table")
+    size: int

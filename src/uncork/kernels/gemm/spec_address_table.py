@@ -18,7 +18,3 @@ class AddressTable(KernelSpec, frozen=True):
 
     emitter: ClassVar[str] = "uncork.kernels.gemm.emit_address_table:emit_address_table"
     arguments: ClassVar[tuple[str, ...]] = ARGUMENTS
-
-    @property
-    def name(self) -> str:
-        return "places"

@@ -32,11 +32,6 @@ class IndirectGemm(EpilogueSpec, frozen=True):
     end: Epilogue = PLAIN
 
     @property
-    def name(self) -> str:
-        apart = "" if self.neighbours else "_apart"
-        return f"products_{self.vectors}x{self.lanes}_{self.tail}{apart}{self.end.name}"
-
-    @property
     def width(self) -> int:
         """Columns of a panel."""
         return self.vectors * self.lanes

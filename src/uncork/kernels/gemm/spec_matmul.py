@@ -69,20 +69,6 @@ class Matmul(EpilogueSpec, frozen=True):
         return MOST_TURNED if self.turned else MOST_STRAIGHT
 
     @property
-    def name(self) -> str:
-        tail = "masked" if self.tail == MASKED else self.tail
-        packed = "_packed" if self.packed else ""
-        double = "_f64" if self.size == DOUBLE else ""
-        kind = ("_deep" if self.deep else "") + ("_row" if self.one_row else "")
-        kind += "_ahead" if self.ahead else ""
-        kind += ("_pairs" if self.pairs else "") + ("_narrow" if self.narrow else "")
-        kind += "_alike" if self.alike else ""
-        kind += (
-            "" if self.rows == MANY_ROWS else f"_{self.rows}" + ("_turned" if self.turned else "")
-        )
-        return f"linear_{self.vectors}x{self.lanes}_{tail}{self.end.name}{packed}{double}{kind}"
-
-    @property
     def result_size(self) -> int:
         """Bytes of a result."""
         return HALF if self.narrow else self.size

@@ -9,7 +9,7 @@ from uncork.kernels.generation.spec import OneHot, Steps
 from uncork.kernels.kernel_plan import In, KernelPlan, Operand, Out, Selection
 from uncork.kernels.layer import Layer
 from uncork.kernels.movement.nd_copy import Loop, nd_copy
-from uncork.kernels.movement.spec_nd_copy import FillBytes
+from uncork.kernels.movement.spec import FillBytes
 from uncork.kernels.runtime.addresses import address_of
 from uncork.ops._common.indices import normalised_axis
 from uncork.ops.one_hot import OneHot1, OneHot16

@@ -13,7 +13,6 @@ class OneHot(KernelSpec, frozen=True):
     """
 
     emitter: ClassVar[str] = "uncork.kernels.generation.emit:emit_one_hot"
-    prefix: ClassVar[str] = "one_hot"
     arguments: ClassVar[tuple[str, ...]] = ("indices", "value", "output", "outer", "depth", "inner")
     item: int
     index: str
@@ -28,7 +27,6 @@ class Steps(KernelSpec, frozen=True):
     """
 
     emitter: ClassVar[str] = "uncork.kernels.generation.emit:emit_steps"
-    prefix: ClassVar[str] = "range"
     arguments: ClassVar[tuple[str, ...]] = ("start", "stop", "step", "output", "count")
     start: str
     stop: str

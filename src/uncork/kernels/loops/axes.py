@@ -12,9 +12,10 @@ from msgspec import Struct
 from uncork.kernels.extents import certainly, decline_if, product
 from uncork.kernels.kernel_plan import In, Out, Scratch
 from uncork.kernels.loops.language import parse
-from uncork.kernels.loops.nest_call import Call, View, computed_type, element_bytes, row_bytes
+from uncork.kernels.loops.nest_call import Call, View, computed_type, row_bytes
 from uncork.kernels.loops.spec import AGAIN, EITHER, MASKED
 from uncork.kernels.runtime.target import Target
+from uncork.kernels.stored_types import element_bytes
 from uncork.symbolic import SizeLike
 
 #: Nests of more loops are left to the references.

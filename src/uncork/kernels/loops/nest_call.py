@@ -25,16 +25,11 @@ from uncork.kernels.kernel_plan import (
 from uncork.kernels.loops.language import indices, name_of, parse
 from uncork.kernels.loops.spec import MASKED, Nest, RowNest
 from uncork.kernels.runtime.target import Target
+from uncork.kernels.stored_types import element_bytes
 from uncork.symbolic import SizeLike
-from uncork.types import ElementType
 
 #: Room for a row is a multiple of so many bytes: no two threads write to one cache line.
 _LINE = 64
-
-
-def element_bytes(name: str) -> int:
-    """The bytes of an element in memory."""
-    return int(ElementType.parse(name).dtype.itemsize)
 
 
 def computed_type(name: str) -> str:

@@ -12,9 +12,10 @@ from msgspec.structs import replace
 
 from uncork.kernels.extents import decline_if, product
 from uncork.kernels.kernel_plan import In, KernelCall, Out, Scratch
-from uncork.kernels.loops.nest_call import Call, View, computed_type, element_bytes, row_bytes
+from uncork.kernels.loops.nest_call import Call, View, computed_type, row_bytes
 from uncork.kernels.loops.resize_taps import Taps
 from uncork.kernels.runtime.target import Target
+from uncork.kernels.stored_types import element_bytes
 from uncork.symbolic import SizeLike
 from uncork.types import Array, ElementType
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 from uncork.kernels.extents import compute_nothing_of, product
 from uncork.kernels.kernel_plan import In, Out, Selection
 from uncork.kernels.layer import Layer
-from uncork.kernels.loops.nest_call import Call, View, computed_type, element_bytes
+from uncork.kernels.loops.nest_call import Call, View, computed_type
+from uncork.kernels.stored_types import element_bytes
 from uncork.ops.yuv_to_rgb import I420toRGB8, NV12toRGB8
 from uncork.symbolic import SizeLike
 

@@ -23,7 +23,7 @@ from uncork.kernels.layer import Layer
 from uncork.kernels.loops.nest_call import Call, View, computed_type, require_types
 from uncork.kernels.loops.regions import Rooms
 from uncork.kernels.loops.select_regions import MOST_SIZE, frame, mean_lines
-from uncork.kernels.movement.spec_nd_copy import CopyBytes, FillBytes
+from uncork.kernels.movement.spec import CopyBytes, FillBytes
 from uncork.kernels.runtime.addresses import address_of
 from uncork.kernels.runtime.target import Target
 from uncork.ops.detectron import DetectronROIFeatureExtractor6, Level, level_of

@@ -7,7 +7,8 @@ from __future__ import annotations
 from uncork.kernels.extents import compute_nothing_of, decline_if, largest, product
 from uncork.kernels.kernel_plan import In, Out, Selection
 from uncork.kernels.layer import Layer
-from uncork.kernels.loops.nest_call import Call, View, element_bytes
+from uncork.kernels.loops.nest_call import Call, View
+from uncork.kernels.stored_types import element_bytes
 from uncork.ops._common.spatial import extent
 from uncork.ops.extract_image_patches import ExtractImagePatches3
 from uncork.symbolic import SizeLike

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from uncork.kernels.extents import KernelDeclined, compute_nothing_of, decline_if, same
 from uncork.kernels.kernel_plan import Selection
 from uncork.kernels.layer import Layer
-from uncork.kernels.loops.nest_call import computed_type, element_bytes, require_types
+from uncork.kernels.loops.nest_call import computed_type, require_types
 from uncork.kernels.loops.resize_nest import Resizing
 from uncork.kernels.loops.resize_taps import KnownTaps, OpenAxis, OpenTaps, Taps
+from uncork.kernels.stored_types import element_bytes
 from uncork.ops._common.resize import Axis, taps_of_place
 from uncork.ops.interpolate import Interpolate1, Interpolating, at_least_f32
 from uncork.storage import decode

@@ -8,8 +8,9 @@ from typing import cast
 from uncork.kernels.extents import certainly, compute_nothing_of, product
 from uncork.kernels.kernel_plan import In, Out, Selection
 from uncork.kernels.layer import Layer
-from uncork.kernels.loops.nest_call import Call, View, element_bytes
+from uncork.kernels.loops.nest_call import Call, View
 from uncork.kernels.runtime.target import Target
+from uncork.kernels.stored_types import element_bytes
 from uncork.ops._common.indices import normalised_axis
 from uncork.ops.cumsum import CumSum
 from uncork.symbolic import SizeLike

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from uncork.kernels.codegen.emit import I32, I64, Kernel, emitter
 from uncork.kernels.movement.emit_gather import copy
-from uncork.kernels.movement.spec_copy_table import CopyTable
+from uncork.kernels.movement.spec import CopyTable
 
 
 @emitter

@@ -30,7 +30,8 @@ from uncork.kernels.codegen.emit import (
     emitter,
     pieces,
 )
-from uncork.kernels.movement.spec_gather import LONG, LONG_BYTES, OPEN, Gather
+from uncork.kernels.kernel_spec import OPEN
+from uncork.kernels.movement.spec import LONG, LONG_BYTES, Gather
 
 #: Bytes that a turn of a loop copies.
 _TURN = 256

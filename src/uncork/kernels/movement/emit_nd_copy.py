@@ -6,8 +6,9 @@ from __future__ import annotations
 
 from uncork.kernels.codegen.copies import copy_open
 from uncork.kernels.codegen.emit import U8, U16, U32, U64, Kernel, Value, emitter
+from uncork.kernels.kernel_spec import OPEN
 from uncork.kernels.movement.emit_gather import copy
-from uncork.kernels.movement.spec_nd_copy import OPEN, CopyBytes, FillBytes, NdCopy
+from uncork.kernels.movement.spec import CopyBytes, FillBytes, NdCopy
 
 #: Turns of the innermost loop that are written out, for short runs.
 _UNROLLED = 4

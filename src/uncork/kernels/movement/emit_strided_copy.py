@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from uncork.kernels.codegen import llvm_ir as ir
 from uncork.kernels.codegen.emit import F32, Kernel, Value, Variable, emitter
-from uncork.kernels.movement.spec_strided_copy import LOOPS, StridedCopy
+from uncork.kernels.movement.spec import COPY_LOOPS, StridedCopy
 
 
 @emitter
@@ -30,7 +30,7 @@ def _clear(k: Kernel, lanes: int, address: Value, size: Value) -> None:
 def _loop(
     k: Kernel, spec: StridedCopy, a: dict[str, Value], depth: int, source: Value, target: Value
 ) -> None:
-    if depth < LOOPS:
+    if depth < COPY_LOOPS:
         with k.loop(0, a[f"count_{depth}"]) as i:
             _loop(
                 k,
@@ -41,7 +41,7 @@ def _loop(
                 target + i * a[f"to_{depth}"],
             )
         return
-    count, step, to = (a[f"{name}_{LOOPS}"] for name in ("count", "from", "to"))
+    count, step, to = (a[f"{name}_{COPY_LOOPS}"] for name in ("count", "from", "to"))
     done = k.variable(k.integer(0))
     with k.if_(to.equals(4)):
         with k.if_(step.equals(4)):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from uncork.kernels.codegen import llvm_ir as ir
 from uncork.kernels.codegen.emit import I32, Kernel, Value, emitter
-from uncork.kernels.movement.spec_transpose import TransposeBlocks
+from uncork.kernels.movement.spec import TransposeBlocks
 
 
 @emitter

@@ -26,8 +26,7 @@ from uncork.kernels.kernel_plan import (
 )
 from uncork.kernels.layer import Layer
 from uncork.kernels.movement.select_nd_copy import select_nd_copy
-from uncork.kernels.movement.spec_copy_table import CopyTable
-from uncork.kernels.movement.spec_nd_copy import NdCopy
+from uncork.kernels.movement.spec import CopyTable, NdCopy
 from uncork.kernels.runtime.addresses import address_of
 from uncork.ops import Operation
 from uncork.types import Array, ElementType, TensorSpec

@@ -21,8 +21,9 @@ from uncork.kernels.kernel_plan import (
     Stages,
     shares,
 )
+from uncork.kernels.kernel_spec import OPEN
 from uncork.kernels.layer import Layer
-from uncork.kernels.movement.spec_gather import LONG, LONG_BYTES, OPEN, Gather
+from uncork.kernels.movement.spec import LONG, LONG_BYTES, Gather
 from uncork.ops.gather import Gather1, Gather7
 from uncork.symbolic import Size, SizeLike
 

@@ -12,7 +12,7 @@ from typing import cast
 
 from msgspec.structs import replace
 
-from uncork.kernels.extents import certainly, extents, nanoseconds, product, same
+from uncork.kernels.extents import certainly, extents, nanoseconds, product, same, total
 from uncork.kernels.kernel_plan import (
     In,
     KernelCall,
@@ -31,9 +31,10 @@ from uncork.kernels.movement.nd_copy import (
     Seen,
     merged,
     nd_copy,
+    permuted,
     strides,
 )
-from uncork.kernels.movement.spec_nd_copy import FillBytes
+from uncork.kernels.movement.spec import FillBytes
 from uncork.ops import Operation
 from uncork.ops._common.indices import normalised_axis
 from uncork.symbolic import SizeLike
@@ -64,15 +65,12 @@ def select_nd_copy(
     ):
         return None
     bytes_of = [product(extents(spec)) * spec.element_type.dtype.itemsize for spec in outputs]
-    total: SizeLike = 0
-    for count in bytes_of:
-        total = total + count
     calls = [_call(copy, bytes_of[0]) for copy in copies]
     name = calls[-1][0].name if calls else "nd_copy_nothing"
     return KernelPlan(
         name,
         calls,
-        cost=nanoseconds(total, 1 / 8),
+        cost=nanoseconds(total(bytes_of), 1 / 8),
         split=lambda threads: _split(copies, bytes_of[0], threads),
     )
 
@@ -149,10 +147,8 @@ def _parts(copy: Copy, threads: int) -> list[KernelCall]:
     result = []
     outer, inner = loops[:_SHARED], loops[_SHARED:]
     for some in grid([(loop.count, 1) for loop in outer], threads):
-        source: SizeLike = 0
-        target: SizeLike = 0
-        for loop, (begin, _) in zip(outer, some, strict=True):
-            source, target = source + begin * loop.source, target + begin * loop.target
+        source = total(begin * loop.source for loop, (begin, _) in zip(outer, some, strict=True))
+        target = total(begin * loop.target for loop, (begin, _) in zip(outer, some, strict=True))
         turns = [replace(loop, count=count) for loop, (_, count) in zip(outer, some, strict=True)]
         result.append(part([*turns, *inner], run, source, target))
     return result
@@ -162,14 +158,7 @@ def _concat(operation: Operation, inputs: Specs, outputs: Specs) -> list[Copy]:
     whole = extents(outputs[0])
     element = outputs[0].element_type.dtype.itemsize
     axis = normalised_axis(operation, getattr(operation, "axis", 0), len(whole))
-    row = product(whole[axis:]) * element
-    copies: list[Copy] = []
-    offset: SizeLike = 0
-    for position, spec in enumerate(inputs):
-        part = product(extents(spec)[axis:]) * element
-        copies.append(Copy(position, 0, 0, offset, (Loop(product(whole[:axis]), part, row),), part))
-        offset = offset + part
-    return copies
+    return _beside_each_other(inputs, whole, axis, element, joined=True)
 
 
 def _split_rule(operation: Operation, inputs: Specs, outputs: Specs) -> list[Copy] | None:
@@ -180,16 +169,28 @@ def _split_rule(operation: Operation, inputs: Specs, outputs: Specs) -> list[Cop
     whole = extents(data)
     along = normalised_axis(operation, int(axis.reshape(-1)[0]), len(whole))
     element = data.element_type.dtype.itemsize
-    source = strides(whole, element)
+    return _beside_each_other(outputs, whole, along, element, joined=False)
+
+
+def _beside_each_other(
+    parts: Specs, whole: Sequence[SizeLike], axis: int, element: int, joined: bool
+) -> list[Copy]:
+    """The copies of tensors that lie beside each other along an axis of the whole, into it or out
+    of it.
+    """
+    lines = strides(whole, element)
     copies: list[Copy] = []
     offset: SizeLike = 0
-    for position, spec in enumerate(outputs):
-        target = strides(extents(spec), element)
-        part = product(extents(spec)[along:]) * element
-        outer = zip(whole[:along], source[:along], target[:along], strict=True)
-        loops = tuple(Loop(*sizes) for sizes in outer)
-        copies.append(Copy(0, position, offset, 0, loops, part))
-        offset = offset + part
+    for number, spec in enumerate(parts):
+        run, own = product(extents(spec)[axis:]) * element, strides(extents(spec), element)
+        sides = [own[:axis], lines[:axis]] if joined else [lines[:axis], own[:axis]]
+        loops = tuple(Loop(*sizes) for sizes in zip(whole[:axis], *sides, strict=True))
+        copies.append(
+            Copy(number, 0, 0, offset, loops, run)
+            if joined
+            else Copy(0, number, offset, 0, loops, run)
+        )
+        offset = offset + run
     return copies
 
 
@@ -197,20 +198,9 @@ def _transpose(operation: Operation, inputs: Specs, outputs: Specs) -> list[Copy
     order = inputs[1].value
     if order is None:
         return None
-    shape, result = extents(inputs[0]), extents(outputs[0])
+    shape = extents(inputs[0])
     axes = [int(axis) for axis in order.reshape(-1)] or list(range(len(shape)))[::-1]
-    element = inputs[0].element_type.dtype.itemsize
-    source, target = strides(shape, element), strides(result, element)
-    return [
-        Copy(
-            0,
-            0,
-            0,
-            0,
-            tuple(Loop(shape[a], source[a], target[i]) for i, a in enumerate(axes)),
-            element,
-        )
-    ]
+    return permuted(inputs[0], shape, axes)
 
 
 def _tile(operation: Operation, inputs: Specs, outputs: Specs) -> list[Copy] | None:

@@ -8,23 +8,14 @@ from collections.abc import Sequence
 from typing import cast
 
 from uncork.kernels.extents import extents
-from uncork.kernels.movement.nd_copy import Copy, Loop, strides
+from uncork.kernels.movement.nd_copy import Copy, permuted
 from uncork.ops import Operation
 from uncork.ops._common.indices import normalised_axis
 from uncork.ops.shuffle_channels import ShuffleChannels1
 from uncork.ops.space_to_depth import DepthToSpace1, SpaceToDepth1
-from uncork.symbolic import SizeLike
 from uncork.types import TensorSpec
 
 Specs = Sequence[TensorSpec]
-
-
-def _permuted(data: TensorSpec, view: Sequence[SizeLike], order: Sequence[int]) -> list[Copy]:
-    """The copy that permutes the dimensions of a view of a tensor."""
-    element = data.element_type.dtype.itemsize
-    source, target = strides(view, element), strides([view[axis] for axis in order], element)
-    loops = (Loop(view[axis], source[axis], to) for axis, to in zip(order, target, strict=True))
-    return [Copy(0, 0, 0, 0, tuple(loops), element)]
 
 
 def depth_to_space_copies(operation: Operation, inputs: Specs, outputs: Specs) -> list[Copy]:
@@ -36,7 +27,7 @@ def depth_to_space_copies(operation: Operation, inputs: Specs, outputs: Specs) -
     view = [batch, *blocks, depth, *sizes] if first else [batch, depth, *blocks, *sizes]
     channels, within = (1 + count, 1) if first else (1, 2)
     pairs = [axis for k in range(count) for axis in (2 + count + k, within + k)]
-    return _permuted(inputs[0], view, [0, channels, *pairs])
+    return permuted(inputs[0], view, [0, channels, *pairs])
 
 
 def space_to_depth_copies(operation: Operation, inputs: Specs, outputs: Specs) -> list[Copy]:
@@ -46,7 +37,7 @@ def space_to_depth_copies(operation: Operation, inputs: Specs, outputs: Specs) -
     view = [batch, extents(inputs[0])[1], *(n for size in sizes for n in (size, block))]
     spatial = list(range(2, len(view), 2))
     within = [axis + 1 for axis in spatial]
-    return _permuted(
+    return permuted(
         inputs[0], view, [0, *within, 1, *spatial] if first else [0, 1, *within, *spatial]
     )
 
@@ -61,7 +52,7 @@ def shuffle_channels_copies(operation: Operation, inputs: Specs, outputs: Specs)
     view = [*sizes[:axis], shuffle.group, sizes[axis] // shuffle.group, *sizes[axis + 1 :]]
     order = list(range(len(view)))
     order[axis : axis + 2] = axis + 1, axis
-    return _permuted(inputs[0], view, order)
+    return permuted(inputs[0], view, order)
 
 
 def _block(operation: Operation) -> tuple[int, bool]:

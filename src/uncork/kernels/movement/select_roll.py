@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import product as combinations
 
-from uncork.kernels.extents import certainly, extents, largest, smallest
-from uncork.kernels.movement.nd_copy import Copy, Loop, strides
+from uncork.kernels.extents import certainly, extents, is_empty, largest, smallest
+from uncork.kernels.movement.nd_copy import Copy, Stretch, parts
 from uncork.ops import Operation
 from uncork.ops._common.indices import normalised_axis
 from uncork.symbolic import SizeLike
@@ -25,22 +25,12 @@ def roll_copies(
     if moved is None or len(moved) > _MOST_AXES:
         return None
     element = inputs[0].element_type.dtype.itemsize
-    steps = strides(shape, element)
-    parts = [_parts(size, moved[axis]) for axis, size in enumerate(shape) if axis in moved]
-    copies: list[Copy] = []
-    for chosen in combinations(*parts):
-        source: SizeLike = 0
-        target: SizeLike = 0
-        counts = list(shape)
-        for axis, (first, to, count) in zip(sorted(moved), chosen, strict=True):
-            source, target = source + first * steps[axis], target + to * steps[axis]
-            counts[axis] = count
-        if not any(certainly(count, 0) for count in counts):
-            loops = tuple(
-                Loop(count, step, step) for count, step in zip(counts, steps, strict=True)
-            )
-            copies.append(Copy(0, 0, source, target, loops, element))
-    return copies
+    stretches = [
+        _parts(size, moved[axis]) if axis in moved else [Stretch(size, 0, 0)]
+        for axis, size in enumerate(shape)
+    ]
+    some = (chosen for chosen in combinations(*stretches) if not is_empty(s.count for s in chosen))
+    return parts(some, shape, shape, element)
 
 
 def _shifts(
@@ -61,10 +51,10 @@ def _shifts(
     return moved
 
 
-def _parts(size: SizeLike, by: SizeLike) -> list[tuple[SizeLike, SizeLike, SizeLike]]:
-    """The two parts of an axis: where each is read, where it is written, and its length."""
+def _parts(size: SizeLike, by: SizeLike) -> list[Stretch]:
+    """The two parts of an axis."""
     if certainly(size, 0):
-        return [(0, 0, 0)]
+        return [Stretch(0, 0, 0)]
     # Of an axis that turns out to be empty nothing is moved.
     turned = smallest(by % largest(size, 1), size)
-    return [(0, turned, size - turned), (size - turned, 0, turned)]
+    return [Stretch(size - turned, turned, 0), Stretch(turned, 0, size - turned)]

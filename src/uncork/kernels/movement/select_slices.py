@@ -6,10 +6,8 @@ from collections.abc import Sequence
 from itertools import product as combinations
 from typing import cast
 
-from msgspec import Struct
-
 from uncork.kernels.extents import certainly, extents, largest, smallest
-from uncork.kernels.movement.nd_copy import Copy, Fill, Loop, strides
+from uncork.kernels.movement.nd_copy import Copy, Fill, Loop, Stretch, parts, strides
 from uncork.ops import Operation
 from uncork.ops._common.indices import normalised_axis
 from uncork.ops.strided_slice import StridedSlice1
@@ -31,9 +29,7 @@ def slice_copies(operation: Operation, inputs: Specs, outputs: Specs) -> list[Co
         return None
     shape, result = extents(data), extents(outputs[0])
     element = data.element_type.dtype.itemsize
-    source, target = strides(shape, element), strides(result, element)
-    firsts: list[SizeLike] = [0] * len(shape)
-    by = [1] * len(shape)
+    stretches = [Stretch(count, 0, 0) for count in result]
     for axis, first, every in zip(axes, starts, steps, strict=True):
         if axis is None or first is None or every is None:
             return None
@@ -41,13 +37,8 @@ def slice_copies(operation: Operation, inputs: Specs, outputs: Specs) -> list[Co
         found = _first(first, shape[along], every)
         if found is None:
             return None
-        firsts[along], by[along] = found, every
-    offset = _sum(first * step for first, step in zip(firsts, source, strict=True))
-    loops = tuple(
-        Loop(count, step * every, to)
-        for count, step, every, to in zip(result, source, by, target, strict=True)
-    )
-    return [Copy(0, 0, offset, 0, loops, element)]
+        stretches[along] = Stretch(result[along], 0, found, every)
+    return parts([stretches], shape, result, element)
 
 
 def strided_slice_copies(operation: Operation, inputs: Specs, outputs: Specs) -> list[Copy] | None:
@@ -102,64 +93,35 @@ def pad_copies(operation: Operation, inputs: Specs, outputs: Specs) -> list[Copy
     pads = cast("list[tuple[SizeLike, SizeLike]]", list(zip(begins, ends, strict=True)))
     shape, result = extents(data), extents(outputs[0])
     element = data.element_type.dtype.itemsize
-    source, target = strides(shape, element), strides(result, element)
     kept = [
         size
         if _is_never_negative(b) and _is_never_negative(e)
         else largest(size + smallest(b, 0) + smallest(e, 0), 0)
         for size, (b, e) in zip(shape, pads, strict=True)
     ]
-    from_ = _sum(_cut(b) * step for (b, _), step in zip(pads, source, strict=True))
-    to = _sum(_cut(-1 * b) * step for (b, _), step in zip(pads, target, strict=True))
-    loops = tuple(
-        Loop(count, *steps)
-        for count, steps in zip(kept, zip(source, target, strict=True), strict=True)
-    )
     if mode == "constant":
-        middle = Copy(0, 0, from_, to, loops, element)
-        return [Fill(3 if len(inputs) > 3 else None, element), middle]
+        middle = [
+            Stretch(count, _cut(-1 * begin), _cut(begin))
+            for count, (begin, _) in zip(kept, pads, strict=True)
+        ]
+        fill = Fill(3 if len(inputs) > 3 else None, element)
+        return [fill, *parts([middle], shape, result, element)]
     padded = [pad for pad in pads if not all(certainly(each, 0) for each in pad)]
     if len(padded) > _MOST_PADDED or not all(_is_never_negative(p) for pad in pads for p in pad):
         return None
-    parts = [_bordered(mode, size, pad) for size, pad in zip(shape, pads, strict=True)]
-    return [_part(chosen, source, target, element) for chosen in combinations(*parts)]
+    bordered = [_bordered(mode, size, pad) for size, pad in zip(shape, pads, strict=True)]
+    return [*parts(combinations(*bordered), shape, result, element)]
 
 
-class _Stretch(Struct, frozen=True):
-    """A part of an axis of the result: its length and its place, and the place in the data where it
-    begins and the step there.
-    """
-
-    count: SizeLike
-    target: SizeLike
-    source: SizeLike
-    by: int = 1
-
-
-def _bordered(mode: str, size: SizeLike, pad: tuple[SizeLike, SizeLike]) -> list[_Stretch]:
+def _bordered(mode: str, size: SizeLike, pad: tuple[SizeLike, SizeLike]) -> list[Stretch]:
     """The parts of an axis of the result: the data, and the cells before and behind it, which
     repeat the edge or mirror the data.
     """
     begin, end = pad
     by, skipped = (0, 0) if mode == "edge" else (-1, int(mode == "reflect"))
-    before = _Stretch(begin, 0, 0 if mode == "edge" else begin - 1 + skipped, by)
-    behind = _Stretch(end, begin + size, size - 1 - skipped, by)
-    return [_Stretch(size, begin, 0), *(s for s in (before, behind) if not certainly(s.count, 0))]
-
-
-def _part(
-    chosen: Sequence[_Stretch],
-    source: Sequence[SizeLike],
-    target: Sequence[SizeLike],
-    element: int,
-) -> Copy:
-    """The copy of the part of the result that has the chosen part of each axis."""
-    loops = (
-        Loop(s.count, s.by * step, to) for s, step, to in zip(chosen, source, target, strict=True)
-    )
-    begin = _sum(s.source * step for s, step in zip(chosen, source, strict=True))
-    place = _sum(s.target * to for s, to in zip(chosen, target, strict=True))
-    return Copy(0, 0, begin, place, tuple(loops), element)
+    before = Stretch(begin, 0, 0 if mode == "edge" else begin - 1 + skipped, by)
+    behind = Stretch(end, begin + size, size - 1 - skipped, by)
+    return [Stretch(size, begin, 0), *(s for s in (before, behind) if not certainly(s.count, 0))]
 
 
 def _is_never_negative(size: SizeLike) -> bool:
@@ -203,10 +165,3 @@ def _index(index: SizeLike, size: SizeLike) -> SizeLike | None:
     if not isinstance(index, int):
         return None
     return index if index >= 0 else size + index
-
-
-def _sum(sizes: object) -> SizeLike:
-    total: SizeLike = 0
-    for size in sizes:  # type: ignore[attr-defined]
-        total = total + size
-    return total

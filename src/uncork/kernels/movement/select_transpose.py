@@ -21,7 +21,7 @@ from uncork.kernels.kernel_plan import (
 )
 from uncork.kernels.layer import Layer
 from uncork.kernels.movement.select_copy_table import select_move
-from uncork.kernels.movement.spec_transpose import LOOPS, TransposeBlocks
+from uncork.kernels.movement.spec import BLOCK_LOOPS, TransposeBlocks
 from uncork.kernels.movement.transpose import Loop, blocks_fit, transpose_call
 from uncork.symbolic import SizeLike
 
@@ -44,12 +44,12 @@ def select_transpose(layer: Layer) -> Selection:
         not axes
         or axes[-1] == last
         or not blocks_fit(sizes[axes[-1]], sizes[last])
-        or len(sizes) > LOOPS + 2
+        or len(sizes) > BLOCK_LOOPS + 2
     ):
         return select_move(layer)
     row = axes[-1]
     others = [(sizes[axis], steps[axis], goes[axis]) for axis in axes if axis not in (row, last)]
-    loops: list[Loop] = [*[(1, 0, 0)] * (LOOPS - len(others)), *others]
+    loops: list[Loop] = [*[(1, 0, 0)] * (BLOCK_LOOPS - len(others)), *others]
     shared = next((i for i, loop in enumerate(loops) if not certainly(loop[0], 1)), 0)
     turns, step, to = loops[shared]
 

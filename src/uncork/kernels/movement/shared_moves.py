@@ -19,10 +19,7 @@ from uncork.kernels.kernel_plan import (
     shares,
 )
 from uncork.kernels.kernel_spec import KernelSpec
-from uncork.kernels.movement.spec_strided_copy import LOOPS as LOOPS_OF_COPIES
-from uncork.kernels.movement.spec_strided_copy import StridedCopy
-from uncork.kernels.movement.spec_transpose import LOOPS as LOOPS_OF_BLOCKS
-from uncork.kernels.movement.spec_transpose import TransposeBlocks
+from uncork.kernels.movement.spec import BLOCK_LOOPS, COPY_LOOPS, StridedCopy, TransposeBlocks
 from uncork.symbolic import SizeLike
 
 #: Fewer numbers are moved by one thread before another has begun.
@@ -32,8 +29,8 @@ _LINE = 64
 #: Operands before the loops, by the kernel.
 _BEFORE: dict[type[KernelSpec], int] = {StridedCopy: 4, TransposeBlocks: 2}
 _LOOPS: dict[type[KernelSpec], int] = {
-    StridedCopy: LOOPS_OF_COPIES,
-    TransposeBlocks: LOOPS_OF_BLOCKS,
+    StridedCopy: COPY_LOOPS,
+    TransposeBlocks: BLOCK_LOOPS,
 }
 
 
@@ -44,7 +41,7 @@ def shared_moves(calls: Iterable[KernelCall], threads: int) -> Iterator[list[Ker
         if threads > 1 and isinstance(spec, StridedCopy) and _is_large(operands[3], 4):
             cleared, clear = operands[2:4]
             assert isinstance(clear, int)
-            nothing = [0] * (3 * (LOOPS_OF_COPIES + 1))
+            nothing = [0] * (3 * (COPY_LOOPS + 1))
             yield [
                 (spec, [0, 0, _moved(cleared, first), count, *nothing])
                 for first, count in shares(clear, threads, _LINE)

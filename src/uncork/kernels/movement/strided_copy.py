@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from uncork.kernels.extents import certainly
 from uncork.kernels.kernel_plan import KernelCall, Operand
-from uncork.kernels.movement.spec_strided_copy import LOOPS, StridedCopy
+from uncork.kernels.movement.spec import COPY_LOOPS, StridedCopy
 from uncork.symbolic import SizeLike
 
 #: How many times, and bytes from one to the next in the source and in the target.
@@ -33,7 +33,7 @@ def strided_copy_call(
     Before that the `clear` bytes at `cleared` become zeros. The two innermost loops are put in the
     better order.
     """
-    assert len(loops) == LOOPS + 1
+    assert len(loops) == COPY_LOOPS + 1
 
     def cost(loop: Loop) -> tuple[bool, int]:
         count, step, to = loop
@@ -41,7 +41,7 @@ def strided_copy_call(
         neighbours = certainly(to, 4) and (certainly(step, 4) or certainly(step, 8))
         return (neighbours and most > lanes // 4, most)  # as vectors
 
-    ordered = [*loops[: LOOPS - 1], *sorted(loops[LOOPS - 1 :], key=cost)]
+    ordered = [*loops[: COPY_LOOPS - 1], *sorted(loops[COPY_LOOPS - 1 :], key=cost)]
     spec = StridedCopy(lanes)
 
     operands: list[Operand] = [

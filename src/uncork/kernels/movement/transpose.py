@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from uncork.kernels.kernel_plan import KernelCall, Operand
-from uncork.kernels.movement.spec_transpose import LOOPS, TransposeBlocks
+from uncork.kernels.movement.spec import BLOCK_LOOPS, TransposeBlocks
 from uncork.kernels.movement.strided_copy import strided_copy_call
 from uncork.symbolic import SizeLike
 
@@ -34,7 +34,7 @@ def transpose_call(
     `rows` are as many, so many bytes apart in the source, and neighbours in the target; `columns`
     the other way round.
     """
-    assert len(loops) == LOOPS
+    assert len(loops) == BLOCK_LOOPS
     side = _SMALLEST
     while side * 2 <= min(
         [widest, *(size for size in (rows[0], columns[0]) if isinstance(size, int))]

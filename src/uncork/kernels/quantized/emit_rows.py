@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from uncork.internal_ops.coded_rows import GRID, LEAST_STEP
 from uncork.kernels.codegen.emit import F32, I32, U8, Kernel, Value, emitter
-from uncork.kernels.quantized.spec_rows import CodedRows
+from uncork.kernels.quantized.spec import CodedRows
 
 _LARGEST = 255.0
 

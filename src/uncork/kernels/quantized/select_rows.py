@@ -12,7 +12,7 @@ from uncork.kernels.extents import (
 )
 from uncork.kernels.kernel_plan import In, KernelCall, Out, Selection
 from uncork.kernels.layer import Layer, shared_call
-from uncork.kernels.quantized.spec_rows import CodedRows
+from uncork.kernels.quantized.spec import CodedRows
 from uncork.symbolic import SizeLike
 
 

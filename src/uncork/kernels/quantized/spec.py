@@ -80,13 +80,6 @@ class Dots(EpilogueSpec, frozen=True):
         """Outputs that are computed at a time."""
         return self.blocks * self.lanes
 
-    @property
-    def name(self) -> str:
-        widths = "_".join(map(str, self.widths))
-        kind = "_inside" if self.inside else ""
-        sizes = f"{self.columns}of{self.blocks}x{self.lanes}_{widths}_by{self.step}"
-        return f"dots_{self.how}_{sizes}{kind}{self.end.name}"
-
 
 class DepthwiseOfCodes(EpilogueSpec, frozen=True):
     """Sums of products of each channel for itself, `widths` pixels of a row at a time.
@@ -110,12 +103,6 @@ class DepthwiseOfCodes(EpilogueSpec, frozen=True):
     widths: tuple[int, ...]
     end: CodesEpilogue
 
-    @property
-    def name(self) -> str:
-        widths = "_".join(map(str, self.widths))
-        taps = f"{self.rows}x{self.columns}_by{self.stride}_{self.dilation}"
-        return f"apart_{taps}_{self.pixel}x{self.lanes}_{widths}{self.end.name}"
-
 
 class Surround(KernelSpec, frozen=True):
     """Copies rows of codes, as 16 bits when `wide`, with a code around them."""
@@ -127,10 +114,6 @@ class Surround(KernelSpec, frozen=True):
     )  # fmt: skip
     wide: bool
     lanes: int
-
-    @property
-    def name(self) -> str:
-        return f"surround_{self.lanes}" + flags(self, "wide")
 
 
 class Codes(KernelSpec, frozen=True):
@@ -154,6 +137,13 @@ class Codes(KernelSpec, frozen=True):
     planes: bool
     back: bool
 
-    @property
-    def name(self) -> str:
-        return f"codes_{self.lanes}" + flags(self, "planes", "back")
+
+class CodedRows(KernelSpec, frozen=True):
+    """The spec of a kernel that makes codes of rows, each with a grid of its own behind them; with
+    `back`, numbers of such rows.
+    """
+
+    emitter: ClassVar[str] = "uncork.kernels.quantized.emit_rows:emit_rows"
+    arguments: ClassVar[tuple[str, ...]] = ("source", "target", "size", "first", "count")
+    lanes: int
+    back: bool = False

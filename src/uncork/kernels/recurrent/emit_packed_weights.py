@@ -5,7 +5,7 @@ product.
 from __future__ import annotations
 
 from uncork.kernels.codegen.emit import F32, F64, Kernel, Value, emitter
-from uncork.kernels.recurrent.spec_packed_weights import PanelsOfWeights
+from uncork.kernels.recurrent.spec import PanelsOfWeights
 
 
 @emitter

@@ -5,7 +5,7 @@ are asked for.
 from __future__ import annotations
 
 from uncork.kernels.codegen.emit import I64, INDEX_TYPES, Kernel, emitter
-from uncork.kernels.recurrent.spec_step_lengths import Lengths
+from uncork.kernels.recurrent.spec import Lengths
 
 
 @emitter

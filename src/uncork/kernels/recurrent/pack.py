@@ -11,8 +11,7 @@ from msgspec import Struct
 
 from uncork.blas import limited
 from uncork.kernels.kernel_plan import KernelCall, Operand
-from uncork.kernels.recurrent.spec import Recurrent
-from uncork.kernels.recurrent.spec_packed_weights import PanelsOfWeights
+from uncork.kernels.recurrent.spec import PanelsOfWeights, Recurrent
 from uncork.kernels.runtime.packed_weights import zeros
 from uncork.storage import decode, encode
 from uncork.types import Array, ElementType

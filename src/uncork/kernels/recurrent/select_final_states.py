@@ -11,7 +11,7 @@ from uncork.kernels.kernel_plan import In, KernelPlan, Operand, Out, Selection
 from uncork.kernels.layer import Layer
 from uncork.kernels.recurrent.select import sequence_of
 from uncork.kernels.recurrent.sequence_calls import Lookup
-from uncork.kernels.recurrent.spec_step_lengths import Lengths
+from uncork.kernels.recurrent.spec import Lengths
 from uncork.ops._common.recurrent import RecurrentSequence
 from uncork.ops.gather import Gather7
 

@@ -21,8 +21,7 @@ from uncork.kernels.kernel_plan import (
     shares,
 )
 from uncork.kernels.recurrent.pack import pack, pack_weights_call, projected_table
-from uncork.kernels.recurrent.spec import ARGUMENTS, Recurrent
-from uncork.kernels.recurrent.spec_packed_weights import PanelsOfWeights
+from uncork.kernels.recurrent.spec import ARGUMENTS, PanelsOfWeights, Recurrent
 from uncork.kernels.recurrent.workspace import ahead_steps, workspace
 from uncork.kernels.runtime.addresses import address_of
 from uncork.kernels.runtime.packed_weights import packed

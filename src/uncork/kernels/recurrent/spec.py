@@ -8,7 +8,6 @@ from collections.abc import Hashable
 from typing import ClassVar
 
 from uncork.kernels.kernel_spec import KernelSpec
-from uncork.kernels.names import flags as name_flags
 
 #: Bytes of a number: of f32, of f64.
 SINGLE, DOUBLE = 4, 8
@@ -45,19 +44,6 @@ class Recurrent(KernelSpec, frozen=True):
     @property
     def arguments(self) -> tuple[str, ...]:
         return ARGUMENTS + TEAM_ARGUMENTS if self.team else ARGUMENTS
-
-    @property
-    def name(self) -> str:
-        flags = ("_clipped" if self.clipped else "") + (
-            "" if self.precision == "f32" else f"_{self.precision}"
-        )
-        flags += "_f64" if self.size == DOUBLE else ""
-        flags += (f"_tiles_{self.tiles}" if self.tiles else "") + ("_team" if self.team else "")
-        flags += (f"_of_{self.lookup}" if self.lookup else "") + name_flags(
-            self, "wraps", "strict", "alike"
-        )
-        lengths = self.lengths or "whole"
-        return f"{self.cell}_{'_'.join(self.activations)}_{self.lanes}_{lengths}{flags}"
 
     @property
     def parts(self) -> int:
@@ -110,3 +96,43 @@ ARGUMENTS = (
 
 #: Member -1 prepares for the others, and runs before them.
 TEAM_ARGUMENTS = ("member", "members", "lines", "let_run")
+
+
+class PanelsOfWeights(KernelSpec, frozen=True):
+    """The spec of a kernel that packs weights: the gates side by side in a panel, and the units of
+    each.
+    """
+
+    emitter: ClassVar[str] = "uncork.kernels.recurrent.emit_packed_weights:emit_packed_weights"
+    #: Addresses, strides in bytes, counts: `weights [gates, hidden, inner]` to `target [panels,
+    #: inner, gates, units]`, zeros past hidden.
+    arguments: ClassVar[tuple[str, ...]] = ("weights", "inner", "hidden", "panels", "target")
+    gates: int
+    units: int
+    size: int = SINGLE  # bytes of a number
+
+    def bytes(self, count: int, inner: int) -> int:
+        """Room for `count` panels of so many steps of the inner product."""
+        return count * inner * self.gates * self.units * self.size
+
+
+class Lengths(KernelSpec, frozen=True):
+    """The spec of the kernel: types of the indices and of the lengths, and what indices beyond the
+    steps mean.
+    """
+
+    emitter: ClassVar[str] = "uncork.kernels.recurrent.emit_step_lengths:emit_lengths"
+    arguments: ClassVar[tuple[str, ...]] = (
+        "indices",
+        "stride",
+        "lengths",
+        "output",
+        "batch",
+        "steps",
+    )
+    index: str
+    lengths: str
+    #: A negative index counts from the end.
+    wraps: bool
+    #: An index outside gives a length of 0; otherwise it is refused.
+    zeros: bool

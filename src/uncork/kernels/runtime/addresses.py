@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 
+from uncork.kernels.kernel_spec import writer_of
 from uncork.types import Array
 
 #: The upper 16 bits of every recorded address. As f64 it would be a NaN that no instruction makes.
@@ -37,6 +38,13 @@ class Wanted(Struct, frozen=True):
     name: str
     description: str
     make: Callable[[], str]
+
+
+def native_function(name: str, writer: str) -> Wanted:
+    """A function that is the same for all kernels and processors, whose text the function at a
+    place writes, `module:function`.
+    """
+    return Wanted(name, name, lambda: str(writer_of(writer)()))
 
 
 class Referred(Struct, frozen=True):

@@ -20,10 +20,6 @@ class Dispatch(KernelSpec, frozen=True):
     emitter: ClassVar[str] = "uncork.kernels.runtime.emit_thread_pool:emit_dispatch"
     arguments: ClassVar[tuple[str, ...]] = ("pool", "calls", "table")
 
-    @property
-    def name(self) -> str:
-        return "dispatch"
-
 
 class Serve(KernelSpec, frozen=True):
     """What a thread of the pool does: it is called with the address of the pool and never
@@ -31,10 +27,6 @@ class Serve(KernelSpec, frozen=True):
     """
 
     emitter: ClassVar[str] = "uncork.kernels.runtime.emit_thread_pool:emit_serve"
-
-    @property
-    def name(self) -> str:
-        return "serve"
 
 
 def wanted(spec: KernelSpec, target: Target) -> Wanted:

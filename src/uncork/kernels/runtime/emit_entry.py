@@ -118,8 +118,7 @@ def _bind_sizes(e: _Entry) -> None:
     """
     k, tables = e.k, e.tables
     changed = k.variable(k.integer(0))
-    with k.loop(0, tables.head("binds")) as i:
-        kind, argument, detail, slot = tables.entry("bind_table", i, BIND)
+    with tables.rows("bind_table", BIND) as (kind, argument, detail, slot):
         size = k.variable(k.integer(0))
         with k.if_else(kind.equals(BIND_SHAPE), likely=True) as (shape, other):
             with shape:
@@ -158,8 +157,7 @@ def _make_list(e: _Entry) -> None:
 
 def _make_results(e: _Entry) -> None:
     k, tables = e.k, e.tables
-    with k.loop(0, tables.head("results")) as i:
-        dtype, rank, sizes, number = tables.entry("result_table", i, RESULT)
+    with tables.rows("result_table", RESULT) as (dtype, rank, sizes, number):
         k.call_address(tables.head("take"), [dtype])
         array = k.call_address(tables.head("empty"), [rank, sizes, dtype, k.integer(0)])
         with k.if_(array.equals(0), likely=False):
@@ -172,8 +170,7 @@ def _patch_addresses(e: _Entry) -> None:
     items = k.variable(k.integer(0))
     with k.if_(e.first.head("made") > 0):
         items.set(k.load(e.made.get() + _ITEMS, I64))
-    with k.loop(0, tables.head("addresses")) as i:
-        position, offset, more, target = tables.entry("address_table", i, ADDRESS)
+    with tables.rows("address_table", ADDRESS) as (position, offset, more, target):
         own = position < e.count
         place = (
             k.select(own, e.arguments, items.get())

@@ -6,13 +6,11 @@ threads run, and looks at signals from time to time.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 from uncork.kernels.codegen.copies import copy_open
 from uncork.kernels.codegen.emit import I32, I64, U8, Kernel, Value, Variable
 from uncork.kernels.runtime.emit_resize import Tables
 from uncork.kernels.runtime.emit_rooms import Room
+from uncork.kernels.runtime.emit_words import WordsAndRows, tell_size
 from uncork.kernels.runtime.layout import OK
 from uncork.kernels.runtime.loop_layout import (
     COPY,
@@ -42,17 +40,12 @@ _ROWS = {
 _INT = 0xFFFFFFFF
 
 
-class _LoopWords:
+class _LoopWords(WordsAndRows):
     """The words of a loop, read inside the function."""
 
     def __init__(self) -> None:
-        self.k = k = Kernel("loop", ["words"], direct=True)
-        (self._words,) = k.arguments
-        self._tables: dict[str, Value] = {}
-        first = self._words + 8 * len(LOOP)
-        for name, columns in _ROWS.items():
-            self._tables[name] = first
-            first = first + self.head(name) * (8 * len(columns))
+        k = Kernel("loop", ["words"], direct=True)
+        super().__init__(k, k.arguments[0], LOOP, _ROWS)
         self.count = k.variable(self.head("count"))
         #: The turn before which somebody has to look whether the loop may go on.
         self.limit = k.variable(self.head("limit"))
@@ -61,26 +54,12 @@ class _LoopWords:
         #: Why the loop cannot go on, or OK.
         self.failed = k.variable(k.integer(OK))
 
-    def head(self, name: str) -> Value:
-        return self.word(self._words + 8 * LOOP.index(name))
-
     def control(self, name: str) -> Value:
         """The address of a word of the body's table."""
         return self.head("control") + 8 * TURNS_HEAD.index(name)
 
-    def word(self, address: Value) -> Value:
-        return self.k.load(address, I64)
-
     def python(self, name: str, *arguments: Value) -> Value:
         return self.k.call_address(self.head(name), arguments)
-
-    @contextmanager
-    def rows(self, name: str) -> Iterator[list[Value]]:
-        """A loop over the rows of a table."""
-        columns = _ROWS[name]
-        with self.k.loop(0, self.head(name)) as i:
-            first = self._tables[name] + i * (8 * len(columns))
-            yield [self.word(first + 8 * index) for index in range(len(columns))]
 
 
 def emit_loop() -> str:
@@ -96,7 +75,7 @@ def emit_loop() -> str:
     with k.if_else(loop.failed.get().equals(OK), likely=True) as (well, ill):
         with well:
             _tell_sizes(loop)
-        with ill, loop.rows("grown") as (_, _, room, _, _, _, _):
+        with ill, loop.following("grown") as (_, _, room, _, _, _, _):
             Room(k, room).leave(loop.head("free"))
     k.store(loop.failed.get(), loop.control("status"))
     k.finish(k.select(loop.failed.get().equals(OK), k.integer(0), k.integer(1)))
@@ -106,7 +85,7 @@ def emit_loop() -> str:
 def _begin(loop: _LoopWords) -> None:
     """Set the table of the body, and find how many turns there are at most."""
     k, count = loop.k, loop.count
-    with loop.rows("pairs") as (address, value):
+    with loop.following("pairs") as (address, value):
         k.store(value, address)
     with k.if_(loop.head("count_width").equals(8)):
         count.set(loop.word(loop.head("count_at")))
@@ -120,9 +99,9 @@ def _begin(loop: _LoopWords) -> None:
         count.set(k.select(begins, count.get(), k.integer(0)))
     unlike = count.get().equals(asked).equals(0) & loop.head("whole").equals(1)
     loop.failed.set(k.select(unlike, k.integer(UNFIT), loop.failed.get()))
-    with loop.rows("parts") as (parts,):
+    with loop.following("parts") as (parts,):
         loop.limit.set(k.minimum(loop.limit.get(), parts))
-    with loop.rows("ends") as (pointer, other, _, _, _, _, direct):
+    with loop.following("ends") as (pointer, other, _, _, _, _, direct):
         # The last turn writes the output itself where that can be known.
         swaps = direct.equals(1) & (count.get() & 1).equals(0)
         with k.if_(swaps):
@@ -139,17 +118,17 @@ def _make_turns(loop: _LoopWords) -> None:
     thread, looked = k.variable(k.integer(0)), k.variable(k.integer(0))
     chunk, goes_on = k.variable(k.integer(1)), k.variable(k.integer(1))
     with k.while_(lambda: failed.get().equals(OK) & goes_on.get().equals(1) & (made.get() < limit)):
-        with loop.rows("inward") as (part, whole, step, runs, size, stride):
+        with loop.following("inward") as (part, whole, step, runs, size, stride):
             _copy(loop, whole + made.get() * step, stride, part, size, runs, size)
         stop = k.select(singly, made.get() + 1, k.minimum(made.get() + chunk.get(), limit))
         k.store(stop, loop.control("stop"))
         status = k.call_address(loop.head("turns"), [loop.head("control")])
         with k.if_else(status.equals(REACHED) | status.equals(STOPPED), likely=True) as (well, ill):
             with well:
-                with loop.rows("outward") as (part, whole, step, runs, size, stride):
+                with loop.following("outward") as (part, whole, step, runs, size, stride):
                     target = whole + made.get() * step
                     _copy(loop, loop.word(part), size, target, stride, runs, size)
-                with loop.rows("grown") as (part, size, room, _, _, _, _):
+                with loop.following("grown") as (part, size, room, _, _, _, _):
                     fits = Room(k, room).add(
                         loop.word(part), made.get(), size, loop.head("realloc")
                     )
@@ -213,15 +192,15 @@ def _end(loop: _LoopWords) -> None:
     """
     k = loop.k
     with k.if_else(loop.made.get() > 0, likely=True) as (some, none):
-        with some, loop.rows("kept") as (address, size):
+        with some, loop.following("kept") as (address, size):
             unlike = loop.word(address).equals(size).equals(0)
             loop.failed.set(k.select(unlike, k.integer(UNFIT), loop.failed.get()))
-        with none, loop.rows("ends") as (_, _, _, _, _, initial, _):
+        with none, loop.following("ends") as (_, _, _, _, _, initial, _):
             loop.failed.set(k.select(initial.equals(0), k.integer(UNFIT), loop.failed.get()))
     well = loop.failed.get().equals(OK)
     with (
         k.if_(well, likely=True),
-        loop.rows("ends") as (pointer, other, delta, output, size, initial, _),
+        loop.following("ends") as (pointer, other, delta, output, size, initial, _),
     ):
         source = k.variable(initial)
         with k.if_(loop.made.get() > 0, likely=True):
@@ -234,9 +213,6 @@ def _end(loop: _LoopWords) -> None:
 def _tell_sizes(loop: _LoopWords) -> None:
     """Say how large the outputs are that have a part of each turn, and where their parts lie."""
     k = loop.k
-    with loop.rows("grown") as (_, _, room, elements, slot, version, found):
+    with loop.following("grown") as (_, _, room, elements, slot, version, found):
         k.store(room, found)
-        size = loop.made.get() * elements
-        with k.if_(loop.word(slot).equals(size).equals(0)):
-            k.store(size, slot)
-            k.store(loop.word(version) + 1, version)
+        tell_size(k, loop.made.get() * elements, slot, version)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from uncork.kernels.codegen.emit import I32, I64, U8, Kernel, Value
+from uncork.kernels.runtime.emit_words import Words
 from uncork.kernels.runtime.layout import (
     ALIGNMENT,
     BUFFER,
@@ -36,28 +37,15 @@ from uncork.kernels.runtime.layout import (
 LIVE = 3
 
 
-class Tables:
+class Tables(Words):
     """The head of a segment's block, read inside a kernel."""
 
     def __init__(self, k: Kernel, block: Value) -> None:
-        self._k, self._block = k, block
-
-    def address(self, name: str) -> Value:
-        """The address of a word of the head."""
-        return self._block + 8 * HEAD.index(name)
-
-    def head(self, name: str) -> Value:
-        """A word of the head."""
-        return self._k.load(self.address(name), I64)
+        super().__init__(k, block, HEAD)
 
     def context(self, name: str) -> Value:
         """The address of a word of the context."""
         return self.head("context") + 8 * CONTEXT.index(name)
-
-    def entry(self, table: str, number: Value, names: tuple[str, ...]) -> list[Value]:
-        """The words of an entry of a table."""
-        first = self.head(table) + number * (8 * len(names))
-        return [self._k.load(first + 8 * word, I64) for word in range(len(names))]
 
 
 def emit_resize() -> str:
@@ -109,8 +97,7 @@ def _compute(k: Kernel, tables: Tables) -> None:
         "equal": lambda a, b: k.select(a.equals(b), one, zero),
         "and": lambda a, b: a & b,
     }
-    with k.loop(0, tables.head("ops")) as i:
-        operation, a_at, b_at, result_at = tables.entry("op_table", i, OP)
+    with tables.rows("op_table", OP) as (operation, a_at, b_at, result_at):
         a, b = k.load(a_at, I64), k.load(b_at, I64)
         for index, name in enumerate(OPERATIONS):
             with k.if_(operation.equals(index)):
@@ -120,8 +107,7 @@ def _compute(k: Kernel, tables: Tables) -> None:
 
 
 def _check(k: Kernel, tables: Tables) -> None:
-    with k.loop(0, tables.head("checks")) as i:
-        kind, a_at, b_at, number = tables.entry("check_table", i, CHECK)
+    with tables.rows("check_table", CHECK) as (kind, a_at, b_at, number):
         a, b = k.load(a_at, I64), k.load(b_at, I64)
         equal = (kind.equals(CHECK_EQUAL) | kind.equals(GUARD_EQUAL)) & a.equals(b)
         at_least = (kind.equals(CHECK_AT_LEAST) | kind.equals(GUARD_AT_LEAST)) & (a >= b)
@@ -156,8 +142,7 @@ def _place(k: Kernel, tables: Tables) -> None:
         needed.set(k.load(tables.context("needed"), I64))
         with k.loop(0, count.get()) as u:
             copy(before + 8 + u * (8 * LIVE), entry(u))
-    with k.loop(0, tables.head("buffers")) as b:
-        bytes_at, first, last, offset_at = tables.entry("buffer_table", b, BUFFER)
+    with tables.rows("buffer_table", BUFFER) as (bytes_at, first, last, offset_at):
         size = (k.maximum(k.load(bytes_at, I64), k.integer(1)) + (ALIGNMENT - 1)) & -ALIGNMENT
         kept, at, place = (
             k.variable(k.integer(0)),
@@ -198,8 +183,7 @@ def _patch(k: Kernel, tables: Tables) -> None:
     """Write new values to words of arguments, of results' sizes and of small tensors that are made
     of sizes.
     """
-    with k.loop(0, tables.head("patches")) as i:
-        target, width, constant, a, b, c = tables.entry("patch_table", i, PATCH)
+    with tables.rows("patch_table", PATCH) as (target, width, constant, a, b, c):
         value = constant + k.load(a, I64) + k.load(b, I64) + k.load(c, I64)
         with k.if_else(width.equals(8), likely=True) as (whole, narrow):
             with whole:

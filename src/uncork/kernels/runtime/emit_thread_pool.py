@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from uncork.kernels.codegen.emit import I64, Kernel, Value, Variable, emitter
 from uncork.kernels.runtime.dispatch import Dispatch, Serve
+from uncork.kernels.runtime.emit_words import Words
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.runtime.thread_pool import (
     ALL_SIGNALS,
@@ -25,44 +26,37 @@ from uncork.kernels.runtime.thread_pool import (
 _SPINS, _LOOKS = 20_000, 64
 
 
-class _Pool:
+class _Pool(Words):
     """The pool, inside a kernel."""
 
     def __init__(self, k: Kernel, pool: Value) -> None:
-        self._k, self.address = k, pool
+        super().__init__(k, pool, POOL)
 
-    def at(self, name: str) -> Value:
-        """The address of a word."""
-        return self.address + 8 * POOL.index(name)
-
-    def get(self, name: str) -> Value:
-        return self._k.load(self.at(name), I64)
-
-    def set(self, name: str, value: Value | int) -> None:
-        self._k.store(self._k.integer(value) if isinstance(value, int) else value, self.at(name))
+    def put(self, name: str, number: int) -> None:
+        self.set(name, self.k.integer(number))
 
     def add(self, name: str, number: int) -> None:
-        self.set(name, self.get(name) + number)
+        self.set(name, self.head(name) + number)
 
     def ask(self, function: str, *arguments: Value) -> Value:
         """Call a function of the system, whose answer is an `int`."""
-        return self._k.call_address(self.get(function), arguments) & 0xFFFFFFFF
+        return self.k.call_address(self.head(function), arguments) & 0xFFFFFFFF
 
     def lock(self) -> None:
-        self.ask("lock", self.address + LOCK)
+        self.ask("lock", self.at + LOCK)
 
     def unlock(self) -> None:
-        self.ask("unlock", self.address + LOCK)
+        self.ask("unlock", self.at + LOCK)
 
     def sleep(self, condition: int) -> None:
         """Wait until another thread wakes this one, or for no reason. The lock is open
         meanwhile.
         """
-        self.ask("wait", self.address + condition, self.address + LOCK)
+        self.ask("wait", self.at + condition, self.at + LOCK)
 
     def spin_while(self, waits: Callable[[], Value]) -> None:
         """Wait without the lock while a condition holds: what is seen may have changed."""
-        k = self._k
+        k = self.k
         looks = k.variable(k.integer(0))
         with k.while_(lambda: waits() & (looks.get() < _SPINS)):
             looks.set(looks.get() + 1)
@@ -73,8 +67,10 @@ class _Pool:
 
     def seen(self, name: str) -> Value:
         """A word as it is at the moment, read without the lock."""
-        k = self._k
-        return Value(k, k.builder.load_atomic(k.pointer(self.at(name), I64), "acquire", 8), I64)
+        k = self.k
+        return Value(
+            k, k.builder.load_atomic(k.pointer(self.address(name), I64), "acquire", 8), I64
+        )
 
 
 def _made_call(k: Kernel, table: Value, number: Value) -> Value:
@@ -91,13 +87,13 @@ def emit_dispatch(k: Kernel, spec: Dispatch) -> Value:
     shared, status = k.variable(k.integer(0)), k.variable(k.integer(0))
     with k.if_(address.equals(0).equals(0) & (calls > 1)):
         pool.lock()
-        with k.if_(pool.get("table").equals(0)):
+        with k.if_(pool.head("table").equals(0)):
             shared.set(k.integer(1))
             pool.set("table", table)
             pool.set("calls", calls)
-            pool.set("next", 1)
-            pool.set("running", 0)
-            pool.set("status", 0)
+            pool.put("next", 1)
+            pool.put("running", 0)
+            pool.put("status", 0)
             _start_threads(k, pool, calls - 1)
             pool.ask("wake_all", address + BEGUN)
         pool.unlock()
@@ -109,17 +105,17 @@ def emit_dispatch(k: Kernel, spec: Dispatch) -> Value:
                 number.set(number.get() + 1)
             with together:
                 pool.lock()
-                number.set(pool.get("next"))
+                number.set(pool.head("next"))
                 pool.add("next", 1)
                 pool.unlock()
     with k.if_(shared.get().equals(1)):
         pool.spin_while(lambda: pool.seen("running") > 0)
         pool.lock()
-        with k.while_(lambda: pool.get("running") > 0):
+        with k.while_(lambda: pool.head("running") > 0):
             pool.sleep(ENDED)
-        _note(k, status, pool.get("status"))
+        _note(k, status, pool.head("status"))
         for word in ("table", "calls", "next"):
-            pool.set(word, 0)
+            pool.put(word, 0)
         pool.unlock()
     return status.get()
 
@@ -134,20 +130,16 @@ def _start_threads(k: Kernel, pool: _Pool, wanted: Value) -> None:
     They block signals as they begin.
     """
     nothing = k.integer(0)
-    with k.if_(pool.get("threads") < wanted, likely=False):
-        pool.ask(
-            "mask", pool.get("set_mask"), pool.address + ALL_SIGNALS, pool.address + OLD_SIGNALS
-        )
+    with k.if_(pool.head("threads") < wanted, likely=False):
+        pool.ask("mask", pool.head("set_mask"), pool.at + ALL_SIGNALS, pool.at + OLD_SIGNALS)
         failed = k.variable(nothing)
-        with k.while_(lambda: failed.get().equals(0) & (pool.get("threads") < wanted)):
-            failed.set(
-                pool.ask("start", pool.address + THREAD, nothing, pool.get("serve"), pool.address)
-            )
+        with k.while_(lambda: failed.get().equals(0) & (pool.head("threads") < wanted)):
+            failed.set(pool.ask("start", pool.at + THREAD, nothing, pool.head("serve"), pool.at))
             pool.set(
                 "threads",
-                pool.get("threads") + k.select(failed.get().equals(0), k.integer(1), nothing),
+                pool.head("threads") + k.select(failed.get().equals(0), k.integer(1), nothing),
             )
-        pool.ask("mask", pool.get("set_mask"), pool.address + OLD_SIGNALS, nothing)
+        pool.ask("mask", pool.head("set_mask"), pool.at + OLD_SIGNALS, nothing)
 
 
 def emit_serve(spec: Serve, target: Target) -> str:
@@ -156,13 +148,13 @@ def emit_serve(spec: Serve, target: Target) -> str:
     pool = _Pool(k, k.arguments[0])
     pool.lock()
     with k.while_(lambda: k.integer(1).equals(1)):
-        with k.while_(lambda: pool.get("next") >= pool.get("calls")):
+        with k.while_(lambda: pool.head("next") >= pool.head("calls")):
             pool.unlock()
             pool.spin_while(lambda: pool.seen("next") >= pool.seen("calls"))
             pool.lock()
-            with k.if_(pool.get("next") >= pool.get("calls")):
+            with k.if_(pool.head("next") >= pool.head("calls")):
                 pool.sleep(BEGUN)
-        number, table = pool.get("next"), pool.get("table")
+        number, table = pool.head("next"), pool.head("table")
         pool.add("next", 1)
         pool.add("running", 1)
         pool.unlock()
@@ -171,7 +163,7 @@ def emit_serve(spec: Serve, target: Target) -> str:
         with k.if_(found.equals(0).equals(0), likely=False):
             pool.set("status", found)
         pool.add("running", -1)
-        with k.if_(pool.get("running").equals(0)):
-            pool.ask("wake_one", pool.address + ENDED)
+        with k.if_(pool.head("running").equals(0)):
+            pool.ask("wake_one", pool.at + ENDED)
     k.finish()
     return k.text()

@@ -7,12 +7,10 @@ a turn.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 from uncork.kernels.codegen.emit import I32, I64, U8, Kernel, Value, Variable
 from uncork.kernels.runtime.emit_entry import run_steps
 from uncork.kernels.runtime.emit_resize import Tables
+from uncork.kernels.runtime.emit_words import Words
 from uncork.kernels.runtime.layout import ADDRESS, BIND_I32, BIND_I64, OK
 from uncork.kernels.runtime.turns_layout import (
     EDGE,
@@ -29,34 +27,13 @@ from uncork.kernels.runtime.turns_layout import (
 )
 
 
-class _TurnTables:
+class _TurnTables(Words):
     """The tables of a loop, read inside the function. `segment` is the one that runs."""
 
     def __init__(self) -> None:
-        self.k = Kernel("turns", ["control"], direct=True)
-        (self._control,) = self.k.arguments
-        self.segment = Tables(self.k, self.head("block"))
-
-    def address(self, name: str) -> Value:
-        return self._control + 8 * TURNS_HEAD.index(name)
-
-    def head(self, name: str) -> Value:
-        return self.word(self.address(name))
-
-    def word(self, address: Value) -> Value:
-        return self.k.load(address, I64)
-
-    @contextmanager
-    def rows(
-        self, name: str, names: tuple[str, ...], only: tuple[Value, Value] | None = None
-    ) -> Iterator[list[Value]]:
-        """A loop over the rows of a table, or `only` over those from the first to before the
-        second.
-        """
-        begin, end = only or (self.k.integer(0), self.head(f"{name}_rows"))
-        with self.k.loop(begin, end) as i:
-            first = self.head(f"{name}_table") + i * (8 * len(names))
-            yield [self.word(first + 8 * index) for index in range(len(names))]
+        k = Kernel("turns", ["control"], direct=True)
+        super().__init__(k, k.arguments[0], TURNS_HEAD)
+        self.segment = Tables(k, self.head("block"))
 
 
 def emit_turns() -> str:
@@ -70,7 +47,7 @@ def emit_turns() -> str:
     with k.while_(lambda: loop.head("turn") < loop.head("stop")):
         _count(loop)
         _bind(loop)
-        with loop.rows("part", TURN_PART) as (block, begin, end):
+        with loop.rows("part_table", TURN_PART) as (block, begin, end):
             loop.segment = Tables(k, block)
             new = k.variable(first.get())
             _resize(loop, new)
@@ -85,8 +62,7 @@ def emit_turns() -> str:
 def _run(loop: _TurnTables) -> None:
     """Run the steps of a segment on the addresses of this turn."""
     k = loop.k
-    with k.loop(0, loop.segment.head("addresses")) as i:
-        argument, offset, more, target = loop.segment.entry("address_table", i, ADDRESS)
+    with loop.segment.rows("address_table", ADDRESS) as (argument, offset, more, target):
         address = loop.word(loop.head("pointers") + argument * 8) + offset + loop.word(more)
         k.store(address, target)
     done, status = run_steps(k, loop.segment)
@@ -108,7 +84,7 @@ def _bind(loop: _TurnTables) -> None:
     """Bind sizes and addresses of a turn, as the entry of a segment does for arrays."""
     k, segment = loop.k, loop.segment
     changed = k.variable(k.integer(0))
-    with loop.rows("bind", TURN_BIND) as (kind, place, offset, slot):
+    with loop.rows("bind_table", TURN_BIND) as (kind, place, offset, slot):
         size = k.variable(loop.word(place))
         with k.if_(kind.equals(BIND_I64)):
             size.set(loop.word(size.get() + offset))
@@ -138,11 +114,11 @@ def _check_buffers(loop: _TurnTables, new: Variable, results: tuple[Value, Value
     """
     k = loop.k
     with k.if_(new.get().equals(1)):
-        with loop.rows("fixed", FIXED) as (place, number):
+        with loop.rows("fixed_table", FIXED) as (place, number):
             differs = loop.word(place).equals(number).equals(0)
             with k.if_(differs, likely=False):
                 k.return_(k.integer(OTHER_SIZES))
-        with loop.rows("buffer", TURN_BUFFER, results) as row:
+        with loop.rows("buffer_table", TURN_BUFFER, results) as row:
             _, other, scratch, width, rank, sizes, kept = row
             needed, alike = k.variable(width), k.variable(k.integer(1))
             with k.loop(0, rank) as axis:
@@ -164,11 +140,11 @@ def _carry(loop: _TurnTables) -> None:
     """Carry what the turn gave to the next one; return STOPPED when it says that there is none."""
     k = loop.k
     with (
-        loop.rows("buffer", TURN_BUFFER) as (_, _, _, _, rank, sizes, kept),
+        loop.rows("buffer_table", TURN_BUFFER) as (_, _, _, _, rank, sizes, kept),
         k.loop(0, rank) as axis,
     ):
         k.store(loop.word(loop.word(sizes + axis * 8)), kept + axis * 8)
-    with loop.rows("edge", EDGE) as (result, parameter, rank, kept, sizes):
+    with loop.rows("edge_table", EDGE) as (result, parameter, rank, kept, sizes):
         k.store(loop.word(result), parameter)
         with k.loop(0, rank) as axis:
             k.store(loop.word(kept + axis * 8), sizes + axis * 8)
@@ -176,7 +152,7 @@ def _carry(loop: _TurnTables) -> None:
     decides = loop.head("decides")
     with k.if_(decides.equals(0).equals(0)):
         goes_on.set(k.load(loop.word(decides), U8).to(I64))
-    with loop.rows("buffer", TURN_BUFFER) as (pointer, other, scratch, _, _, _, _):
+    with loop.rows("buffer_table", TURN_BUFFER) as (pointer, other, scratch, _, _, _, _):
         now = loop.word(pointer)
         with k.if_else(other.equals(0)) as (behind, instead):
             with behind:
@@ -184,7 +160,7 @@ def _carry(loop: _TurnTables) -> None:
             with instead:
                 k.store(loop.word(other), pointer)
                 k.store(now, other)
-    with loop.rows("slice", SLICE) as (pointer, step):
+    with loop.rows("slice_table", SLICE) as (pointer, step):
         k.store(loop.word(pointer) + step, pointer)
     k.store(loop.head("turn") + 1, loop.address("turn"))
     with k.if_(goes_on.get().equals(0)):

@@ -7,28 +7,15 @@ from collections.abc import Callable
 from typing import Any
 
 from uncork.errors import warn_once
-from uncork.kernels.runtime.addresses import Wanted
+from uncork.kernels.runtime.addresses import Wanted, native_function
 from uncork.kernels.runtime.entry_method import MethodDefinition, bound_to, lays_out_as_expected
 from uncork.kernels.runtime.kernel_cache import STORE, CannotCompile
 from uncork.kernels.runtime.target import Target
 from uncork.types import Array
 
-
-def _entry_text() -> str:
-    from uncork.kernels.runtime.emit_entry import emit_entry
-
-    return emit_entry()
-
-
-def _resize_text() -> str:
-    from uncork.kernels.runtime.emit_resize import emit_resize
-
-    return emit_resize()
-
-
 #: What calls of segments go through.
-ENTRY = Wanted("segment_entry", "segment_entry", _entry_text)
-_RESIZE = Wanted("resize", "resize", _resize_text)
+ENTRY = native_function("segment_entry", "uncork.kernels.runtime.emit_entry:emit_entry")
+_RESIZE = native_function("resize", "uncork.kernels.runtime.emit_resize:emit_resize")
 
 
 def entry_functions() -> tuple[Wanted, ...]:

@@ -16,20 +16,15 @@ class ReadSize(KernelSpec, frozen=True):
     emitter: ClassVar[str] = "uncork.kernels.runtime.read_size:emit_read_size"
     element: str
 
-    @property
-    def name(self) -> str:
-        return f"read_size_{self.element}"
-
 
 def emit_read_size(spec: ReadSize, target: Target) -> str:
     """The LLVM text of the kernel."""
     from uncork.kernels.codegen.emit import I64, INDEX_TYPES, Kernel
+    from uncork.kernels.runtime.emit_words import tell_size
 
     k = Kernel(spec.name, ("element", "slot", "version"), target)
     element, slot, version = k.arguments
     size = k.load(element, INDEX_TYPES[spec.element]).to(I64)
-    with k.if_(k.load(slot, I64).equals(size).equals(0)):
-        k.store(size, slot)
-        k.store(k.load(version, I64) + 1, version)
+    tell_size(k, size, slot, version)
     k.finish()
     return k.text()

@@ -15,7 +15,7 @@ import numpy as np
 from msgspec import Struct
 
 from uncork.kernels.runtime import layout
-from uncork.kernels.runtime.addresses import Wanted, address_of_words, recording
+from uncork.kernels.runtime.addresses import address_of_words, native_function, recording
 from uncork.kernels.runtime.context import Context
 from uncork.kernels.runtime.cpython_entry import functions
 from uncork.kernels.runtime.kernel_cache import STORE
@@ -306,24 +306,12 @@ def _callable(address: int) -> Any:
     return ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(address)
 
 
-def _released_text() -> str:
-    from uncork.kernels.runtime.emit_turns import emit_released
-
-    return emit_released()
-
-
 #: The function that makes a call without the lock of the interpreter.
-RELEASED = Wanted("released", "released", _released_text)
-
-
-def _turns_text() -> str:
-    from uncork.kernels.runtime.emit_turns import emit_turns
-
-    return emit_turns()
+RELEASED = native_function("released", "uncork.kernels.runtime.emit_turns:emit_released")
 
 
 #: The function that makes turns.
-TURNS = Wanted("turns", "turns", _turns_text)
+TURNS = native_function("turns", "uncork.kernels.runtime.emit_turns:emit_turns")
 
 
 def prepare_turns(target: Target) -> None:

@@ -16,10 +16,6 @@ class WholeFile(KernelSpec, frozen=True):
 
     emitter: ClassVar[str] = "uncork.kernels.runtime.whole_file:emit_whole_file"
 
-    @property
-    def name(self) -> str:
-        return "whole_file"
-
 
 def emit_whole_file(spec: WholeFile, target: Target) -> str:
     """The LLVM text of the kernel."""

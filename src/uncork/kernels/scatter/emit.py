@@ -15,8 +15,9 @@ from uncork.kernels.codegen.copies import copy_open
 from uncork.kernels.codegen.emit import F64, I64, INDEX_TYPES, Kernel, Value, emitter
 from uncork.kernels.codegen.scalar_ops import COMPUTED
 from uncork.kernels.elementwise.emit import STORED, narrowed, widened
+from uncork.kernels.kernel_spec import OPEN
 from uncork.kernels.movement.emit_gather import copy
-from uncork.kernels.scatter.spec import MOVES, OPEN, Action, Elements, Mean, Recast, Tuples
+from uncork.kernels.scatter.spec import MOVES, Action, Elements, Mean, Recast, Tuples
 
 #: How reductions join booleans, which lie in memory as 0 and 1.
 _OF_BOOLEANS = {"sum": "or", "prod": "and", "min": "and", "max": "or", "sub": "xor"}

@@ -9,11 +9,12 @@ from msgspec.structs import replace
 
 from uncork.kernels.extents import decline_if, extents, product
 from uncork.kernels.kernel_plan import In, KernelCall, Operand, Out, Scratch, shares
-from uncork.kernels.movement.spec_nd_copy import CopyBytes, FillBytes
+from uncork.kernels.movement.spec import CopyBytes, FillBytes
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.scatter.spec import Action, Mean, Recast
+from uncork.kernels.stored_types import element_bytes
 from uncork.symbolic import SizeLike
-from uncork.types import ElementType, TensorSpec
+from uncork.types import TensorSpec
 
 #: Threads share elements, or bytes, by whole cache lines of any of them.
 _LINE = 64
@@ -39,7 +40,7 @@ class Joining(Struct, frozen=True):
 
     @property
     def held_bytes(self) -> int:
-        return bytes_of(self.held)
+        return element_bytes(self.held)
 
     @property
     def is_apart(self) -> bool:
@@ -74,7 +75,7 @@ class Joining(Struct, frozen=True):
         """The stages before the joining for so many threads: they write the data in the type they
         are held in, and counts of 0.
         """
-        held, stored = self.held_bytes, bytes_of(self.stored)
+        held, stored = self.held_bytes, element_bytes(self.stored)
         stages: list[list[KernelCall]] = []
         if self.held == self.stored:
             stages.append(copied(self.elements * held, threads, self.destination))
@@ -101,7 +102,7 @@ class Joining(Struct, frozen=True):
         """
         if not self.is_apart:
             return []
-        held, stored = self.held_bytes, bytes_of(self.stored)
+        held, stored = self.held_bytes, element_bytes(self.stored)
         calls: list[KernelCall] = []
         for first, number in shares(self.elements, threads, _LINE):
             destination, target = _from(self.destination, first * held), Out(0, first * stored)
@@ -127,10 +128,6 @@ def _from(place: Out | Scratch, offset: SizeLike) -> Out | Scratch:
     return replace(place, offset=place.offset + offset)
 
 
-def bytes_of(name: str) -> int:
-    return int(ElementType.parse(name).dtype.itemsize)
-
-
 def reduction_of(op: str, uses_data: bool, data: TensorSpec, target: Target) -> Joining:
     """The reduction for elements of this type. Raises KernelDeclined where there is none."""
     element_type = data.element_type
@@ -152,6 +149,6 @@ def reduction_of(op: str, uses_data: bool, data: TensorSpec, target: Target) -> 
         name,
         held,
         product(extents(data)),
-        max(1, target.lanes * 4 // bytes_of(held)),
+        max(1, target.lanes * 4 // element_bytes(held)),
         uses_data,
     )

@@ -32,11 +32,13 @@ from uncork.kernels.kernel_plan import (
     Stages,
     grid,
 )
+from uncork.kernels.kernel_spec import OPEN
 from uncork.kernels.layer import Layer, shared_call, staged
 from uncork.kernels.movement.nd_copy import Loop, merged, strides
 from uncork.kernels.runtime.addresses import address_of
-from uncork.kernels.scatter.reduction import bytes_of, copied, reduction_of
-from uncork.kernels.scatter.spec import OPEN, Action, Elements, Tuples
+from uncork.kernels.scatter.reduction import copied, reduction_of
+from uncork.kernels.scatter.spec import Action, Elements, Tuples
+from uncork.kernels.stored_types import element_bytes
 from uncork.ops._common.indices import normalised_axis
 from uncork.ops.gather_elements import GatherElements6
 from uncork.ops.gather_nd import GatherND8
@@ -266,7 +268,7 @@ def select_tuples(layer: Layer) -> Selection:
 
     def stages(threads: int) -> Stages:
         made = [
-            walk.shared(action, bytes_of(action.element), where, stored, lanes, threads)
+            walk.shared(action, element_bytes(action.element), where, stored, lanes, threads)
             for action, where in reduction.actions()
         ]
         return Stages(
@@ -403,7 +405,7 @@ def select_elements(layer: Layer) -> Selection:
     stored = data.element_type.dtype.itemsize
 
     def shared(action: Action, where: Out | Scratch, threads: int) -> list[KernelCall]:
-        item = action.run if action.op == "put" else bytes_of(action.element)
+        item = action.run if action.op == "put" else element_bytes(action.element)
         return walk.shared(action, item, where, In(2), stored, threads)
 
     total = product(layer.shape(1))

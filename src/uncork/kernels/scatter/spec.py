@@ -6,11 +6,8 @@ from typing import ClassVar
 
 from msgspec import Struct
 
-from uncork.kernels.kernel_spec import KernelSpec
-from uncork.kernels.names import flags
+from uncork.kernels.kernel_spec import OPEN, KernelSpec
 
-#: The run of a kernel for runs of any length.
-OPEN = -1
 #: What a kernel does at a place. "gather" copies from there, "put" copies to it; the others compute
 #: with one element after the other.
 MOVES = ("gather", "put")
@@ -51,11 +48,6 @@ class Tuples(KernelSpec, frozen=True):
     #: A negative index counts from the end of its axis.
     wraps: bool
     lanes: int
-
-    @property
-    def name(self) -> str:
-        sizes = f"{self.tuple_length}_{self.lanes}"
-        return f"tuples_{self.action.name}_{self.index}_{sizes}" + flags(self, "wraps")
 
     @property
     def arguments(self) -> list[str]:
@@ -99,11 +91,6 @@ class Elements(KernelSpec, frozen=True):
     after: int
 
     @property
-    def name(self) -> str:
-        loops = f"{self.before}_{self.after}"
-        return f"elements_{self.action.name}_{self.index}_{loops}" + flags(self, "wraps")
-
-    @property
     def arguments(self) -> list[str]:
         """Addresses; how many indices along each loop, bytes from one place to the next, and
         indices from one to the next; `size` is that of the axis.
@@ -120,7 +107,6 @@ class Recast(KernelSpec, frozen=True):
     """The spec of a kernel that converts elements to another type: `source`, `target`, `count`."""
 
     emitter: ClassVar[str] = "uncork.kernels.scatter.emit:emit_recast"
-    prefix: ClassVar[str] = "recast"
     arguments: ClassVar[tuple[str, ...]] = ("source", "target", "count")
     source: str
     target: str
@@ -133,7 +119,6 @@ class Mean(KernelSpec, frozen=True):
     """
 
     emitter: ClassVar[str] = "uncork.kernels.scatter.emit:emit_mean"
-    prefix: ClassVar[str] = "mean_of"
     arguments: ClassVar[tuple[str, ...]] = ("places", "counts", "output", "count", "more")
     element: str
     result: str

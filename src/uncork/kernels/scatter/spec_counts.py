@@ -13,7 +13,6 @@ class CountKeys(KernelSpec, frozen=True):
     """
 
     emitter: ClassVar[str] = "uncork.kernels.scatter.emit_counts:emit_counts"
-    prefix: ClassVar[str] = "count_keys"
     arguments: ClassVar[tuple[str, ...]] = ("data", "keys", "output", "places", "count")
     data: str
     keys: str

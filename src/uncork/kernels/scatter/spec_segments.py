@@ -16,7 +16,6 @@ class MaxOfSegments(KernelSpec, frozen=True):
     """
 
     emitter: ClassVar[str] = "uncork.kernels.scatter.emit_segments:emit_max_of_segments"
-    prefix: ClassVar[str] = "max_of_segments"
     arguments: ClassVar[tuple[str, ...]] = (
         "data", "ids", "output", "rows", "segments", "row", "width",
     )  # fmt: skip

@@ -13,7 +13,6 @@ class Search(KernelSpec, frozen=True):
     """
 
     emitter: ClassVar[str] = "uncork.kernels.search.emit:emit_search"
-    prefix: ClassVar[str] = "search"
     arguments: ClassVar[tuple[str, ...]] = (
         "sequence",
         "values",

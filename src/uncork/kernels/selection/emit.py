@@ -60,10 +60,8 @@ def emit_best(k: Kernel, spec: BestOfRows) -> None:
 
         def look_at_some(first: Value, some: Value) -> None:
             """Look at the lanes of the vector at `first` that are true."""
-            bits = k.variable(k.bits_of(some))
-            with k.while_(lambda: bits.get() > 0):
-                look(first + k.trailing_zeros(bits.get()))
-                bits.set(bits.get() & (bits.get() - 1))
+            with k.set_bits(k.bits_of(some)) as bit:
+                look(first + bit)
 
         at = k.variable(k.integer(0))
         with k.while_(lambda: (at.get() < whole) & (filled.get() < best)):

@@ -9,7 +9,7 @@ from uncork.kernels.codegen.functions import larger, negated
 from uncork.kernels.codegen.joining import joined
 from uncork.kernels.codegen.scalar_ops import COMPUTED
 from uncork.kernels.elementwise.emit import STORED, narrowed, widened
-from uncork.kernels.selection.spec_sequences import FollowBeams, GreedyPath
+from uncork.kernels.selection.spec import FollowBeams, GreedyPath
 
 #: Vectors of classes that are looked at together.
 _TOGETHER = 4

@@ -8,9 +8,9 @@ from uncork.kernels.extents import decline_if, extents, nanoseconds, product
 from uncork.kernels.kernel_plan import In, KernelPlan, Operand, Out, Selection
 from uncork.kernels.layer import Layer
 from uncork.kernels.loops.nest_call import require_types, vector_lanes
-from uncork.kernels.movement.spec_nd_copy import FillBytes
+from uncork.kernels.movement.spec import FillBytes
 from uncork.kernels.runtime.target import Target
-from uncork.kernels.selection.spec_sequences import FollowBeams, GreedyPath
+from uncork.kernels.selection.spec import FollowBeams, GreedyPath
 from uncork.ops.ctc_greedy_decoder import CTCGreedyDecoder1, CTCGreedyDecoderSeqLen6
 from uncork.types import TensorSpec
 

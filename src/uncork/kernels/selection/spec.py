@@ -1,4 +1,6 @@
-"""What kernels that pick elements are specialised for."""
+"""What kernels that pick elements of rows, end recognition of speech and text, or follow beams are
+specialised for, and their arguments.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +21,6 @@ class BestOfRows(KernelSpec, frozen=True):
     index: str
     lanes: int
 
-    @property
-    def name(self) -> str:
-        return f"{'largest' if self.largest else 'smallest'}_{self.index}_{self.lanes}"
-
 
 class Ranked(KernelSpec, frozen=True):
     """What a kernel of the best of rows of any type is specialised for; with `by_index` they come
@@ -38,12 +36,6 @@ class Ranked(KernelSpec, frozen=True):
     #: Elements looked at together; 1 where those of a row do not lie side by side.
     lanes: int
 
-    @property
-    def name(self) -> str:
-        order = "in_place" if self.by_index else "in_order"
-        best = "largest" if self.largest else "smallest"
-        return f"ranked_{self.element}_{self.index}_{best}_{order}_{self.lanes}"
-
 
 #: Digits of eight bits of a key by which rows are sorted.
 DIGITS = 4
@@ -58,10 +50,6 @@ class Sorted(KernelSpec, frozen=True):
     index: str
     largest: bool
 
-    @property
-    def name(self) -> str:
-        return f"sorted_{self.element}_{self.index}_{'down' if self.largest else 'up'}"
-
 
 class BestOfColumns(KernelSpec, frozen=True):
     """What a kernel of the few best of columns is specialised for."""
@@ -73,7 +61,37 @@ class BestOfColumns(KernelSpec, frozen=True):
     largest: bool
     lanes: int
 
-    @property
-    def name(self) -> str:
-        best = "largest" if self.largest else "smallest"
-        return f"columns_{self.element}_{self.index}_{best}_{self.lanes}"
+
+class GreedyPath(KernelSpec, frozen=True):
+    """The spec of the kernel of CTCGreedyDecoder: the best class of each step, repeats merged,
+    blanks removed.
+    """
+
+    emitter: ClassVar[str] = "uncork.kernels.selection.emit_sequences:emit_greedy_path"
+    #: Inputs, outputs, how many rows, steps and classes there are, and bytes from one row and from
+    #: one step to the next.
+    arguments: ClassVar[tuple[str, ...]] = (
+        "data", "lengths", "blank", "output", "counts", "rows", "steps", "classes", "row", "step",
+    )  # fmt: skip
+    data: str
+    #: The type of the lengths of rows; of a mask of steps, where `masked`.
+    lengths: str
+    masked: bool
+    #: The type of the blank class' number; empty: it is the last one.
+    blank: str
+    classes: str
+    #: The type of the lengths that are written; empty: none are.
+    counts: str
+    merged: bool
+    lanes: int
+
+
+class FollowBeams(KernelSpec, frozen=True):
+    """The spec of the kernel of GatherTree: beams followed back from their last step."""
+
+    emitter: ClassVar[str] = "uncork.kernels.selection.emit_sequences:emit_follow_beams"
+    #: Inputs, the output, and sizes.
+    arguments: ClassVar[tuple[str, ...]] = (
+        "ids", "parents", "lengths", "end", "output", "steps", "rows", "beams",
+    )  # fmt: skip
+    element: str
