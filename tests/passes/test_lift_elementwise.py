@@ -108,7 +108,7 @@ def test_what_comes_near_stays(near: object) -> None:
     b.result(near(b, y), "y")
     found = kernels(b, numbers(3, 4))
     assert found[0].startswith("exp_f32")
-    assert found[1].startswith(("move", "transpose"))
+    assert found[1].startswith(("copy_table", "transpose"))
 
 
 def test_the_call_tells_the_shape_and_may_be_refused() -> None:
