@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from uncork.kernels.codegen.emit import F32, Kernel, Value, emitter
 from uncork.kernels.codegen.epilogue import advanced_operands, is_long, relative_operands
-from uncork.kernels.compressed.emit_stored import Column, Decoder, Operand, arguments_of, column_at
+from uncork.kernels.compressed.emit_stored import Column, Decoder, arguments_of, column_at
 from uncork.kernels.compressed.spec import ManyRows
+from uncork.kernels.elementwise.emit_steps import Operand
 from uncork.kernels.gemm.emit_matmul import row_epilogue
 from uncork.kernels.gemm.microkernel import AHEAD, Microkernel, RegisterTile, Widening, of_panels
 from uncork.kernels.gemm.spec_matmul import MASKED
@@ -88,7 +89,7 @@ def _widened(spec: ManyRows) -> Widening:
 
     def widened(k: Kernel, codes: Value, number: Value) -> Value:
         none = Operand(codes, "")
-        column = Column(codes, none, none, none)
+        column = Column(codes, none, none)
         (vector,) = Decoder(k, spec.stored, number, number).block(column, number, False)
         return vector
 

@@ -8,7 +8,7 @@ from uncork.internal_ops.compressed_linear import CompressedMatrix
 from uncork.kernels.compressed.spec import BOOK, CONVERTED, SPLIT, Stored
 from uncork.kernels.gemm.dots import PAIRS, flipped
 from uncork.kernels.runtime.target import Target
-from uncork.kernels.stored_types import converts_halves
+from uncork.kernels.stored_types import kind_of, steps_of, type_of
 from uncork.types import Array
 
 #: Whole numbers of both signs up to this have differences that f16 holds exactly.
@@ -23,6 +23,9 @@ def stored_of(weights: CompressedMatrix, target: Target) -> Stored:
     """The form that kernels are specialised for."""
     groups = max((array.shape[1] for array in weights.operands), default=1)
     zeros, scales = weights.zero_points, weights.scales
+    # Kernels in whole numbers read operands of each group of each column. Where there is none they
+    # stay as they are: of short groups, laid out so, they are larger than the codes.
+    kind = type_of if groups == 1 or weights.rounded_together("i8") else kind_of
     whole = is_whole(weights)
     rounds = (
         ""
@@ -35,12 +38,11 @@ def stored_of(weights: CompressedMatrix, target: Target) -> Stored:
         weights.element_type.name,
         target.lanes,
         weights.shape[2] if groups > 1 else 0,
-        type_of(zeros, target),
-        type_of(scales, target),
+        kind(zeros, target),
+        kind(scales, target),
         weights.half and not whole,
         rounds,
-        type_of(weights.second, target),
-        weights.half_second,
+        steps_of(weights.later, target),
         weights.numbers is not None,
         weights.numbers is not None and len(weights.numbers) > BOOK,
     )
@@ -80,15 +82,6 @@ def laid_out_book(numbers: Array) -> Array:
     low, high = (whole.view(np.uint8)[part::2].tobytes() for part in range(2))
     given = numbers.astype("<f4").tobytes() + low + high + np.float32(unit).tobytes()
     return np.frombuffer(given, np.uint8)
-
-
-def type_of(operand: Array | None, target: Target) -> str:
-    """The type in which kernels read zero points or scales; nothing where there are none."""
-    if operand is None:
-        return ""
-    if operand.dtype == np.float16 and not converts_halves(target):
-        return "f32"
-    return f"{operand.dtype.kind}{operand.dtype.itemsize * 8}"
 
 
 def _is_normal(weights: CompressedMatrix) -> bool:

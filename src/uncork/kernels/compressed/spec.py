@@ -9,6 +9,7 @@ from msgspec import Struct
 from uncork.kernels.epilogue import PLAIN, Epilogue
 from uncork.kernels.kernel_spec import KernelSpec
 from uncork.kernels.names import flags
+from uncork.kernels.stored_types import StepSpec
 
 #: Types of which a byte has two.
 FOUR_BITS = frozenset({"i4", "u4"})
@@ -36,9 +37,8 @@ class Stored(Struct, frozen=True):
     scales: str = ""
     rounds_difference: bool = False
     rounds_product: str = ""
-    #: The type of a second scale, and whether its products are rounded.
-    second: str = ""
-    rounds_second: bool = False
+    #: What follows, with operands of their own.
+    later: tuple[StepSpec, ...] = ()
     #: The codes are numbers of a table of 16, or of a longer one.
     book: bool = False
     long: bool = False
@@ -80,9 +80,13 @@ class Stored(Struct, frozen=True):
             + (f"_scales_{self.scales}" if self.scales else "")
             + flags(self, "rounds_difference")
             + rounds
-            + (f"_second_{self.second}" if self.second else "")
-            + flags(self, "rounds_second")
+            + "".join(step.name for step in self.later)
         )
+
+    @property
+    def later_names(self) -> list[str]:
+        """The names of the arguments that say where operands of later steps are."""
+        return [f"later{number}" for number in range(len(self.later))]
 
 
 #: Bytes of the lines into which columns are decoded.
@@ -93,8 +97,8 @@ LINES_BYTES = 16384
 #: matrix, from 1 on, and 0 for none; working memory. `inner` of one column; `table` has room for
 #: the addresses of all rows.
 ARGUMENTS = (
-    "data", "codes", "code_row", "zeros", "scales", "second", "groups", "output", "rows", "inner",
-    "columns", "numbers", "matrix", "first", "count", "scratch", "table",
+    "data", "codes", "code_row", "zeros", "scales", "groups", "output", "rows", "inner", "columns",
+    "numbers", "matrix", "first", "count", "scratch", "table",
 )  # fmt: skip
 
 
@@ -128,7 +132,7 @@ class FewRows(KernelSpec, frozen=True):
     @property
     def arguments(self) -> tuple[str, ...]:
         """The kernel's arguments."""
-        return (*ARGUMENTS, *self.end.arguments)
+        return (*ARGUMENTS, *self.end.arguments, *self.stored.later_names)
 
 
 class ManyRows(KernelSpec, frozen=True):
@@ -167,4 +171,4 @@ class ManyRows(KernelSpec, frozen=True):
     @property
     def arguments(self) -> tuple[str, ...]:
         """The kernel's arguments."""
-        return (*ARGUMENTS, *self.end.arguments)
+        return (*ARGUMENTS, *self.end.arguments, *self.stored.later_names)
