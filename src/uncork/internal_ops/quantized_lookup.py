@@ -6,8 +6,8 @@ Passes make them of a look-up whose table other layers compute from small number
         -> Subtract (zero points) -> Multiply (scales) -> Reshape -> Convert -> the look-up
 
 Every element of such a table depends on one number of the constant, and one of each zero points
-and scales, so the table is never made: a look-up computes the rows that it reads. The meaning is that of
-the layers one after the other, each result rounded.
+and scales, so the table is never made: a look-up computes the rows that it reads. The meaning is
+that of the layers one after the other, each result rounded.
 """
 
 from __future__ import annotations
