@@ -77,7 +77,7 @@ class Stored:
         #: The number of each code, where a table says it.
         self.numbers: Array | None = None
         #: The type that is computed in; None while there are codes only.
-        self.computed: ElementType | None = None
+        self.computed = ElementType.f16 if self.element_type is ElementType.f16 else None
         #: Zero points and scales, in the order in which they are taken, with an axis for each of
         #: the constant's.
         self.steps: list[Step] = []
@@ -158,7 +158,7 @@ class Stored:
             self.computed = to
             return True
         if to in _COMPUTED:
-            if before in _WIDE and to is not ElementType.f32:
+            if before is ElementType.bf16 and to is not ElementType.f32:
                 return False
             self.computed = to
             if before in _BY_TABLE:
