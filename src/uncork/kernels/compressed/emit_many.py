@@ -112,9 +112,9 @@ def _decode(
     whole = a["inner"] // stored.block * stored.block
     line = stored.block * 4
 
-    def turn(rows: list[Value], position: Value, j: Value, vectors: int) -> None:
+    def turn(rows: list[Value], begin: Value) -> None:
         for d, turned in enumerate(columns_of(rows)):
-            k.store(turned, panel + (position + j + d * vectors) * (spec.width * 4))
+            k.store(turned, panel + (begin + d * stored.apart) * (spec.width * 4))
 
     def block(position: Value, partly: bool) -> None:
         vectors = stored.block // lanes
@@ -126,8 +126,6 @@ def _decode(
                     for number in numbers
                 ],
                 position,
-                k.integer(0),
-                1,
             )
             return
         with k.loop(0, lanes) as c:
@@ -136,12 +134,8 @@ def _decode(
                 k.store(vector, scratch + c * line + j * lanes * 4)
         with k.loop(0, vectors) as number:  # written once: turning takes many instructions
             near = scratch + number * (lanes * 4)
-            turn(
-                [k.load(near + c * line, F32, lanes) for c in range(lanes)],
-                position,
-                number,
-                vectors,
-            )
+            at = (number >> 1) * (2 * lanes) + (number & 1) if stored.by_bytes else number
+            turn([k.load(near + c * line, F32, lanes) for c in range(lanes)], position + at)
 
     with k.loop(0, whole, stored.block) as position:
         block(position, False)

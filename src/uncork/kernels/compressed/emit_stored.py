@@ -3,7 +3,9 @@ them would make them.
 
 Codes of eight bits and more lie as the vectors do. Of four bits, a word of 32 has eight codes of
 one lane: lane d of vector j is weight 8 d + j of the block. Where a block has one zero point and
-one scale, the sixteen values that its codes may have are a table in a register.
+one scale, the sixteen values that its codes may have are a table in a register. Values of f16 are
+two such tables, of bytes, in which codes are looked up as they lie; each vector of those has every
+second one of 16 numbers.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from uncork.kernels.compressed.spec import (
     Stored,
 )
 from uncork.kernels.compressed.spec_dots import DotFew, DotRows
-from uncork.kernels.elementwise.emit import UNIT_OF_E4M3, decoded
+from uncork.kernels.elementwise.emit import UNIT_OF_E4M3, decoded, widened
 from uncork.kernels.elementwise.emit_steps import Operand, stepped
 
 #: A zero point and a scale, where there are such, and operands of later steps, lane by lane.
@@ -105,6 +107,8 @@ class Decoder:
         address = column.codes + (position >> 1)
         there = None if left is None else k.lanes_below(left >> 3, stored.lanes)
         words = k.load(address, I32, stored.lanes, there)
+        if stored.by_bytes:
+            return self._by_bytes(words, each[0])
         if self.by_table:
             book = self._book()
             if self._is_alone:
@@ -124,6 +128,55 @@ class Decoder:
         return [
             self._chain(self._number(code), steps) for code, steps in zip(codes, each, strict=True)
         ]
+
+    def _by_bytes(self, words: Value, steps: _Steps) -> list[Value]:
+        """The numbers of a block that are bytes of f16 in tables, one for each half of it."""
+        k, lanes = self.k, words.lanes
+        book = self._book()
+        tables = []
+        for first in (0,) if self._is_alone else (0, lanes // 2):
+            zero, scale, *later = (
+                None if x is None else k.splat(x.part(first, 1), lanes)
+                for x in (*steps[:2], *steps[2])
+            )
+            given = [x for x in later if x is not None]
+            tables.append(self._table(book, (zero, scale, given)).to(F16).bits_as(U16))
+
+        def joined(first: Value, second: Value, picks: list[int]) -> Value:
+            order = ir.Constant(ir.VectorType(ir.IntType(32), len(picks)), picks)
+            found = k.builder.shuffle_vector(first.llvm, second.llvm, order)
+            return Value(k, found, first.type, len(picks))
+
+        halves, bytes_ = list(range(2 * BOOK)), ir.VectorType(ir.IntType(8), 4 * lanes)
+        name = "llvm.x86.avx2.pshuf.b"
+        look_up = k.declared(name, bytes_, [bytes_, bytes_])
+        planes = [[(table >> shift).to(U8) for table in tables] for shift in (0, 8)]
+        low, high = (joined(plane[0], plane[-1], halves) for plane in planes)
+        # The numbers of a half lie one after the other: bytes of the first eight, then the others.
+        of_pairs = [
+            [
+                16 * half + 8 * part + i + 32 * side
+                for half in (0, 1)
+                for i in range(8)
+                for side in (0, 1)
+            ]
+            for part in (0, 1)
+        ]
+        vectors: dict[int, Value] = {}
+        for odd, codes in enumerate((words, words >> 4)):
+            picked = k.builder.bitcast((codes & 0x0F0F0F0F).llvm, bytes_)
+            first, second = (
+                Value(k, k.builder.call(look_up, [plane.llvm, picked]), U8, 4 * lanes)
+                for plane in (low, high)
+            )
+            for part, picks in enumerate(of_pairs):
+                pairs = joined(first, second, picks)
+                kind = ir.VectorType(ir.IntType(16), 2 * lanes)
+                numbers = Value(k, k.builder.bitcast(pairs.llvm, kind), U16, 2 * lanes)
+                for half in (0, 1):
+                    some = numbers.part(half * lanes, lanes)
+                    vectors[(2 * half + part) * 2 + odd] = widened(k, "f16", some)
+        return [vectors[number] for number in range(PER_WORD)]
 
     def _table(self, book: Value, steps: _Steps) -> Value:
         """All sixteen numbers that codes of a block may be."""

@@ -8,7 +8,7 @@ import numpy as np
 from msgspec import Struct
 
 from uncork.internal_ops.compressed_linear import CompressedMatrix
-from uncork.kernels.compressed.spec import BOOK, CONVERTED, SPLIT, Stored
+from uncork.kernels.compressed.spec import BOOK, CONVERTED, HALF_BLOCK, SPLIT, Stored
 from uncork.kernels.gemm.dots import PAIRS, flipped
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.stored_types import kind_of, steps_of, type_of
@@ -31,18 +31,28 @@ def stored_of(weights: CompressedMatrix, target: Target) -> Stored:
     # Kernels in whole numbers read operands of each group of each column. Where there is none they
     # stay as they are: of short groups, laid out so, they are larger than the codes.
     kind = type_of if groups == 1 or weights.rounded_together("i8") else kind_of
-    whole = is_whole(weights)
+    whole, group = is_whole(weights), weights.shape[2] if groups > 1 else 0
+    rounds = CONVERTED if weights.half and scales is not None else ""
+    last = weights.later[-1].rounds if weights.later else bool(rounds and _rounding(weights))
+    by_bytes = (
+        last
+        and weights.element_type.bits == 4
+        and group % HALF_BLOCK == 0
+        and target.lanes == 8
+        and all(map(target.has, ("avx2", "f16c")))
+    )
     return Stored(
         weights.element_type.name,
         target.lanes,
-        weights.shape[2] if groups > 1 else 0,
+        group,
         kind(zeros, target),
         kind(scales, target),
         weights.half and not whole,
-        _rounding(weights) if whole else CONVERTED if weights.half and scales is not None else "",
+        _rounding(weights) if whole and not by_bytes else rounds,
         steps_of(weights.later, target),
         weights.numbers is not None,
         weights.numbers is not None and len(weights.numbers) > BOOK,
+        by_bytes=by_bytes,
     )
 
 

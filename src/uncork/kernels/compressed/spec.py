@@ -17,6 +17,8 @@ FOUR_BITS = frozenset({"i4", "u4"})
 PER_WORD = 8
 #: Numbers of a table that vectors hold.
 BOOK = 16
+#: Codes of the half of a vector of bytes, which look numbers up in a table of their own.
+HALF_BLOCK = 32
 #: How products are rounded to f16: by the instructions that convert, or by arithmetic.
 CONVERTED, SPLIT = "converted", "split"
 
@@ -44,11 +46,18 @@ class Stored(Struct, frozen=True):
     long: bool = False
     #: There are several matrices, and the call tells which one.
     chosen: bool = False
+    #: Codes of four bits choose the bytes of numbers of f16 (AVX2).
+    by_bytes: bool = False
 
     @property
     def block(self) -> int:
         """Weights of a column that are decoded at once."""
         return self.lanes * PER_WORD if self.element_type in FOUR_BITS else self.lanes
+
+    @property
+    def apart(self) -> int:
+        """How far the numbers of lanes that follow each other lie apart in a column."""
+        return 2 if self.by_bytes else PER_WORD if self.element_type in FOUR_BITS else 1
 
     @property
     def bits(self) -> int:
@@ -75,7 +84,7 @@ class Stored(Struct, frozen=True):
         rounds = f"_{self.rounds_product}" if self.rounds_product else ""
         return (
             f"{self.element_type}{group}"
-            + flags(self, "book", "long", "chosen")
+            + flags(self, "book", "long", "chosen", "by_bytes")
             + (f"_zeros_{self.zeros}" if self.zeros else "")
             + (f"_scales_{self.scales}" if self.scales else "")
             + flags(self, "rounds_difference")
