@@ -20,6 +20,7 @@ from uncork.kernels.codegen.emit import F16, F32, I8, I32, I64, U8, U16, Kernel,
 from uncork.kernels.compressed.spec import (
     BOOK,
     FOUR_BITS,
+    HALF_BLOCK,
     PER_WORD,
     SPLIT,
     FewRows,
@@ -100,15 +101,15 @@ class Decoder:
         if not self.four_bits:
             steps = column.whole or self._parameters(column, position, left)
             return [self._chain(self._loaded(column.codes, position, left), steps)]
-        if stored.group % PER_WORD:  # which begin within words: each vector meets others
-            each = [self._parameters(column, position, left, j) for j in range(PER_WORD)]
-        else:
-            each = [column.whole or self._parameters(column, position, left)] * PER_WORD
         address = column.codes + (position >> 1)
         there = None if left is None else k.lanes_below(left >> 3, stored.lanes)
         words = k.load(address, I32, stored.lanes, there)
         if stored.by_bytes:
-            return self._by_bytes(words, each[0])
+            return self._by_bytes(words, column, position)
+        if stored.group % PER_WORD:  # which begin within words: each vector meets others
+            each = [self._parameters(column, position, left, j) for j in range(PER_WORD)]
+        else:
+            each = [column.whole or self._parameters(column, position, left)] * PER_WORD
         if self.by_table:
             book = self._book()
             if self._is_alone:
@@ -129,29 +130,37 @@ class Decoder:
             self._chain(self._number(code), steps) for code, steps in zip(codes, each, strict=True)
         ]
 
-    def _by_bytes(self, words: Value, steps: _Steps) -> list[Value]:
+    def _by_bytes(self, words: Value, column: Column, position: Value) -> list[Value]:
         """The numbers of a block that are bytes of f16 in tables, one for each half of it."""
-        k, lanes = self.k, words.lanes
-        book = self._book()
-        tables = []
-        for first in (0,) if self._is_alone else (0, lanes // 2):
-            zero, scale, *later = (
-                None if x is None else k.splat(x.part(first, 1), lanes)
-                for x in (*steps[:2], *steps[2])
+        k, lanes, group = self.k, words.lanes, self.stored.group
+
+        def table(position: Value) -> Value:
+            """All bits that codes may stand for in the group of a position, or of the last one."""
+
+            def of(operand: Operand) -> Value:
+                number = k.minimum(position, self.inner - 1) // group if group else 0
+                return operand.everywhere(k, number if operand.of_groups else 0, lanes)
+
+            steps = column.whole or (
+                of(column.zeros) if column.zeros else None,
+                of(column.scales) if column.scales else None,
+                [of(operand) for operand in column.later],
             )
-            given = [x for x in later if x is not None]
-            tables.append(self._table(book, (zero, scale, given)).to(F16).bits_as(U16))
+            return self._table(self._book(), steps, rounded=False).to(F16).bits_as(U16)
+
+        halves = 1 if self._is_alone else 2
+        tables = [table(position + half * HALF_BLOCK) for half in range(halves)]
 
         def joined(first: Value, second: Value, picks: list[int]) -> Value:
             order = ir.Constant(ir.VectorType(ir.IntType(32), len(picks)), picks)
             found = k.builder.shuffle_vector(first.llvm, second.llvm, order)
             return Value(k, found, first.type, len(picks))
 
-        halves, bytes_ = list(range(2 * BOOK)), ir.VectorType(ir.IntType(8), 4 * lanes)
+        bytes_ = ir.VectorType(ir.IntType(8), 4 * lanes)
         name = "llvm.x86.avx2.pshuf.b"
         look_up = k.declared(name, bytes_, [bytes_, bytes_])
         planes = [[(table >> shift).to(U8) for table in tables] for shift in (0, 8)]
-        low, high = (joined(plane[0], plane[-1], halves) for plane in planes)
+        low, high = (joined(plane[0], plane[-1], list(range(2 * BOOK))) for plane in planes)
         # The numbers of a half lie one after the other: bytes of the first eight, then the others.
         of_pairs = [
             [
@@ -178,10 +187,10 @@ class Decoder:
                     vectors[(2 * half + part) * 2 + odd] = widened(k, "f16", some)
         return [vectors[number] for number in range(PER_WORD)]
 
-    def _table(self, book: Value, steps: _Steps) -> Value:
+    def _table(self, book: Value, steps: _Steps, rounded: bool = True) -> Value:
         """All sixteen numbers that codes of a block may be."""
         k, lanes = self.k, self.stored.lanes
-        parts = [self._chain(book.part(at, lanes), steps) for at in range(0, BOOK, lanes)]
+        parts = [self._chain(book.part(at, lanes), steps, rounded) for at in range(0, BOOK, lanes)]
         if len(parts) == 1:
             return parts[0]
         picks = ir.Constant(ir.VectorType(ir.IntType(32), BOOK), list(range(BOOK)))
@@ -254,7 +263,7 @@ class Decoder:
         """The zero points or scales of a vector, lane by lane."""
         k, stored = self.k, self.stored
         if not stored.group or not column.of_groups:
-            return k.splat(column.at(k), stored.lanes)
+            return column.everywhere(k, 0, stored.lanes)
         count, step = stored.groups_in_block, PER_WORD if self.four_bits else 1
         if not count:
             last = self.inner - 1
@@ -264,7 +273,7 @@ class Decoder:
             return k.gathered([column.at(k, p // stored.group) for p in places])
         group = position // stored.group
         if count == 1:
-            return k.splat(column.at(k, group), stored.lanes)
+            return column.everywhere(k, group, stored.lanes)
         if left is None:
             some = column.at(k, group, count)
         else:
@@ -277,15 +286,22 @@ class Decoder:
         )
         return Value(k, k.builder.shuffle_vector(some.llvm, some.llvm, picks), F32, stored.lanes)
 
-    def _chain(self, value: Value, steps: _Steps) -> Value:
-        """The steps of the decompression."""
-        zero, scale, later = steps
-        value = self._scaled(value, zero, scale)
-        for step, operand in zip(self.stored.later, later, strict=True):
+    def _chain(self, value: Value, steps: _Steps, rounded: bool = True) -> Value:
+        """The steps of the decompression; the last one without its rounding where that is left to
+        others.
+        """
+        zero, scale, operands = steps
+        later = list(self.stored.later)
+        value = self._scaled(value, zero, scale, rounded or bool(later))
+        if later and not rounded:
+            later[-1] = replace(later[-1], rounds=False)
+        for step, operand in zip(later, operands, strict=True):
             value = stepped(value, step, operand)
         return value
 
-    def _scaled(self, value: Value, zero: Value | None, scale: Value | None) -> Value:
+    def _scaled(
+        self, value: Value, zero: Value | None, scale: Value | None, rounded: bool
+    ) -> Value:
         """The zero point taken off, and the first scale."""
         if zero is not None:
             value = value - zero
@@ -295,7 +311,8 @@ class Decoder:
             return value
         if self.stored.rounds_product != SPLIT:
             value = value * scale
-            return value.to(F16).to(F32) if self.stored.rounds_product else value
+            rounds = rounded and self.stored.rounds_product
+            return value.to(F16).to(F32) if rounds else value
         # Both factors have 11 digits, so their product has an even last one of 24; 8192 times it is
         # cut off where f16 ends.
         large = value * (scale * 8192.0)

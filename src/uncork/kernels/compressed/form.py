@@ -36,6 +36,7 @@ def stored_of(weights: CompressedMatrix, target: Target) -> Stored:
     last = weights.later[-1].rounds if weights.later else bool(rounds and _rounding(weights))
     by_bytes = (
         last
+        and weights.numbers is not None  # whole numbers are made of codes in less time
         and weights.element_type.bits == 4
         and group % HALF_BLOCK == 0
         and target.lanes == 8

@@ -48,6 +48,12 @@ class Operand(Struct, frozen=True):
         """Those of some groups that follow each other, as f32."""
         return self._wide(k, k.load(self._address(group), self.type_, lanes))
 
+    def everywhere(self, k: Kernel, group: Value | int, lanes: int) -> Value:
+        """That of a group in all lanes, as f32."""
+        # The vector is widened: a single f16 would be put into a register of something else, and
+        # wait for that.
+        return self._wide(k, k.splat(k.load(self._address(group), self.type_), lanes))
+
     def some(self, k: Kernel, group: Value, mask: Value) -> Value:
         """Those of the groups in a mask, as f32; 0 for the others."""
         return self._wide(k, k.load(self._address(group), self.type_, mask.lanes, mask))
