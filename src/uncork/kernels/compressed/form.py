@@ -22,6 +22,8 @@ _BITS = 15
 #: The least normal number of f16 and its largest; its digits, and what all are multiples of.
 _LEAST_NORMAL, _MOST_IN_F16 = 2.0**-14, 65504.0
 _DIGITS, _UNIT_OF_F16 = 11, 2.0**-24
+#: Numbers that are looked at together.
+_PART = 1 << 20
 
 
 def stored_of(weights: CompressedMatrix, target: Target) -> Stored:
@@ -105,12 +107,15 @@ class _Sizes(Struct, frozen=True):
 
     @staticmethod
     def of(numbers: Array) -> _Sizes:
-        sizes = np.abs(numbers[numbers != 0].astype(np.float32))
-        if not sizes.size:
+        flat, fractions, least, most = numbers.reshape(-1), 0, np.inf, 0.0
+        for start in range(0, len(flat), _PART):
+            sizes = np.abs(flat[start : start + _PART].astype(np.float32))
+            fractions |= int(np.bitwise_or.reduce(sizes.view(np.uint32) & 0x7FFFFF))
+            least = min(least, float(np.min(sizes, where=sizes != 0, initial=np.inf)))
+            most = float(np.maximum(most, sizes.max()))  # which keeps a NaN
+        if most == 0:
             return _Sizes(1, 1, 1, 1)
-        fractions = int(np.bitwise_or.reduce(sizes.view(np.uint32) & 0x7FFFFF))
         digits = 24 - (fractions & -fractions).bit_length() + 1 if fractions else 1
-        least, most = float(sizes.min()), float(sizes.max())
         exponent = math.frexp(least)[1] if np.isfinite(least) else 0
         return _Sizes(least, most, digits, 2.0 ** (exponent - digits))
 
