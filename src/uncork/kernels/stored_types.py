@@ -7,10 +7,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from msgspec import Struct
 
 from uncork.internal_ops.decompression import Step
 from uncork.kernels.runtime.target import Target
+from uncork.kernels.steps import SHARED, WHOLE, StepSpec
 from uncork.types import Array, ElementType
 
 _FLOATS = ("f16", "bf16", "f32", "f64")
@@ -41,25 +41,6 @@ def converts_halves(target: Target) -> bool:
 def multiplies_pairs(target: Target) -> bool:
     """Whether the processor multiplies pairs of bf16 and adds them in f32."""
     return target.has("avx512bf16") and target.lanes == 16
-
-
-#: What a kind of operand says behind its type: that there is one for all columns, or for all groups
-#: of a column.
-SHARED, WHOLE = "_shared", "_whole"
-
-
-class StepSpec(Struct, frozen=True):
-    """A Subtract or a Multiply as kernels are specialised for it: the kind of its operand, and
-    whether its result is rounded to f16.
-    """
-
-    kind: str
-    subtracts: bool
-    rounds: bool
-
-    @property
-    def name(self) -> str:
-        return f"_{'less' if self.subtracts else 'times'}_{self.kind}{'_rounded' * self.rounds}"
 
 
 def type_of(operand: Array | None, target: Target) -> str:

@@ -440,7 +440,9 @@ def _data(model: Model, node: Node) -> int | None:
         if not all(shape.is_static for shape in counts):
             return None
         first, second = (math.prod(shape.static) for shape in counts)
-        return 0 if first >= second else 1
+        # Of as many numbers the constant is what scales, as codes are converted before.
+        scales = isinstance(model.by_id[node.inputs[0].node].operation, Const)
+        return 1 if first < second or (first == second and scales) else 0
     return None
 
 

@@ -66,7 +66,8 @@ from uncork.kernels.runtime.addresses import address_of
 from uncork.kernels.runtime.packed_weights import packed
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select_epilogue import epilogue_of, operands_for
-from uncork.kernels.stored_types import SHARED, WHOLE, converts_halves, laid_out
+from uncork.kernels.steps import SHARED, WHOLE
+from uncork.kernels.stored_types import converts_halves, laid_out
 from uncork.ops import Operation
 from uncork.ops.gather import Gather1, Gather7
 from uncork.symbolic import Size, SizeLike
@@ -93,6 +94,7 @@ def declined(weights: CompressedMatrix, target: Target) -> str:
     """
     name = weights.element_type.name
     halves = weights.half or name in ("f16", "f8e4m3", "f8e5m2")
+    halves = halves or any(step.rounds for step in weights.later)
     if halves and not converts_halves(target):
         return "no kernel for f16 on this machine"
     if is_empty((*weights.shape,)):

@@ -9,7 +9,7 @@ from msgspec import Struct
 from uncork.kernels.epilogue import PLAIN, Epilogue
 from uncork.kernels.kernel_spec import KernelSpec
 from uncork.kernels.names import flags
-from uncork.kernels.stored_types import StepSpec
+from uncork.kernels.steps import StepSpec
 
 #: Types of which a byte has two.
 FOUR_BITS = frozenset({"i4", "u4"})

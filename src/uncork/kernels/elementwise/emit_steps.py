@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from uncork.kernels.codegen.emit import F16, F32, I32, U8, U16, Kernel, Value
 from uncork.kernels.codegen.scalar_types import Type
 from uncork.kernels.elementwise.emit import widened
-from uncork.kernels.stored_types import SHARED, WHOLE, StepSpec
+from uncork.kernels.steps import SHARED, WHOLE, StepSpec
 
 
 class Operand(Struct, frozen=True):

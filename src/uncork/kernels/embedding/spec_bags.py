@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from uncork.kernels.kernel_spec import KernelSpec
 from uncork.kernels.names import flags
-from uncork.kernels.stored_types import StepSpec
+from uncork.kernels.steps import StepSpec
 
 
 class DenseRows(Struct, frozen=True):
