@@ -20,6 +20,8 @@ import numpy as np
 
 import uncork
 from uncork import storage
+from uncork.internal_ops.compressed_linear import CompressedLinear, FusedCompressedLinear
+from uncork.internal_ops.quantized_lookup import CompressedGather
 from uncork.ir.build import Builder
 from uncork.ir.model import Source
 from uncork.types import ElementType
@@ -31,6 +33,7 @@ STORED = (
 WHOLE = ("u4", "i4", "u8", "i8", "u2", "u3", "u6", "u1")
 #: Half a unit of the whole numbers that rows are rounded to, of the largest of a run.
 UNITS = {"f32": 2.0**-23, "i16": 2.0**-15, "i8": 2.0**-7}
+READING = (CompressedLinear, FusedCompressedLinear, CompressedGather)
 ROUNDED_F32, ROUNDED_F16 = 2.0**-24, 2.0**-11
 
 
@@ -47,7 +50,7 @@ class Chain:
         self.generator = np.random.default_rng(self.random.randrange(2**32))
         pick = self.random.choice
         self.experts = self.random.random() < 0.25
-        group = pick((4, 8, 16, 32, 40, 56, 64, 128, 6, 5))
+        group = pick((4, 8, 16, 32, 40, 56, 64, 64, 128, 1, 2, 3, 6, 5, 12))
         groups = pick((1, 1, 2, 3, 5, 8))
         self.sizes = {"e": pick((2, 3, 5)), "g": groups, "s": group}
         least = 4200 // (groups * group * (self.sizes["e"] if self.experts else 1)) + 1
@@ -62,6 +65,8 @@ class Chain:
         self.source: Source
         self.value: np.ndarray
         self.type = self.stored
+        #: How large what each number is the sum of may be: nothing before it is scaled.
+        self.size: np.ndarray | None = None
         self._codes()
         self._decoded()
 
@@ -89,6 +94,8 @@ class Chain:
             codes = self.generator.integers(0, 1 << kind.bits, shape).astype(np.uint8)
             if stored.startswith("f8"):
                 codes &= 0xB7
+                if self.random.random() < 0.2:  # with a NaN, where the type has one
+                    codes.reshape(-1)[0] = 0x7F
             if stored == "i8":
                 codes = (codes >> 1).astype(np.int8) - np.int8(60)
             if stored == "i4":
@@ -99,9 +106,10 @@ class Chain:
     def _decoded(self) -> None:
         self._moves()
         whole = self.stored in WHOLE
-        if self.stored in ("u4", "u2", "u3") and self.random.random() < 0.25:
+        if self.stored in ("u4", "u2", "u3", "u6", "u8") and self.random.random() < 0.25:
             to = self.random.choice(("f16", "f32"))
-            numbers = np.sort(self.generator.standard_normal(16)).astype(np.float32)
+            count = max(16, 1 << ElementType.parse(self.stored).bits)
+            numbers = np.sort(self.generator.standard_normal(count)).astype(np.float32)
             kind = np.float16 if to == "f16" else np.float32
             table = numbers.astype(kind)
             self._layer("Convert", 1, destination_type=self.random.choice(("u8", "i32")))
@@ -123,9 +131,10 @@ class Chain:
         self._moves()
         if whole and self.random.random() < 0.6:
             self._operand("Subtract", self.random.choice(("u8", self.stored, "f")))
-        for _ in range(self.random.choice((0, 1, 1, 1, 2))):
+        for _ in range(self.random.choice((0, 1, 1, 1, 2, 3))):
             self._moves()
-            self._operand("Multiply", "f")
+            # zero points behind scales, too
+            self._operand("Subtract" if self.random.random() < 0.15 else "Multiply", "f")
         self._moves()
         self._convert(1.0)
 
@@ -140,7 +149,7 @@ class Chain:
     def _shape_of_operand(self) -> tuple[int, ...]:
         """A shape that broadcasts: groups vary, places in a group seldom do."""
         shape = [
-            1 if axis == "1" or self.random.random() < (0.97 if axis == "s" else 0.3) else size
+            1 if axis == "1" or self.random.random() < (0.94 if axis == "s" else 0.3) else size
             for axis, size in zip(self.axes, self.value.shape, strict=True)
         ]
         while shape and shape[0] == 1 and self.random.random() < 0.5:
@@ -165,7 +174,11 @@ class Chain:
         (self.source,) = self.builder.add(type_name, 1, first, second)
         if type_name == "Subtract":
             self.exact, rounded = self.exact - exact, wide - other
+            if self.size is not None:
+                self.size = self.size + np.abs(exact)
         else:
+            size = np.abs(self.exact) if self.size is None else self.size
+            self.size = size * np.abs(exact)
             self.exact, rounded = self.exact * exact, wide * other
         self.value = rounded.astype(self.value.dtype)
         self.said.append(f"{type_name} {kind} {shape}")
@@ -187,6 +200,8 @@ class Chain:
         self.value = change(self.value)
         if hasattr(self, "exact"):
             self.exact = change(self.exact)
+        if self.size is not None:
+            self.size = change(self.size)
 
     def _transpose(self, order: Sequence[int] | None = None) -> None:
         if order is None:
@@ -277,7 +292,7 @@ class Case:
         return "\n".join([*self.chain.said, str(self.options), str(vars(self).get("data"))])
 
     def check(self) -> tuple[str, bool]:
-        """What is wrong, nothing where all is right; whether a product reads what is stored."""
+        """What is wrong, nothing where all is right; whether all read what is stored."""
         chain = self.chain
         compiled = uncork.compile_model(chain.builder.model(), **self.options)
         for rows in (1, 2, 5, 17):
@@ -298,18 +313,23 @@ class Case:
                 return f"{rows} rows: {wrong}", False
             if self.looks_up and (wrong := self._rows(inputs["ids"], results["rows"])):
                 return f"{rows} ids: {wrong}", False
-        stored = any("Compressed" in step.operation for step in compiled.plan.steps)
         left = [step.reason for step in compiled.plan.steps if step.kernel == "reference"]
-        return f"left to references: {left}" if left else "", stored
+        operations = [node.operation for node in compiled.executor.prepared.nodes]
+        reading = [op for op in operations if type(op) in READING]
+        stored = len(reading) == self.multiplies + self.looks_up
+        made = "" if stored else f"made: {[type(op).__name__ for op in operations]}"
+        return f"left to references: {left}" if left else made, stored
 
     def _numbers(self) -> tuple[np.ndarray, np.ndarray]:
         """The matrix, and by how much each number of it may be off."""
         as_written = self.chain.value.astype(np.float64)
         exact = self.chain.exact
+        # Products join scales, whatever is subtracted behind them.
+        size = np.abs(exact) if self.chain.size is None else self.chain.size
         if self.options["decompression"] == "as-written":
-            return as_written, np.abs(as_written) * (4 * ROUNDED_F32)
+            return as_written, size * (4 * ROUNDED_F32)
         # f32 drops roundings where products know how: both are right.
-        return exact, np.abs(exact - as_written) + np.abs(exact) * (4 * ROUNDED_F32)
+        return exact, np.abs(exact - as_written) + size * (4 * ROUNDED_F32)
 
     def _product(self, inputs: dict[str, np.ndarray], got: np.ndarray) -> str:
         matrix, off = self._numbers()
@@ -331,6 +351,10 @@ class Case:
             expected, bound = swish, bound * 1.1 + np.abs(swish) * 1e-5
         if got.shape != expected.shape:
             return f"shape {got.shape}, expected {expected.shape}"
+        none = np.isnan(expected)
+        if not np.array_equal(none, np.isnan(got)):
+            return f"{np.isnan(got).sum()} numbers are NaN, expected {none.sum()}"
+        got, expected, bound = (np.where(none, 0, x) for x in (got, expected, bound))
         beyond = np.abs(got - expected) - bound
         if (beyond > 1e-30).any() or not np.isfinite(got).all():
             worst = np.unravel_index(np.argmax(beyond), beyond.shape)
@@ -348,7 +372,7 @@ class Case:
         expected = self.chain.value.astype(np.float32)[ids]
         if got.shape != expected.shape:
             return f"shape {got.shape}, expected {expected.shape}"
-        if not np.array_equal(got, expected):
+        if not np.array_equal(got, expected, equal_nan=True):
             worst = np.unravel_index(np.argmax(np.abs(got - expected)), got.shape)
             return f"row at {worst}: got {got[worst]!r}, expected {expected[worst]!r}"
         return ""

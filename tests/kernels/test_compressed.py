@@ -19,8 +19,10 @@ from uncork.internal_ops.compressed_linear import (
     CompressedMatrix,
     FusedCompressedLinear,
 )
+from uncork.internal_ops.decompression import Step
 from uncork.internal_ops.fused import FusedMember
 from uncork.kernels.compressed import select
+from uncork.kernels.compressed.form import stored_of
 from uncork.kernels.compressed.select import declined
 from uncork.kernels.kernel_plan import KernelPlan
 from uncork.kernels.kernel_spec import llvm_text
@@ -278,13 +280,61 @@ def test_what_ends_a_product(columns: int, rows: int) -> None:
     np.testing.assert_allclose(results[0], expected, rtol=2e-5, atol=2e-5)
 
 
-@pytest.mark.parametrize(
-    ("change", "why"),
-    [
-        ({"stored": "i4", "inner": 12}, "within a word"),
-        ({"stored": "i4", "inner": 128, "group": 4}, "within a word"),
-    ],
-)
-def test_what_no_kernel_takes(change: dict[str, object], why: str) -> None:
-    given = {"columns": 4, "scales": True} | change
-    assert why in declined(matrix(np.random.default_rng(5), **given), host_target())
+def test_what_no_kernel_takes() -> None:
+    weights = matrix(np.random.default_rng(5), "i4", 4, 12)
+    assert "within a word" in declined(weights, host_target())
+
+
+#: Columns, inner size, size of a group: of half a block of codes, of parts of words, of one number.
+SHORT = [(5, 64, 64), (3, 160, 32), (7, 72, 0), (6, 192, 96), (5, 48, 2), (4, 72, 6), (9, 40, 1)]
+
+
+@pytest.mark.parametrize("later", [False, True])
+@pytest.mark.parametrize("half", [False, True])
+@pytest.mark.parametrize("zeros", ["", "small"])
+@pytest.mark.parametrize("stored", ["u4", "i4", "u8", "book", "wide book"])
+def test_every_number_is_what_the_layers_make(
+    stored: str, zeros: str, half: bool, later: bool
+) -> None:
+    """Rows of the unit matrix give the numbers themselves, bit for bit, by all kernels."""
+    generator = np.random.default_rng(6)
+    for columns, inner, group in SHORT:
+        weights = matrix(generator, stored, columns, inner, group, zeros, True, half)
+        steps = []
+        if later:
+            shared = generator.uniform(0, 1, (1, weights.shape[1])).astype(np.float16)
+            steps.append(Step(shared, subtracts=True, rounds=half))
+            own = generator.uniform(0.5, 2, (columns, 1)).astype(np.float32)
+            steps.append(Step(own))
+        weights = replace(weights, later=tuple(steps))
+        whole = np.eye(inner, dtype=np.float32)
+        for rows in (whole[-1:], whole[:3], whole[-6:], whole):
+            got = multiplied(weights, rows)
+            if "dots" in plan_of(weights, rows).kernel:  # sums of whole numbers
+                np.testing.assert_allclose(got, rows @ weights.values().T, rtol=1e-5, atol=1e-6)
+            else:
+                np.testing.assert_array_equal(got, rows @ weights.values().T)
+
+
+def plan_of(weights: CompressedMatrix, x: np.ndarray) -> KernelPlan:
+    operation = CompressedLinear(find("MatMul", 1)(transpose_b=True), weights)
+    choice = run_native(operation, [spec_of(x, ElementType.f32)])[1]
+    assert isinstance(choice, KernelPlan)
+    return choice
+
+
+def test_products_that_f16_has_are_not_rounded() -> None:
+    """Numbers of few digits times powers of 2; others, and those beyond f16's range, are."""
+    generator = np.random.default_rng(7)
+    weights = matrix(generator, "f8e4m3", 4, 64, 32, "", True, True)
+    assert weights.scales is not None
+    powers = (2.0 ** generator.integers(-9, 4, weights.scales.shape)).astype(np.float16)
+    exact = replace(weights, scales=powers)
+    assert not stored_of(exact, AVX2).rounds_product
+    assert (exact.values() == replace(exact, half=False).values()).all()
+    for scale in (2.0**-16, 2.0**9, 1.5, np.inf, np.nan):
+        other = powers.copy()
+        other[1, 1] = scale
+        expected = scale == 1.5  # of two digits, as the numbers have four of eleven
+        rounds = stored_of(replace(weights, scales=other), AVX2).rounds_product
+        assert bool(rounds) != expected, scale

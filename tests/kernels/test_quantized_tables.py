@@ -12,6 +12,7 @@ pytest.importorskip("llvmlite")
 
 from tests.kernels._run import run_native, spec_of
 from uncork import storage
+from uncork.internal_ops.decompression import Step
 from uncork.internal_ops.quantized_lookup import (
     CompressedBag,
     CompressedGather,
@@ -77,8 +78,23 @@ def compressed(
         table = table * scale[:, None].astype(compute)
     packed = stored.startswith("packed")
     data = np.frombuffer(storage.pack(codes, element_type), np.uint8) if packed else codes
+    later = []
+    if groups > 1:  # operands of groups lie apart
+        for operand, subtracts in ((zero_point, True), (scale, False)):
+            if operand is not None:
+                shape = (ROWS, groups) if len(operand) > 1 else (1, 1)
+                later.append(Step(operand.reshape(shape), subtracts, half))
+        zero_point, scale = None, None
     made = CompressedTable(
-        element_type, (ROWS, columns), data, zero_point, scale, half, packed, groups
+        element_type,
+        (ROWS, columns),
+        data,
+        zero_point,
+        scale,
+        half,
+        packed,
+        groups,
+        later=tuple(later),
     )
     return made, table.astype(np.float32).reshape(ROWS, columns)
 

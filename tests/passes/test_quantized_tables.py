@@ -177,31 +177,79 @@ def test_a_scalar_serves_all_rows(numbers: dict[str, np.ndarray]) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        "a scale for each column",
         "a zero point given at the call",
         "integers of 32 bits",
-        "twice scaled",
     ],
 )
 def test_other_chains_are_left_as_they_are(name: str, numbers: dict[str, np.ndarray]) -> None:
     chain = Chain(numbers["codes"], "i32" if name == "integers of 32 bits" else "u8")
-    columns = np.arange(COLUMNS, dtype=np.float32)
     table, given = numbers["codes"].astype(np.float64), []
-    if name == "a scale for each column":
-        chain, table = chain.times(columns), table * columns
-    elif name == "a zero point given at the call":
+    if name == "a zero point given at the call":
         chain, table, given = (
             chain.minus(chain.builder.parameter("zero", "f32", [ROWS, 1])),
             table - 2,
             [np.full((ROWS, 1), 2, np.float32)],
         )
-    elif name == "twice scaled":
-        chain, table = chain.times(2).times(numbers["scale"]), table * 2 * numbers["scale"]
     model = chain.looked_up()
     assert compressed_tables(model, None) is model
     np.testing.assert_array_equal(
         uncork.compile_model(model)(*given, IDS, OFFSETS)["rows"], table[IDS]
     )
+
+
+MORE_STEPS = {
+    "a scale for each column": lambda c, t, n: (
+        c.times(np.arange(COLUMNS)),
+        t * np.arange(COLUMNS),
+    ),
+    "twice scaled": lambda c, t, n: (c.times(2).times(n["scale"]), t * 2 * n["scale"]),
+    "zero points behind scales": lambda c, t, n: (
+        c.times(n["scale"]).minus(n["zero"]).times(2),
+        (t * n["scale"] - n["zero"]) * 2,
+    ),
+    "zero points twice": lambda c, t, n: (c.minus(n["zero"]).minus(3), t - n["zero"] - 3),
+}
+
+
+@pytest.mark.parametrize("arithmetic", ["f32", "f16"])
+@pytest.mark.parametrize("stored", ["u8", "u4"])
+@pytest.mark.parametrize("name", MORE_STEPS)
+def test_more_steps_than_zero_points_and_scales(
+    name: str, stored: str, arithmetic: str, numbers: dict[str, np.ndarray]
+) -> None:
+    chain = Chain(numbers["codes"], stored, arithmetic)
+    chain, table = MORE_STEPS[name](chain, numbers["codes"].astype(np.float64), numbers)
+    model = (chain.convert() if arithmetic == "f16" else chain).looked_up()
+    compiled = uncork.compile_model(model)
+    sums, rows = compiled(IDS, OFFSETS)
+    np.testing.assert_array_equal(rows, table[IDS])
+    np.testing.assert_array_equal(
+        sums, [table[IDS[:3]].sum(0), np.zeros(COLUMNS), table[IDS[3:]].sum(0)]
+    )
+    assert [step.layer for step in compiled.plan.steps] == ["bags", "pick"]
+    assert not [s for s in compiled.plan.steps if s.kernel == "reference"]
+    reference = uncork.compile_model(model, backend="reference")(IDS, OFFSETS)
+    np.testing.assert_array_equal(reference["rows"], rows)
+
+
+def test_codes_of_a_long_table(numbers: dict[str, np.ndarray]) -> None:
+    chain = Chain(numbers["codes"], "u8")
+    table = np.random.default_rng(3).standard_normal(200).astype(np.float32)
+    codes = np.random.default_rng(4).integers(0, 200, (ROWS, COLUMNS)).astype(np.uint8)
+    builder = chain.builder
+    (chain.out,) = builder.add(
+        "Gather",
+        8,
+        builder.constant(table),
+        builder.constant(codes),
+        builder.constant(np.int64(0)),
+    )
+    model = chain.times(numbers["scale"]).looked_up()
+    compiled = uncork.compile_model(model)
+    expected = table[codes] * numbers["scale"].astype(np.float32)
+    np.testing.assert_array_equal(compiled(IDS, OFFSETS)["rows"], expected[IDS])
+    assert [step.layer for step in compiled.plan.steps] == ["bags", "pick"]
+    assert not [s for s in compiled.plan.steps if s.kernel == "reference"]
 
 
 @pytest.mark.parametrize(("axis", "batch"), [(1, 0), (1, 1)])
@@ -397,23 +445,24 @@ def test_tables_of_4_bits_stay_packed(large: Path) -> None:
 
 
 GROUPS = {
-    # name: the shapes of codes, zero points and scales, whether the table is read as stored
-    "for each group": ((500, 3, 8), (500, 3, 1), (500, 3, 1), True),
-    "zero points for each row": ((500, 3, 8), (500, 1, 1), (500, 3, 1), True),
-    "a zero point for all": ((500, 3, 8), (1,), (500, 3, 1), True),
-    "groups of groups": ((500, 3, 2, 4), (500, 3, 1, 1), (500, 3, 2, 1), True),
-    "for each number": ((500, 3, 8), (500, 1, 1), (500, 3, 8), False),
-    "for each column": ((500, 3, 8), (500, 1, 1), (1, 3, 8), False),
-    "for each place in a group": ((500, 3, 8), (500, 1, 1), (500, 1, 8), False),
-    "for the same group of all rows": ((500, 3, 8), (500, 1, 1), (1, 3, 1), True),
-    "rows joined": ((250, 2, 3, 8), (250, 2, 3, 1), (250, 2, 3, 1), True),
+    # name: the shapes of codes, zero points and scales
+    "for each group": ((500, 3, 8), (500, 3, 1), (500, 3, 1)),
+    "zero points for each row": ((500, 3, 8), (500, 1, 1), (500, 3, 1)),
+    "a zero point for all": ((500, 3, 8), (1,), (500, 3, 1)),
+    "groups of groups": ((500, 3, 2, 4), (500, 3, 1, 1), (500, 3, 2, 1)),
+    "groups of three": ((500, 8, 3), (500, 8, 1), (500, 8, 1)),
+    "for each number": ((500, 3, 8), (500, 1, 1), (500, 3, 8)),
+    "for each column": ((500, 3, 8), (500, 1, 1), (1, 3, 8)),
+    "for each place in a group": ((500, 3, 8), (500, 1, 1), (500, 1, 8)),
+    "for the same group of all rows": ((500, 3, 8), (500, 1, 1), (1, 3, 1)),
+    "rows joined": ((250, 2, 3, 8), (250, 2, 3, 1), (250, 2, 3, 1)),
 }
 
 
 @pytest.mark.parametrize("stored", ["u4", "i4", "u8"])
 @pytest.mark.parametrize("name", GROUPS)
 def test_tables_of_groups(name: str, stored: str) -> None:
-    shape, zero, scale, as_stored = GROUPS[name]
+    shape, zero, scale = GROUPS[name]
     generator = np.random.default_rng(8)
     chain = Chain(generator.integers(0, 8, shape), stored)
     zeros, scales = generator.integers(0, 8, zero), generator.integers(1, 64, scale) / 16
@@ -426,7 +475,7 @@ def test_tables_of_groups(name: str, stored: str) -> None:
         for node in compressed_tables(packed_tables(model), None).nodes
         if isinstance(node.operation, CompressedLookup)
     ]
-    assert bool(lookups) == as_stored
+    assert len(lookups) == 2
     ids, offsets = np.array([499, 0, 17]), np.array([0, 1, 3])
     results = uncork.compile_model(model)(ids, offsets)
     expected = uncork.compile_model(model, backend="reference")(ids, offsets)

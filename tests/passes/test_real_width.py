@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tracemalloc
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,7 @@ class Stored:
         zeros: str = "",
         scales: str = "f16",
         columns: int = COLUMNS,
-        second: bool = False,
+        later: Sequence[str] = (),
     ) -> None:
         self.builder = uncork.Builder(f"{stored}, groups of {group or INNER}, zero points {zeros}")
         self.generator = np.random.default_rng(3)
@@ -57,11 +58,12 @@ class Stored:
             scale, number = self.small(scales, one, around_one=True)
         (matrix,) = self.builder.add("Multiply", 1, matrix, scale)
         value = value * number.astype(np.float64)
-        if second:  # of each column, behind what f16 has rounded
+        for kind in later:  # of each column, behind what f16 has rounded
             number = self.generator.uniform(0.5, 2, (columns, *[1] * (len(shape) - 1)))
             number = number.astype(np.float16)
-            (matrix,) = self.builder.add("Multiply", 1, matrix, self.builder.constant(number))
-            value = value * number.astype(np.float64)
+            (matrix,) = self.builder.add(kind, 1, matrix, self.builder.constant(number))
+            exact = number.astype(np.float64)
+            value = value * exact if kind == "Multiply" else value - exact
         self.value = value.reshape(columns, INNER)
         if group:
             whole = self.builder.constant(np.array([columns, INNER]))
@@ -78,18 +80,20 @@ class Stored:
             given = self.builder.constant(book), self.builder.constant(codes)
             (made,) = self.builder.add("Gather", 8, *given, self.builder.constant(np.int64(0)))
             return made, book[codes].astype(np.float64)
-        kind = ElementType.parse(stored)
+        kind = ElementType.parse(stored.removesuffix(" and NaN"))
         if around_one:
             codes = self.generator.integers(126, 129, shape).astype(np.uint8)
         else:
             codes = self.generator.integers(0, 1 << kind.bits, shape).astype(np.uint8)
             if stored.startswith("f8"):
                 codes &= 0xB7  # neither infinite nor NaN
+            if stored.endswith("NaN"):
+                codes[5, 7] = 0x7F
             if stored in ("i4", "i8"):
                 codes = codes.astype(np.int8)
                 codes = (codes ^ 8) - np.int8(8) if stored == "i4" else codes
         (made,) = self.builder.add(
-            "Convert", 1, self.builder.constant(codes, stored), destination_type="f16"
+            "Convert", 1, self.builder.constant(codes, kind), destination_type="f16"
         )
         return made, storage.decode(codes, kind).astype(np.float64)
 
@@ -106,7 +110,7 @@ class Stored:
         return self.builder.model()
 
 
-#: What products read as it is stored.
+#: What products and look-ups read as it is stored.
 AS_STORED: dict[str, dict[str, Any]] = {
     "u4, u4": {"stored": "u4", "zeros": "u4"},
     "u4, u4, groups of 128": {"stored": "u4", "group": 128, "zeros": "u4"},
@@ -124,13 +128,19 @@ AS_STORED: dict[str, dict[str, Any]] = {
     "f8e5m2": {"stored": "f8e5m2", "group": 0},
     "f4e2m1, f8e8m0": {"stored": "f4e2m1", "group": 32, "scales": "f8e8m0"},
     "u4, u4, groups of 56": {"stored": "u4", "group": 56, "zeros": "u4"},
-}
-#: What products alone read so: look-ups in it make the matrix.
-MULTIPLIED: dict[str, dict[str, Any]] = {
-    **AS_STORED,
     "book": {"stored": "book"},
-    "i4, two scales": {"stored": "i4", "second": True},
+    "i4, two scales": {"stored": "i4", "later": ["Multiply"]},
+    "i4, three scales": {"stored": "i4", "later": ["Multiply", "Multiply"]},
+    "u8, zero points behind scales": {"stored": "u8", "later": ["Subtract"]},
+    "i4, groups of 2": {"stored": "i4", "group": 2},
+    "f8e4m3 and NaN": {"stored": "f8e4m3 and NaN", "group": 0},
 }
+
+
+def error_of(result: np.ndarray, expected: np.ndarray) -> float:
+    """The largest difference, of the largest number; those are NaN that have to be."""
+    np.testing.assert_array_equal(np.isnan(result), np.isnan(expected))
+    return float(np.nanmax(abs(result - expected)) / np.nanmax(abs(expected)))
 
 
 def from_a_file(model: Model, tmp_path: object) -> uncork.CompiledModel:
@@ -153,33 +163,31 @@ def unpacked_nowhere(compiled: uncork.CompiledModel, *inputs: np.ndarray) -> np.
     return result
 
 
-@pytest.mark.parametrize("name", MULTIPLIED)
+@pytest.mark.parametrize("name", AS_STORED)
 @pytest.mark.parametrize("rows", [1, 20])
 def test_products(name: str, rows: int, tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:
-    stored = Stored(**MULTIPLIED[name])
+    stored = Stored(**AS_STORED[name])
     # by no limit of memory
     monkeypatch.setattr(fold_constants, "available", lambda: (0, "no machine"))
     compiled = from_a_file(stored.product(), tmp_path)
     x = np.random.default_rng(4).standard_normal((rows, INNER)).astype(np.float32)
     result = unpacked_nowhere(compiled, x)
-    expected = x.astype(np.float64) @ stored.value.T
-    assert abs(result - expected).max() <= 1e-3 * abs(expected).max()
+    assert error_of(result, x.astype(np.float64) @ stored.value.T) <= 1e-3
     kinds = {step.operation for step in compiled.plan.steps}
     assert "CompressedLinear-0" in kinds, kinds
 
 
-@pytest.mark.parametrize("name", MULTIPLIED)
+@pytest.mark.parametrize("name", AS_STORED)
 @pytest.mark.parametrize("activations", ["i16", "i8"])
 def test_products_of_rounded_rows(name: str, activations: str, tmp_path: object) -> None:
-    stored = Stored(**MULTIPLIED[name])
+    stored = Stored(**AS_STORED[name])
     path = tmp_path / "m.xml"  # type: ignore[operator]
     uncork.write_model(stored.product(), path)
     compiled = uncork.load(path, threads=1, decompression="f32", activations=activations)  # type: ignore[arg-type]
     for rows in (1, 2, 5, 20):
         x = np.random.default_rng(rows).standard_normal((rows, INNER)).astype(np.float32)
         result = unpacked_nowhere(compiled, x)
-        expected = x.astype(np.float64) @ stored.value.T
-        error = abs(result - expected).max() / abs(expected).max()
+        error = error_of(result, x.astype(np.float64) @ stored.value.T)
         # Numbers of nf4 are rounded to f16 by the file.
         assert error < {"i16": 4e-4, "i8": 2e-2}[activations]
         (step,) = [step for step in compiled.plan_for(x=[rows, INNER]).steps if step.note]
@@ -194,7 +202,9 @@ def test_look_ups(name: str, tmp_path: object, monkeypatch: pytest.MonkeyPatch) 
     ids = np.array([0, COLUMNS - 1, 7, 500, 7, -1])
     result = unpacked_nowhere(compiled, ids)
     expected = stored.value[ids]
-    np.testing.assert_allclose(result, expected, rtol=2e-3, atol=1e-4)
+    # Of differences what was rounded before them counts: half a unit of f16 below 2.
+    few = 6e-4 if "behind" in name else 1e-4
+    np.testing.assert_allclose(result, expected, rtol=2e-3, atol=few)
     assert all("Convert" not in step.operation for step in compiled.plan.steps)
 
 
@@ -267,7 +277,6 @@ print(status("VmHWM") - before, sum(os.path.getsize("large" + end) for end in ("
 def test_memory_is_that_of_the_file(name: str, tmp_path: Path) -> None:
     """What loading a model and calling it add to a process, pages of the mapped file among it, is
     at most a fifth above the file; codes of two and three bits count as four, which kernels read.
-    Of groups of 32 a look-up keeps zero points and scales beside each other, too.
     """
     for size, columns in (("small", COLUMNS), ("large", LARGE)):
         stored = Stored(**AS_STORED[name], columns=columns)
@@ -283,5 +292,4 @@ def test_memory_is_that_of_the_file(name: str, tmp_path: Path) -> None:
     grown, file = map(int, done.stdout.split())
     if name in ("u2, u2", "u3, u3"):
         file += LARGE * INNER // 2 - LARGE * INNER * int(name[1]) // 8
-    share = 1.3 if AS_STORED[name].get("group") == 32 else 1.2
-    assert grown < share * file + (4 << 20), f"{grown:,} bytes for a file of {file:,}"
+    assert grown < 1.2 * file + (4 << 20), f"{grown:,} bytes for a file of {file:,}"

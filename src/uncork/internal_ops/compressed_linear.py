@@ -18,6 +18,7 @@ import numpy as np
 from msgspec import Struct
 
 from uncork.concurrency import lazy
+from uncork.internal_ops.decompression import Step
 from uncork.internal_ops.fused import FusedProduct
 from uncork.ops._operation import Operation
 from uncork.ops._ports import INTEGER, REAL, Field, Input, Output
@@ -39,11 +40,11 @@ _SMALLEST, _LARGEST = 2.0**-60, 2.0**60
 
 class CompressedMatrix(Struct, frozen=True, eq=False, dict=True):
     """A matrix of f32 [columns, inner] as it is stored: `(codes - zero_points) * scales`, each step
-    in f32, or rounded to f16 with `half`; then `* second`, which `half_second` rounds so.
+    in f32, or rounded to f16 with `half`; then the steps that are `later`.
 
     `codes` are carrier values [columns, groups, size of a group], in the order of `axes` as they
-    are stored, or with `packed`, which is that shape, the bytes of `model.bin`. `zero_points`,
-    `scales` and `second` are [columns or 1, groups or 1], of f32 or of a type (u8, f16) that holds
+    are stored, or with `packed`, which is that shape, the bytes of `model.bin`. `zero_points` and
+    `scales` are [columns or 1, groups or 1], of f32 or of a type (u8, f16) that holds
     the same numbers in fewer bytes; None where the layers have no such step.
     `numbers` f32 [16 or 256] are what codes below that stand for, where that is not themselves.
 
@@ -59,13 +60,12 @@ class CompressedMatrix(Struct, frozen=True, eq=False, dict=True):
     packed: tuple[int, ...] | None = None
     numbers: Array | None = None
     stack: int = 1
-    second: Array | None = None
-    half_second: bool = False
+    later: tuple[Step, ...] = ()
 
     @property
     def operands(self) -> list[Array]:
         """The zero points and scales that there are."""
-        given = (self.zero_points, self.scales, self.second)
+        given = (self.zero_points, self.scales, *(step.operand for step in self.later))
         return [array for array in given if array is not None]
 
     @property
@@ -124,9 +124,8 @@ class CompressedMatrix(Struct, frozen=True, eq=False, dict=True):
                 result = self._rounded(result - self.zero_points[:, :, np.newaxis])
             if self.scales is not None:
                 result = self._rounded(result * self.scales[:, :, np.newaxis])
-            if self.second is not None:
-                result = result * self.second[:, :, np.newaxis].astype(np.float32)
-                result = self._rounded(result) if self.half_second else result
+        for step in self.later:
+            result = step.applied(result, step.operand[:, :, np.newaxis])
         return result.reshape(self.shape[0], self.inner)
 
     def _rounded(self, values: Array) -> Array:

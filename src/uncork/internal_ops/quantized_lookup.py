@@ -2,12 +2,12 @@
 
 Passes make them of a look-up whose table other layers compute from small numbers.
 
-    Const (u8, i8, u4, i4, f16, bf16, f8e4m3, f8e5m2) -> Convert, or a table of 16 numbers
+    Const (u8, i8, u4, i4, f16, bf16, f8e4m3, f8e5m2) -> Convert, or a table of numbers
         -> Subtract (zero points) -> Multiply (scales) -> Reshape -> Convert -> the look-up
 
-Every element of such a table depends on one number of the constant, one zero point and one scale,
-so the table is never made: a look-up computes the rows that it reads. The meaning is that of the
-layers one after the other, each result rounded.
+Every element of such a table depends on one number of the constant, and one of each zero points
+and scales, so the table is never made: a look-up computes the rows that it reads. The meaning is
+that of the layers one after the other, each result rounded.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import numpy as np
 from msgspec import Struct
 
 from uncork.concurrency import lazy
+from uncork.internal_ops.decompression import Step
 from uncork.ops._operation import Operation
 from uncork.ops._ports import Field
 from uncork.storage import decode
@@ -28,13 +29,14 @@ from uncork.types import Array, ElementType, PartialShape, TensorSpec
 
 class CompressedTable(Struct, frozen=True, eq=False, dict=True):
     """A table of f32 [rows, d...] as it is stored: `(codes - zero_point) * scale`, each step in
-    f32, or rounded to f16 with `half`.
+    f32, or rounded to f16 with `half`; then the steps that are `later`.
 
     `codes` are carrier values in the table's shape, or with `packed` the bytes of `model.bin`:
-    4-bit values, two a byte, the first in the low bits. A row is made of `groups` parts of one
-    length, one after the other; `zero_point` and `scale` are [rows * groups] or [1], of f32 or of a
-    type (u8, f16) that holds the same numbers in fewer bytes; None where the chain has no such
-    step. `numbers` f32 [16] are what codes below 16 stand for, where that is not themselves.
+    4-bit values, two a byte, the first in the low bits. `zero_point` and `scale` are [rows] or [1],
+    of f32 or of a type (u8, f16) that holds the same numbers in fewer bytes; None where the chain
+    has no such step. A row is made of `groups` parts of one length, one after the other, with
+    operands of their own of later steps. `numbers` f32 [16 or 256] are what codes stand for, where
+    that is not themselves.
     """
 
     element_type: ElementType
@@ -46,6 +48,7 @@ class CompressedTable(Struct, frozen=True, eq=False, dict=True):
     packed: bool = False
     groups: int = 1
     numbers: Array | None = None
+    later: tuple[Step, ...] = ()
 
     @property
     def columns(self) -> int:
@@ -54,18 +57,15 @@ class CompressedTable(Struct, frozen=True, eq=False, dict=True):
 
     @lazy
     def parameters(self) -> Array | None:
-        """The zero points and scales beside each other, [rows * groups, 2], or [1, 2] for all: both
-        in one cache line; [.., 1] where there are only the ones. None without both. They are f32,
-        or of groups f16 where that is the same: rows have many.
+        """The zero points and scales beside each other, f32 [rows, 2], or [1, 2] for all: both in
+        one cache line; [.., 1] where there are only the ones. None without both.
         """
         given = [p for p in (self.zero_point, self.scale) if p is not None]
         if not given:
             return None
-        narrow = self.groups > 1 and all(p.dtype in (np.uint8, np.float16) for p in given)
-        kind = np.float16 if narrow else np.float32
         if len(given) == 1:
-            return given[0].astype(kind, copy=False).reshape(-1, 1)
-        pairs = np.empty((max(len(p) for p in given), 2), kind)
+            return given[0].astype(np.float32, copy=False).reshape(-1, 1)
+        pairs = np.empty((max(len(p) for p in given), 2), np.float32)
         for column, parameter in enumerate(given):
             pairs[:, column] = parameter
         return pairs
@@ -81,6 +81,11 @@ class CompressedTable(Struct, frozen=True, eq=False, dict=True):
             values = self._rounded(values - self._of_rows(self.zero_point, ids))
         if self.scale is not None:
             values = self._rounded(values * self._of_rows(self.scale, ids))
+        for step in self.later:
+            chosen = step.operand if len(step.operand) == 1 else step.operand[ids]
+            if chosen.shape[1] > 1:
+                chosen = np.repeat(chosen, self.columns // self.groups, axis=1)
+            values = step.applied(values, chosen)
         return values
 
     def _codes(self, ids: Array) -> Array:
@@ -97,10 +102,8 @@ class CompressedTable(Struct, frozen=True, eq=False, dict=True):
 
     def _of_rows(self, parameter: Array, ids: Array) -> Array:
         """Zero points or scales for the rows looked up, to go with [n, columns]."""
-        if len(parameter) == 1:
-            return parameter[:, np.newaxis]
-        chosen: Array = parameter.reshape(-1, self.groups)[ids]
-        return np.repeat(chosen, self.columns // self.groups, axis=1)
+        chosen: Array = (parameter if len(parameter) == 1 else parameter[ids])[:, np.newaxis]
+        return chosen
 
     def _rounded(self, values: Array) -> Array:
         return values.astype(np.float16).astype(np.float32) if self.half else values

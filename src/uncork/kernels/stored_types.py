@@ -1,9 +1,17 @@
-"""The names of the types by which kernels read elements from memory."""
+"""The names of the types by which kernels read elements from memory, and the steps that they take
+with what is stored in few bits.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
+
+from uncork.internal_ops.decompression import Step
 from uncork.kernels.runtime.target import Target
-from uncork.types import ElementType
+from uncork.kernels.steps import SHARED, WHOLE, StepSpec
+from uncork.types import Array, ElementType
 
 _FLOATS = ("f16", "bf16", "f32", "f64")
 
@@ -38,3 +46,31 @@ def converts_halves(target: Target) -> bool:
 def multiplies_pairs(target: Target) -> bool:
     """Whether the processor multiplies pairs of bf16 and adds them in f32."""
     return target.has("avx512bf16") and target.lanes == 16
+
+
+def type_of(operand: Array | None, target: Target) -> str:
+    """The type in which kernels read zero points or scales; nothing where there are none."""
+    if operand is None:
+        return ""
+    if operand.dtype == np.float16 and not converts_halves(target):
+        return "f32"
+    kind: str = operand.dtype.kind
+    return f"{kind}{operand.dtype.itemsize * 8}"
+
+
+def kind_of(operand: Array | None, target: Target) -> str:
+    """The type of zero points or scales that stay as they are, and along what they vary."""
+    if operand is None:
+        return ""
+    columns, groups = operand.shape
+    return type_of(operand, target) + SHARED * (columns == 1) + WHOLE * (groups == 1)
+
+
+def steps_of(steps: Sequence[Step], target: Target) -> tuple[StepSpec, ...]:
+    """What kernels are specialised for of steps whose operands stay as they are."""
+    return tuple(StepSpec(kind_of(s.operand, target), s.subtracts, s.rounds) for s in steps)
+
+
+def laid_out(operand: Array, kind: str) -> Array:
+    """An operand as kernels read it of this kind, one number after the other."""
+    return np.ascontiguousarray(operand, ElementType.parse(kind.partition("_")[0]).dtype)

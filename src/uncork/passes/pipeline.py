@@ -64,10 +64,12 @@ class Applied(Struct, frozen=True):
 
 _HALVES = frozenset({ElementType.f16, ElementType.bf16})
 #: What weights and tables are stored in, smaller than they are computed with.
-_SMALL = _HALVES | {ElementType.parse(name) for name in ("i8", "u8", "i4", "u4", "nf4")}
-#: What weights of products are stored in besides.
-_CODES = _SMALL | {
-    ElementType.parse(name) for name in ("u1", "u2", "u3", "u6", "f4e2m1", "f8e4m3", "f8e5m2")
+_SMALL = _HALVES | {
+    ElementType.parse(name)
+    for name in (
+        *("i8", "u8", "i4", "u4", "u1", "u2", "u3", "u6"),
+        *("nf4", "f4e2m1", "f8e4m3", "f8e5m2", "f8e8m0"),
+    )
 }
 AS_READ: tuple[Pass, ...] = (
     Pass(
@@ -106,7 +108,7 @@ AS_READ: tuple[Pass, ...] = (
     Pass(
         "compressed_tables",
         "look-ups decode the rows that they need",
-        frozenset({"Convert"}),
+        frozenset({"Convert", "Gather"}),
         _SMALL,
         when=lambda options: not options.reference,
         option="target",
@@ -135,7 +137,7 @@ ON_LOAD: tuple[Pass, ...] = (
         "compressed_products",
         "products read weights as they are stored",
         frozenset({"Convert", "Gather"}),
-        _CODES,
+        _SMALL,
         option="target",
     ),
     # Before `fold_constants`, which would forget what weights were made of; after

@@ -85,6 +85,7 @@ def _of_stored(operation: CompressedLinear) -> QuantizedWeights | None:
     parameters = [array for array in (matrix.zero_points, matrix.scales) if array is not None]
     if (
         matrix.half
+        or matrix.later
         or matrix.stack > 1
         or operation.lead
         or not matrix.element_type.is_integer

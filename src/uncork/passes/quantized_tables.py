@@ -11,6 +11,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from uncork import storage
+from uncork.internal_ops.decompression import Step
 from uncork.internal_ops.fused import NarrowedBag
 from uncork.internal_ops.packed_const import PackedConst
 from uncork.internal_ops.quantized_lookup import (
@@ -158,10 +159,16 @@ def _table(model: Model, source: Source) -> CompressedTable | None:
     found = None if stored is None else stored.table()
     if found is None:
         return None
-    rows, groups, _ = found.shape
+    groups, later = found.shape[1], found.later
+    zero_points, scales = found.zero_points, found.scales
+    if groups > 1:  # all operands stay where they lie
+        first = [(zero_points, True), (scales, False)]
+        given = [(array, subtracts) for array, subtracts in first if array is not None]
+        later = (*(Step(array, subtracts, found.half) for array, subtracts in given), *later)
+        zero_points, scales = None, None
     zero_point, scale = (
-        None if p is None else p.reshape(-1) if p.size == 1 else _of_each(p, (rows, groups))
-        for p in (found.zero_points, found.scales)
+        None if p is None else p.reshape(-1) if p.size == 1 else _of_each(p, found.shape[0])
+        for p in (zero_points, scales)
     )
     return CompressedTable(
         found.element_type,
@@ -173,9 +180,10 @@ def _table(model: Model, source: Source) -> CompressedTable | None:
         found.packed is not None,
         groups,
         found.numbers,
+        later,
     )
 
 
-def _of_each(parameter: Array, shape: tuple[int, int]) -> Array:
-    """Zero points or scales of every group of every row, one after the other."""
-    return np.ascontiguousarray(np.broadcast_to(parameter, shape)).reshape(-1)
+def _of_each(parameter: Array, rows: int) -> Array:
+    """Zero points or scales of every row."""
+    return np.ascontiguousarray(np.broadcast_to(parameter, (rows, 1))).reshape(-1)

@@ -2,7 +2,7 @@
 between the two.
 
     Const (8 bits or fewer, f16, bf16) -> Subtract (in whole numbers) -> Convert, or Gather of a
-        small table -> Subtract (zero points) -> Multiply (scales)
+        small table -> Subtract (zero points) and Multiply (scales), as many as there are
 
 with Reshape, Squeeze, Unsqueeze, Transpose and Convert anywhere, as NNCF, GPTQ's and AWQ's
 converters and people write it. No shapes are matched: every tensor on the way is described by the
@@ -22,6 +22,7 @@ from msgspec.structs import replace
 
 from uncork import storage
 from uncork.internal_ops.compressed_linear import CompressedMatrix
+from uncork.internal_ops.decompression import Step
 from uncork.internal_ops.packed_const import PackedConst
 from uncork.ir.model import Model, Node, Source
 from uncork.ops.arithmetic import Add, Multiply, Subtract
@@ -39,8 +40,8 @@ RESHAPES = (Reshape1, Squeeze1, Unsqueeze1)
 _COMPUTED = (ElementType.f16, ElementType.f32)
 _WIDE = frozenset({ElementType.f16, ElementType.bf16})
 _EIGHT_BITS = frozenset({ElementType.i8, ElementType.u8, ElementType.f8e4m3, ElementType.f8e5m2})
-#: Floats of four bits, whose codes number a table.
-_BY_TABLE = frozenset({ElementType.nf4, ElementType.f4e2m1})
+#: Floats whose codes number a table.
+_BY_TABLE = frozenset({ElementType.nf4, ElementType.f4e2m1, ElementType.f8e8m0})
 #: Whole numbers that are held in more bits than they have.
 _HELD_AS = {
     ElementType.u1: ElementType.u4,
@@ -49,12 +50,10 @@ _HELD_AS = {
     ElementType.u6: ElementType.u8,
 }
 _FOUR_BITS = frozenset({ElementType.i4, ElementType.u4})
-#: Where groups are shorter, scales take as much room as what they scale.
-_LEAST_GROUP = 4
 #: Numbers of a table: of codes of four bits, and of a byte.
 _BOOK, _LONG_BOOK = 16, 256
-#: Codes of four bits that are loaded at once: groups and columns are whole ones, or the codes are
-#: held in bytes.
+#: Codes of four bits that are loaded at once: columns are whole ones, or the codes are held in
+#: bytes.
 _PER_WORD = 8
 
 
@@ -78,15 +77,10 @@ class Stored:
         #: The number of each code, where a table says it.
         self.numbers: Array | None = None
         #: The type that is computed in; None while there are codes only.
-        self.computed: ElementType | None = None
-        self.half = False
-        self.zero_points: Array | None = None
-        self.scales: Array | None = None
-        #: Scales are the product of several: what they scale is rounded otherwise.
-        self.merged = False
-        #: Scales of what is rounded before, and whether their products are.
-        self.second: Array | None = None
-        self.half_second = False
+        self.computed = ElementType.f16 if self.element_type is ElementType.f16 else None
+        #: Zero points and scales, in the order in which they are taken, with an axis for each of
+        #: the constant's.
+        self.steps: list[Step] = []
 
     # ---- moves
 
@@ -123,15 +117,11 @@ class Stored:
         self.order[place : place + 1] = [first, second]
         self.sizes |= {first: size, second: self.sizes[axis] // size}
 
-        def split(operand: Array | None) -> Array | None:
-            if operand is None:
-                return None
-            shape = list(operand.shape)
+        for number, step in enumerate(self.steps):
+            shape = list(step.operand.shape)
             pieces = [1, 1] if shape[place] == 1 else [size, self.sizes[second]]
-            return operand.reshape([*shape[:place], *pieces, *shape[place + 1 :]])
-
-        self.zero_points, self.scales = split(self.zero_points), split(self.scales)
-        self.second = split(self.second)
+            operand = step.operand.reshape([*shape[:place], *pieces, *shape[place + 1 :]])
+            self.steps[number] = replace(step, operand=operand)
         return first, second
 
     # ---- steps
@@ -165,22 +155,18 @@ class Stored:
                 return True
             if self.computed is not ElementType.f16 or to is not ElementType.f32:
                 return False
-            # What follows is in f32: nothing may have been rounded before but the numbers.
             self.computed = to
-            if self.scales is None and self._is_whole():
-                self.half = False
             return True
         if to in _COMPUTED:
-            if before in _WIDE and (self.half or to is not ElementType.f32):
+            if before is ElementType.bf16 and to is not ElementType.f32:
                 return False
-            if before is ElementType.f8e8m0:
-                return False
-            self.computed, self.half = to, to is ElementType.f16
+            self.computed = to
             if before in _BY_TABLE:
                 self.numbers = code_book(before)
             if self.numbers is not None:
-                wanted = np.float16 if self.half else np.float32
-                self.numbers = self.numbers.astype(wanted).astype(np.float32)
+                wanted = np.float16 if to is ElementType.f16 else np.float32
+                with np.errstate(over="ignore"):
+                    self.numbers = self.numbers.astype(wanted).astype(np.float32)
             return True
         # whole numbers in more bits
         wider = before.is_integer and to.is_integer and before.bits < to.bits
@@ -206,7 +192,7 @@ class Stored:
         if self.element_type is not held:
             self._hold(codes.astype(np.uint8), held)
         if element_type in _COMPUTED:
-            self.computed, self.half = element_type, element_type is ElementType.f16
+            self.computed = element_type
         return True
 
     def subtract(self, operand: Array, element_type: ElementType) -> bool:
@@ -214,7 +200,9 @@ class Stored:
         carried = self.carried(operand)
         if carried is None:
             return False
-        if self.computed is None:
+        if self.computed is not None:
+            self._take(carried, subtracts=True)
+        else:
             if element_type not in (ElementType.i8, ElementType.u8) or self.numbers is not None:
                 return False
             kind = element_type.dtype
@@ -224,39 +212,39 @@ class Stored:
             for small, least in ((ElementType.i4, -8), (ElementType.u4, 0)):
                 if low >= least and high < least + 16:
                     self.element_type = small
-            return True
-        if self.scales is not None or self.zero_points is not None or self._is_rounded_late():
-            return False
-        self.zero_points = carried
         return True
 
     def multiply(self, operand: Array) -> bool:
-        """Multiply by scales; of several their product, unless something is rounded in between."""
+        """Multiply by scales."""
         carried = self.carried(operand)
-        if carried is None or self.computed is None or self.second is not None:
+        if carried is None or self.computed is None:
             return False
-        if self.scales is not None and self.half and self.rounds:
-            self.second, self.half_second = carried, self.computed is ElementType.f16
-            return True
-        if self._is_rounded_late():
-            return False
-        if self.scales is not None:
-            carried = self.scales.astype(np.float32) * carried.astype(np.float32)
-            self.merged = True
-        self.scales = carried
+        self._take(carried, subtracts=False)
         return True
 
-    def _is_rounded_late(self) -> bool:
-        """Whether steps in f16 came before, and the next one is in f32."""
-        return self.rounds and self.half and self.computed is ElementType.f32
+    def _take(self, operand: Array, subtracts: bool) -> None:
+        rounds = self.rounds and self.computed is ElementType.f16
+        self.steps.append(Step(operand, subtracts, rounds))
 
-    def _is_whole(self) -> bool:
-        """Whether zero points, if there are any, are taken off without rounding in f16."""
-        points = self.zero_points
-        if points is None:
-            return True
+    def _is_whole(self, step: Step) -> bool:
+        """Whether zero points are taken off codes without rounding in f16."""
+        points = step.operand
         whole = self.element_type.is_integer and self.numbers is None
         return whole and bool(((np.abs(points) <= 1024) & (points == np.rint(points))).all())
+
+    def _few_steps(self) -> list[Step]:
+        """The steps, with the product of scales that follow each other in the place of those,
+        unless something is rounded in between.
+        """
+        found: list[Step] = []
+        for step in self.steps:
+            before = found[-1] if found else step
+            if found and not (before.subtracts or step.subtracts or before.rounds):
+                operand = before.operand.astype(np.float32) * step.operand.astype(np.float32)
+                found[-1] = replace(step, operand=operand)
+            else:
+                found.append(step)
+        return found
 
     # ---- codes
 
@@ -284,7 +272,7 @@ class Stored:
             return None
         columns, inner = self.dims[-2:] if transposed else self.dims[:-3:-1]
         matrices = [axis for dim in self.dims[:-2] for axis in dim]
-        found = self._runs([*matrices, *columns], inner, _PER_WORD)
+        found = self._runs([*matrices, *columns], inner, self._few_steps(), _PER_WORD)
         if found is None:
             return None
         return replace(found, stack=math.prod(self.sizes[axis] for axis in matrices))
@@ -293,10 +281,10 @@ class Stored:
         """The tensor as a table, whose rows are along the first axis and exactly the numbers that
         the layers make; None where it is none that is stored.
         """
-        long = self.numbers is not None and len(self.numbers) > _BOOK
-        if not self.dims or self.merged or self.second is not None or long:
+        if not self.dims:
             return None
-        found = self._runs(self.dims[0], [axis for dim in self.dims[1:] for axis in dim], 1)
+        inner = [axis for dim in self.dims[1:] for axis in dim]
+        found = self._runs(self.dims[0], inner, self.steps, 1)
         if found is None or found.axes == (0, 1, 2):
             return found
         # Rows lie one after the other.
@@ -306,45 +294,52 @@ class Stored:
             return replace(found, codes=packed, axes=(0, 1, 2), packed=found.shape)
         return replace(found, codes=codes, axes=(0, 1, 2))
 
-    def _runs(self, columns: list[int], inner: list[int], whole: int) -> CompressedMatrix | None:
-        """The tensor as columns of groups; a group of 4-bit codes has a multiple of `whole`."""
+    def _runs(
+        self, columns: list[int], inner: list[int], steps: list[Step], whole: int
+    ) -> CompressedMatrix | None:
+        """The tensor as columns of groups, a column of 4-bit codes being a multiple of `whole`."""
         if self.computed is not ElementType.f32:
             return None
-        given = (self.zero_points, self.scales, self.second)
-        operands = [operand for operand in given if operand is not None]
         varies = [
-            any(operand.shape[self.order.index(axis)] > 1 for operand in operands) for axis in inner
+            any(step.operand.shape[self.order.index(axis)] > 1 for step in steps) for axis in inner
         ]
         lead = max((i + 1 for i, varied in enumerate(varies) if varied), default=0)
         blocks = (columns, inner[:lead], inner[lead:])
         shape = tuple(math.prod(self.sizes[axis] for axis in block) for block in blocks)
-        group = shape[2] if lead else 0
-        if lead and group < _LEAST_GROUP:
-            return None
         short = self.numbers is not None and len(self.numbers) == _BOOK
         element_type = ElementType.u4 if short else self.element_type
         held = _HELD_AS.get(element_type, element_type)
-        if held in _FOUR_BITS and (shape[1] * shape[2] % whole or group % whole):
+        if held in _FOUR_BITS and shape[1] * shape[2] % whole:
             held = ElementType.i8 if held is ElementType.i4 else ElementType.u8
         if held not in _FOUR_BITS | _EIGHT_BITS | _WIDE:
             return None
         codes, axes, packed = self._lying(blocks, shape, held)
+        numbers = self.numbers
         if held is ElementType.f8e4m3 and _has_nan(codes):
-            return None
-        zero_points, scales, second = (
-            None if operand is None else _narrowed(self._of_groups(operand, blocks[:2]), *narrow)
-            for operand, narrow in (
-                (self.zero_points, (np.uint8, np.float16)),
-                (self.scales, (np.float16,)),
-                (self.second, (np.float16,)),
-            )
+            held, numbers = ElementType.u8, code_book(held)
+        # The first ones take the places that kernels in whole numbers know, if they are rounded
+        # alike.
+        zero = steps[0] if steps and steps[0].subtracts else None
+        left = steps[1:] if zero else steps
+        scale = left[0] if left and not left[0].subtracts else None
+        if zero and scale and zero.rounds != scale.rounds and not self._is_whole(zero):
+            scale = None
+        later = [
+            replace(step, operand=self._of_groups(step, blocks[:2]))
+            for step in (left[1:] if scale else left)
+        ]
+        zero_points, scales = (
+            None if step is None else self._of_groups(step, blocks[:2]) for step in (zero, scale)
         )
-        half = self.half and self.rounds
-        found = CompressedMatrix(held, codes, axes, zero_points, scales, half, packed, self.numbers)
-        return replace(found, second=second, half_second=self.half_second)
+        last = scale or zero
+        half = last is not None and last.rounds
+        return CompressedMatrix(
+            held, codes, axes, zero_points, scales, half, packed, numbers, later=tuple(later)
+        )
 
-    def _of_groups(self, operand: Array, blocks: Sequence[Sequence[int]]) -> Array:
-        """An operand as [columns or 1, groups or 1]."""
+    def _of_groups(self, step: Step, blocks: Sequence[Sequence[int]]) -> Array:
+        """The operand of a step as [columns or 1, groups or 1]."""
+        operand = step.operand
         places = [[self.order.index(axis) for axis in block] for block in blocks]
         rest = [i for i in range(operand.ndim) if i not in places[0] and i not in places[1]]
         turned = operand.transpose([*places[0], *places[1], *rest])
@@ -356,7 +351,8 @@ class Stored:
             sizes += whole if any(size > 1 for size in given) else [1] * len(block)
         shape = [math.prod(sizes[: len(blocks[0])]), math.prod(sizes[len(blocks[0]) :])]
         spread = np.broadcast_to(turned, [*sizes, *(1 for _ in rest)])
-        return np.ascontiguousarray(spread).reshape(shape)
+        narrow = (np.uint8, np.float16) if step.subtracts else (np.float16,)
+        return _narrowed(np.ascontiguousarray(spread).reshape(shape), *narrow)
 
     def _lying(
         self, blocks: Sequence[Sequence[int]], shape: tuple[int, ...], held: ElementType
@@ -444,7 +440,9 @@ def _data(model: Model, node: Node) -> int | None:
         if not all(shape.is_static for shape in counts):
             return None
         first, second = (math.prod(shape.static) for shape in counts)
-        return 0 if first >= second else 1
+        # Of as many numbers the constant is what scales, as codes are converted before.
+        scales = isinstance(model.by_id[node.inputs[0].node].operation, Const)
+        return 1 if first < second or (first == second and scales) else 0
     return None
 
 

@@ -18,9 +18,10 @@ from uncork.kernels.codegen import llvm_ir as ir
 from uncork.kernels.codegen.emit import F32, I8, I16, I32, U8, Kernel, Value, Variable, emitter
 from uncork.kernels.compressed.emit_dots import Book, rows_without_digits
 from uncork.kernels.compressed.emit_few import AHEAD, across, store_columns
-from uncork.kernels.compressed.emit_stored import Column, Operand, arguments_of, column_at
+from uncork.kernels.compressed.emit_stored import Column, arguments_of, column_at
 from uncork.kernels.compressed.form import code_added
 from uncork.kernels.compressed.spec_dots import DotFew
+from uncork.kernels.elementwise.emit_steps import Operand
 from uncork.kernels.gemm.dots import FOUR_SMALL, flipped
 from uncork.kernels.gemm.microkernel_dots import (
     SMALL_SUMS,

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from uncork.kernels.codegen.emit import F32, Kernel, Value, emitter
 from uncork.kernels.codegen.epilogue import advanced_operands, is_long, relative_operands
-from uncork.kernels.compressed.emit_stored import Column, Decoder, Operand, arguments_of, column_at
+from uncork.kernels.compressed.emit_stored import Column, Decoder, arguments_of, column_at
 from uncork.kernels.compressed.spec import ManyRows
+from uncork.kernels.elementwise.emit_steps import Operand
 from uncork.kernels.gemm.emit_matmul import row_epilogue
 from uncork.kernels.gemm.microkernel import AHEAD, Microkernel, RegisterTile, Widening, of_panels
 from uncork.kernels.gemm.spec_matmul import MASKED
@@ -88,7 +89,7 @@ def _widened(spec: ManyRows) -> Widening:
 
     def widened(k: Kernel, codes: Value, number: Value) -> Value:
         none = Operand(codes, "")
-        column = Column(codes, none, none, none)
+        column = Column(codes, none, none)
         (vector,) = Decoder(k, spec.stored, number, number).block(column, number, False)
         return vector
 
@@ -111,9 +112,9 @@ def _decode(
     whole = a["inner"] // stored.block * stored.block
     line = stored.block * 4
 
-    def turn(rows: list[Value], position: Value, j: Value, vectors: int) -> None:
+    def turn(rows: list[Value], begin: Value) -> None:
         for d, turned in enumerate(columns_of(rows)):
-            k.store(turned, panel + (position + j + d * vectors) * (spec.width * 4))
+            k.store(turned, panel + (begin + d * stored.apart) * (spec.width * 4))
 
     def block(position: Value, partly: bool) -> None:
         vectors = stored.block // lanes
@@ -125,8 +126,6 @@ def _decode(
                     for number in numbers
                 ],
                 position,
-                k.integer(0),
-                1,
             )
             return
         with k.loop(0, lanes) as c:
@@ -135,12 +134,8 @@ def _decode(
                 k.store(vector, scratch + c * line + j * lanes * 4)
         with k.loop(0, vectors) as number:  # written once: turning takes many instructions
             near = scratch + number * (lanes * 4)
-            turn(
-                [k.load(near + c * line, F32, lanes) for c in range(lanes)],
-                position,
-                number,
-                vectors,
-            )
+            at = (number >> 1) * (2 * lanes) + (number & 1) if stored.by_bytes else number
+            turn([k.load(near + c * line, F32, lanes) for c in range(lanes)], position + at)
 
     with k.loop(0, whole, stored.block) as position:
         block(position, False)

@@ -3,7 +3,9 @@ them would make them.
 
 Codes of eight bits and more lie as the vectors do. Of four bits, a word of 32 has eight codes of
 one lane: lane d of vector j is weight 8 d + j of the block. Where a block has one zero point and
-one scale, the sixteen values that its codes may have are a table in a register.
+one scale, the sixteen values that its codes may have are a table in a register. Values of f16 are
+two such tables, of bytes, in which codes are looked up as they lie; each vector of those has every
+second one of 16 numbers.
 """
 
 from __future__ import annotations
@@ -15,47 +17,22 @@ from msgspec.structs import replace
 
 from uncork.kernels.codegen import llvm_ir as ir
 from uncork.kernels.codegen.emit import F16, F32, I8, I32, I64, U8, U16, Kernel, Value
-from uncork.kernels.codegen.scalar_types import Type
-from uncork.kernels.compressed.spec import FOUR_BITS, PER_WORD, SPLIT, FewRows, ManyRows, Stored
+from uncork.kernels.compressed.spec import (
+    BOOK,
+    FOUR_BITS,
+    HALF_BLOCK,
+    PER_WORD,
+    SPLIT,
+    FewRows,
+    ManyRows,
+    Stored,
+)
 from uncork.kernels.compressed.spec_dots import DotFew, DotRows
 from uncork.kernels.elementwise.emit import UNIT_OF_E4M3, decoded, widened
+from uncork.kernels.elementwise.emit_steps import Operand, stepped
 
-
-class Operand(Struct, frozen=True):
-    """The zero points or the scales of a column: where they begin, and their type, which is nothing
-    where there are none.
-    """
-
-    begin: Value
-    kind: str
-
-    def __bool__(self) -> bool:
-        return bool(self.kind)
-
-    @property
-    def type_(self) -> Type:
-        """The type in which they lie."""
-        return {"f32": F32, "f16": U16, "u8": U8}[self.kind]
-
-    def at(self, k: Kernel, group: Value | int = 0, lanes: int = 1) -> Value:
-        """Those of some groups that follow each other, as f32."""
-        return self._wide(k, k.load(self._address(group), self.type_, lanes))
-
-    def some(self, k: Kernel, group: Value, mask: Value) -> Value:
-        """Those of the groups in a mask, as f32; 0 for the others."""
-        return self._wide(k, k.load(self._address(group), self.type_, mask.lanes, mask))
-
-    def _address(self, group: Value | int) -> Value:
-        return self.begin + group * self.type_.bytes
-
-    def _wide(self, k: Kernel, value: Value) -> Value:
-        if self.kind == "f16":
-            return widened(k, "f16", value)
-        return value.to(I32).to(F32) if self.kind == "u8" else value
-
-
-#: A zero point, a scale and a second one, lane by lane, where there are such.
-_Steps = tuple[Value | None, Value | None, Value | None]
+#: A zero point and a scale, where there are such, and operands of later steps, lane by lane.
+_Steps = tuple[Value | None, Value | None, list[Value]]
 
 
 class Column(Struct, frozen=True):
@@ -66,7 +43,7 @@ class Column(Struct, frozen=True):
     codes: Value
     zeros: Operand
     scales: Operand
-    second: Operand
+    later: tuple[Operand, ...] = ()
     whole: _Steps | None = None
 
 
@@ -81,24 +58,23 @@ def arguments_of(k: Kernel, spec: FewRows | ManyRows | DotRows | DotFew) -> dict
         k.stop_unless(number > 0, k.integer(1))
         before = (number - 1) * a["columns"]
         a["codes"] = a["codes"] + before * a["code_row"]
-        for name in ("zeros", "scales", "second"):
-            if kind := getattr(stored, name):
-                size = Operand(a[name], kind).type_.bytes
-                a[name] = a[name] + before * a["groups"] * size
+        for name, kind in _operands(stored):
+            a[name] = Operand(a[name], kind).of_column(before, a["groups"]).begin
     return a
+
+
+def _operands(stored: Stored) -> list[tuple[str, str]]:
+    """The names of the arguments that say where operands are, and the kinds of these."""
+    later = zip(stored.later_names, stored.later, strict=True)
+    return [("zeros", stored.zeros), ("scales", stored.scales), *((n, s.kind) for n, s in later)]
 
 
 def column_at(a: Mapping[str, Value], number: Value, stored: Stored) -> Column:
     """A column by its number, of a kernel with these arguments."""
-    first = number * a["groups"]
-
-    def operand(name: str) -> Operand:
-        kind = getattr(stored, name)
-        begin = Operand(a[name], kind)
-        return Operand(a[name] + first * begin.type_.bytes, kind) if kind else begin
-
-    codes = a["codes"] + number * a["code_row"]
-    return Column(codes, operand("zeros"), operand("scales"), operand("second"))
+    zeros, scales, *later = (
+        Operand(a[name], kind).of_column(number, a["groups"]) for name, kind in _operands(stored)
+    )
+    return Column(a["codes"] + number * a["code_row"], zeros, scales, tuple(later))
 
 
 class Decoder:
@@ -109,7 +85,9 @@ class Decoder:
     def __init__(self, k: Kernel, stored: Stored, inner: Value, numbers: Value) -> None:
         self.k, self.stored, self.inner, self.numbers = k, stored, inner, numbers
         self.four_bits = stored.element_type in FOUR_BITS
-        self.by_table = self.four_bits and stored.lanes == 16
+        #: Vectors of 16 lanes look all codes up; those of 8 where that spares the steps.
+        wide = stored.lanes == 16 or (self._permutes() and stored.book and self._is_alone)
+        self.by_table = self.four_bits and wide
         #: What decoded numbers are multiples of before scales, which are small enough.
         unit = stored.element_type == "f8e4m3" and stored.scales == "f16" and not stored.zeros
         self.unit = UNIT_OF_E4M3 if unit else 1.0
@@ -120,21 +98,27 @@ class Decoder:
         """
         k, stored = self.k, self.stored
         left = self.inner - position if partly else None
-        steps = column.whole or self._parameters(column, position, left)
         if not self.four_bits:
+            steps = column.whole or self._parameters(column, position, left)
             return [self._chain(self._loaded(column.codes, position, left), steps)]
         address = column.codes + (position >> 1)
         there = None if left is None else k.lanes_below(left >> 3, stored.lanes)
         words = k.load(address, I32, stored.lanes, there)
+        if stored.by_bytes:
+            return self._by_bytes(words, column, position)
+        if stored.group % PER_WORD:  # which begin within words: each vector meets others
+            each = [self._parameters(column, position, left, j) for j in range(PER_WORD)]
+        else:
+            each = [column.whole or self._parameters(column, position, left)] * PER_WORD
         if self.by_table:
             book = self._book()
-            if stored.groups_in_block == 1:
-                table = self._chain(book, steps)
+            if self._is_alone:
+                table = self._table(book, each[0])
                 return [
                     k.looked_up(table, words >> (4 * j) if j else words) for j in range(PER_WORD)
                 ]
             return [
-                self._chain(k.looked_up(book, words >> (4 * j) if j else words), steps)
+                self._chain(k.looked_up(book, words >> (4 * j) if j else words), each[j])
                 for j in range(PER_WORD)
             ]
         signed = stored.element_type == "i4"
@@ -142,7 +126,76 @@ class Decoder:
             (words << (28 - 4 * j)) >> 28 if signed else (words >> (4 * j)) & 15
             for j in range(PER_WORD)
         ]
-        return [self._chain(self._number(code), steps) for code in codes]
+        return [
+            self._chain(self._number(code), steps) for code, steps in zip(codes, each, strict=True)
+        ]
+
+    def _by_bytes(self, words: Value, column: Column, position: Value) -> list[Value]:
+        """The numbers of a block that are bytes of f16 in tables, one for each half of it."""
+        k, lanes, group = self.k, words.lanes, self.stored.group
+
+        def table(position: Value) -> Value:
+            """All bits that codes may stand for in the group of a position, or of the last one."""
+
+            def of(operand: Operand) -> Value:
+                number = k.minimum(position, self.inner - 1) // group if group else 0
+                return operand.everywhere(k, number if operand.of_groups else 0, lanes)
+
+            steps = column.whole or (
+                of(column.zeros) if column.zeros else None,
+                of(column.scales) if column.scales else None,
+                [of(operand) for operand in column.later],
+            )
+            return self._table(self._book(), steps, rounded=False).to(F16).bits_as(U16)
+
+        halves = 1 if self._is_alone else 2
+        tables = [table(position + half * HALF_BLOCK) for half in range(halves)]
+
+        def joined(first: Value, second: Value, picks: list[int]) -> Value:
+            order = ir.Constant(ir.VectorType(ir.IntType(32), len(picks)), picks)
+            found = k.builder.shuffle_vector(first.llvm, second.llvm, order)
+            return Value(k, found, first.type, len(picks))
+
+        bytes_ = ir.VectorType(ir.IntType(8), 4 * lanes)
+        name = "llvm.x86.avx2.pshuf.b"
+        look_up = k.declared(name, bytes_, [bytes_, bytes_])
+        planes = [[(table >> shift).to(U8) for table in tables] for shift in (0, 8)]
+        low, high = (joined(plane[0], plane[-1], list(range(2 * BOOK))) for plane in planes)
+        # The numbers of a half lie one after the other: bytes of the first eight, then the others.
+        of_pairs = [
+            [
+                16 * half + 8 * part + i + 32 * side
+                for half in (0, 1)
+                for i in range(8)
+                for side in (0, 1)
+            ]
+            for part in (0, 1)
+        ]
+        vectors: dict[int, Value] = {}
+        for odd, codes in enumerate((words, words >> 4)):
+            picked = k.builder.bitcast((codes & 0x0F0F0F0F).llvm, bytes_)
+            first, second = (
+                Value(k, k.builder.call(look_up, [plane.llvm, picked]), U8, 4 * lanes)
+                for plane in (low, high)
+            )
+            for part, picks in enumerate(of_pairs):
+                pairs = joined(first, second, picks)
+                kind = ir.VectorType(ir.IntType(16), 2 * lanes)
+                numbers = Value(k, k.builder.bitcast(pairs.llvm, kind), U16, 2 * lanes)
+                for half in (0, 1):
+                    some = numbers.part(half * lanes, lanes)
+                    vectors[(2 * half + part) * 2 + odd] = widened(k, "f16", some)
+        return [vectors[number] for number in range(PER_WORD)]
+
+    def _table(self, book: Value, steps: _Steps, rounded: bool = True) -> Value:
+        """All sixteen numbers that codes of a block may be."""
+        k, lanes = self.k, self.stored.lanes
+        parts = [self._chain(book.part(at, lanes), steps, rounded) for at in range(0, BOOK, lanes)]
+        if len(parts) == 1:
+            return parts[0]
+        picks = ir.Constant(ir.VectorType(ir.IntType(32), BOOK), list(range(BOOK)))
+        joined = k.builder.shuffle_vector(parts[0].llvm, parts[1].llvm, picks)
+        return Value(k, joined, F32, BOOK)
 
     def loaded(self, column: Column, position: Value | None = None, length: int = 0) -> Column:
         """The column, with its zero point and scale in registers where it has one of each, or has
@@ -154,13 +207,18 @@ class Decoder:
         at = self.inner if position is None else position
         return replace(column, whole=self._parameters(column, at, None))
 
-    def _parameters(self, column: Column, position: Value, left: Value | None) -> _Steps:
-        """The zero points and the scales of a block."""
-        zero, scale, second = (
-            self._parameter(operand, position, left) if operand else None
-            for operand in (column.zeros, column.scales, column.second)
+    def _parameters(
+        self, column: Column, position: Value, left: Value | None, first: int = 0
+    ) -> _Steps:
+        """The zero points and the scales of the vector of a block whose first lane is so many codes
+        behind its position.
+        """
+        zero, scale = (
+            self._parameter(operand, position, left, first) if operand else None
+            for operand in (column.zeros, column.scales)
         )
-        return zero, scale if self.unit == 1 or scale is None else scale * self.unit, second
+        later = [self._parameter(operand, position, left, first) for operand in column.later]
+        return zero, scale if self.unit == 1 or scale is None else scale * self.unit, later
 
     def _loaded(self, codes: Value, position: Value, left: Value | None) -> Value:
         k, name, lanes = self.k, self.stored.element_type, self.stored.lanes
@@ -177,11 +235,20 @@ class Decoder:
         if not self.stored.book:
             return code.to(F32)
         k, lanes = self.k, code.lanes
-        wide = lanes == 16 or (lanes == 8 and k.target is not None and k.target.has("avx2"))
-        if wide and not self.stored.long:
+        if self._permutes() and not self.stored.long:
             return k.looked_up(self._book(), code)
         places = [self.numbers + code.part(lane, 1).to(I64) * 4 for lane in range(lanes)]
         return k.gathered([k.load(place, F32) for place in places])
+
+    def _permutes(self) -> bool:
+        """Whether the processor looks numbers up in registers."""
+        target, lanes = self.k.target, self.stored.lanes
+        return lanes == 16 or (lanes == 8 and target is not None and target.has("avx2"))
+
+    @property
+    def _is_alone(self) -> bool:
+        """Whether all codes of a block have the same zero point and scales."""
+        return self.stored.groups_in_block == 1
 
     def _book(self) -> Value:
         """The value of every code."""
@@ -192,43 +259,51 @@ class Decoder:
         numbers = [ir.Constant(F32.llvm, x) for x in values]
         return Value(self.k, ir.Constant(ir.VectorType(F32.llvm, 16), numbers), F32, 16)
 
-    def _parameter(self, column: Operand, position: Value, left: Value | None) -> Value:
-        """The zero points or scales of a block, lane by lane."""
+    def _parameter(self, column: Operand, position: Value, left: Value | None, first: int) -> Value:
+        """The zero points or scales of a vector, lane by lane."""
         k, stored = self.k, self.stored
-        if not stored.group:
-            return k.splat(column.at(k), stored.lanes)
-        count = stored.groups_in_block
-        if not count:
-            step = PER_WORD if self.four_bits else 1
+        if not stored.group or not column.of_groups:
+            return column.everywhere(k, 0, stored.lanes)
+        count, step = stored.groups_in_block, PER_WORD if self.four_bits else 1
+        # Loads of more than a vector that are masked become single ones anyhow, and wrong ones of
+        # 64 numbers of 16 bits (LLVM 20, AVX2).
+        if not count or (left is not None and count > stored.lanes):
             last = self.inner - 1
-            places = [k.minimum(position + lane * step, last) for lane in range(stored.lanes)]
+            places = [
+                k.minimum(position + (lane * step + first), last) for lane in range(stored.lanes)
+            ]
             return k.gathered([column.at(k, p // stored.group) for p in places])
         group = position // stored.group
         if count == 1:
-            return k.splat(column.at(k, group), stored.lanes)
+            return column.everywhere(k, group, stored.lanes)
         if left is None:
             some = column.at(k, group, count)
         else:
             some = column.some(
                 k, group, k.lanes_below((left + (stored.group - 1)) // stored.group, count)
             )
-        each = stored.lanes // count
         picks = ir.Constant(
             ir.VectorType(ir.IntType(32), stored.lanes),
-            [lane // each for lane in range(stored.lanes)],
+            [(lane * step + first) // stored.group for lane in range(stored.lanes)],
         )
         return Value(k, k.builder.shuffle_vector(some.llvm, some.llvm, picks), F32, stored.lanes)
 
-    def _chain(self, value: Value, steps: _Steps) -> Value:
-        """The steps of the decompression."""
-        zero, scale, second = steps
-        value = self._scaled(value, zero, scale)
-        if second is None:
-            return value
-        value = value * second
-        return value.to(F16).to(F32) if self.stored.rounds_second else value
+    def _chain(self, value: Value, steps: _Steps, rounded: bool = True) -> Value:
+        """The steps of the decompression; the last one without its rounding where that is left to
+        others.
+        """
+        zero, scale, operands = steps
+        later = list(self.stored.later)
+        value = self._scaled(value, zero, scale, rounded or bool(later))
+        if later and not rounded:
+            later[-1] = replace(later[-1], rounds=False)
+        for step, operand in zip(later, operands, strict=True):
+            value = stepped(value, step, operand)
+        return value
 
-    def _scaled(self, value: Value, zero: Value | None, scale: Value | None) -> Value:
+    def _scaled(
+        self, value: Value, zero: Value | None, scale: Value | None, rounded: bool
+    ) -> Value:
         """The zero point taken off, and the first scale."""
         if zero is not None:
             value = value - zero
@@ -238,7 +313,8 @@ class Decoder:
             return value
         if self.stored.rounds_product != SPLIT:
             value = value * scale
-            return value.to(F16).to(F32) if self.stored.rounds_product else value
+            rounds = rounded and self.stored.rounds_product
+            return value.to(F16).to(F32) if rounds else value
         # Both factors have 11 digits, so their product has an even last one of 24; 8192 times it is
         # cut off where f16 ends.
         large = value * (scale * 8192.0)

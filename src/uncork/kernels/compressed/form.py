@@ -2,47 +2,60 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
+from msgspec import Struct
 
 from uncork.internal_ops.compressed_linear import CompressedMatrix
-from uncork.kernels.compressed.spec import BOOK, CONVERTED, SPLIT, Stored
+from uncork.kernels.compressed.spec import BOOK, CONVERTED, HALF_BLOCK, SPLIT, Stored
 from uncork.kernels.gemm.dots import PAIRS, flipped
 from uncork.kernels.runtime.target import Target
-from uncork.kernels.stored_types import converts_halves
-from uncork.types import Array
+from uncork.kernels.stored_types import kind_of, steps_of, type_of
+from uncork.storage import code_book
+from uncork.types import Array, ElementType
 
 #: Whole numbers of both signs up to this have differences that f16 holds exactly.
 _WHOLE_IN_F16 = 1024
 #: Whole numbers of so many bits and a sign are numbers of 16 bits.
 _BITS = 15
-#: The least normal number of f16, and its largest.
+#: The least normal number of f16 and its largest; its digits, and what all are multiples of.
 _LEAST_NORMAL, _MOST_IN_F16 = 2.0**-14, 65504.0
+_DIGITS, _UNIT_OF_F16 = 11, 2.0**-24
+#: Numbers that are looked at together.
+_PART = 1 << 20
 
 
 def stored_of(weights: CompressedMatrix, target: Target) -> Stored:
     """The form that kernels are specialised for."""
     groups = max((array.shape[1] for array in weights.operands), default=1)
     zeros, scales = weights.zero_points, weights.scales
-    whole = is_whole(weights)
-    rounds = (
-        ""
-        if not weights.half or scales is None
-        else SPLIT
-        if whole and _is_normal(weights)
-        else CONVERTED
+    # Kernels in whole numbers read operands of each group of each column. Where there is none they
+    # stay as they are: of short groups, laid out so, they are larger than the codes.
+    kind = type_of if groups == 1 or weights.rounded_together("i8") else kind_of
+    whole, group = is_whole(weights), weights.shape[2] if groups > 1 else 0
+    rounds = CONVERTED if weights.half and scales is not None else ""
+    last = weights.later[-1].rounds if weights.later else bool(rounds and _rounding(weights))
+    by_bytes = (
+        last
+        and weights.numbers is not None  # whole numbers are made of codes in less time
+        and weights.element_type.bits == 4
+        and group % HALF_BLOCK == 0
+        and target.lanes == 8
+        and all(map(target.has, ("avx2", "f16c")))
     )
     return Stored(
         weights.element_type.name,
         target.lanes,
-        weights.shape[2] if groups > 1 else 0,
-        type_of(zeros, target),
-        type_of(scales, target),
+        group,
+        kind(zeros, target),
+        kind(scales, target),
         weights.half and not whole,
-        rounds,
-        type_of(weights.second, target),
-        weights.half_second,
+        _rounding(weights) if whole and not by_bytes else rounds,
+        steps_of(weights.later, target),
         weights.numbers is not None,
         weights.numbers is not None and len(weights.numbers) > BOOK,
+        by_bytes=by_bytes,
     )
 
 
@@ -82,26 +95,59 @@ def laid_out_book(numbers: Array) -> Array:
     return np.frombuffer(given, np.uint8)
 
 
-def type_of(operand: Array | None, target: Target) -> str:
-    """The type in which kernels read zero points or scales; nothing where there are none."""
-    if operand is None:
+class _Sizes(Struct, frozen=True):
+    """The smallest and the largest of some numbers but 0, without signs; how many binary digits
+    they have, and what all are multiples of.
+    """
+
+    least: float
+    most: float
+    digits: int
+    unit: float
+
+    @staticmethod
+    def of(numbers: Array) -> _Sizes:
+        flat, fractions, least, most = numbers.reshape(-1), 0, np.inf, 0.0
+        for start in range(0, len(flat), _PART):
+            sizes = np.abs(flat[start : start + _PART].astype(np.float32))
+            fractions |= int(np.bitwise_or.reduce(sizes.view(np.uint32) & 0x7FFFFF))
+            least = min(least, float(np.min(sizes, where=sizes != 0, initial=np.inf)))
+            most = float(np.maximum(most, sizes.max()))  # which keeps a NaN
+        if most == 0:
+            return _Sizes(1, 1, 1, 1)
+        digits = 24 - (fractions & -fractions).bit_length() + 1 if fractions else 1
+        exponent = math.frexp(least)[1] if np.isfinite(least) else 0
+        return _Sizes(least, most, digits, 2.0 ** (exponent - digits))
+
+
+def _sizes_of_numbers(weights: CompressedMatrix) -> _Sizes | None:
+    """The sizes of what codes stand for, less whole zero points; None where they may be anything
+    that f16 holds.
+    """
+    kind, zeros = weights.element_type, weights.zero_points
+    if weights.numbers is not None:
+        return _Sizes.of(weights.numbers) if zeros is None else None
+    if kind.is_integer:
+        most = (1 << kind.bits) + (0 if zeros is None else _WHOLE_IN_F16)
+        return _Sizes(1, most, kind.bits if zeros is None else _DIGITS, 1)
+    if kind is ElementType.f8e4m3 and zeros is None:
+        book = code_book(kind)
+        return _Sizes.of(book[np.isfinite(book)])
+    return None
+
+
+def _rounding(weights: CompressedMatrix) -> str:
+    """How products of numbers and scales are rounded to f16; nothing where f16 has all of them."""
+    if not weights.half or weights.scales is None:
         return ""
-    if operand.dtype == np.float16 and not converts_halves(target):
-        return "f32"
-    return f"{operand.dtype.kind}{operand.dtype.itemsize * 8}"
-
-
-def _is_normal(weights: CompressedMatrix) -> bool:
-    """Whether all products of the integers and these scales are 0 or normal numbers of f16."""
-    if not weights.element_type.is_integer or weights.numbers is not None:
-        return False
-    if weights.scales is None:
-        return False
-    scales = np.abs(weights.scales[weights.scales != 0].astype(np.float32))
-    most = (1 << weights.element_type.bits) + _WHOLE_IN_F16
-    return not scales.size or bool(
-        scales.min() >= _LEAST_NORMAL and scales.max() * most <= _MOST_IN_F16
-    )
+    numbers, scales = _sizes_of_numbers(weights), _Sizes.of(weights.scales)
+    if numbers is None or not numbers.most * scales.most <= _MOST_IN_F16:
+        return CONVERTED
+    digits = (numbers.digits, scales.digits)
+    together = max(digits) if 1 in digits else sum(digits)
+    if together <= _DIGITS and numbers.unit * scales.unit >= _UNIT_OF_F16:
+        return ""
+    return SPLIT if numbers.least * scales.least >= _LEAST_NORMAL else CONVERTED
 
 
 def is_whole(weights: CompressedMatrix) -> bool:

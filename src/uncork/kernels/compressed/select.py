@@ -66,7 +66,8 @@ from uncork.kernels.runtime.addresses import address_of
 from uncork.kernels.runtime.packed_weights import packed
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select_epilogue import epilogue_of, operands_for
-from uncork.kernels.stored_types import converts_halves
+from uncork.kernels.steps import SHARED, WHOLE
+from uncork.kernels.stored_types import converts_halves, laid_out
 from uncork.ops import Operation
 from uncork.ops.gather import Gather1, Gather7
 from uncork.symbolic import Size, SizeLike
@@ -93,13 +94,13 @@ def declined(weights: CompressedMatrix, target: Target) -> str:
     """
     name = weights.element_type.name
     halves = weights.half or name in ("f16", "f8e4m3", "f8e5m2")
+    halves = halves or any(step.rounds for step in weights.later)
     if halves and not converts_halves(target):
         return "no kernel for f16 on this machine"
     if is_empty((*weights.shape,)):
         return "nothing to multiply"
-    stored = stored_of(weights, target)
-    if name in FOUR_BITS and (weights.inner % PER_WORD or stored.group % PER_WORD):
-        return "no kernel for groups of codes that begin within a word"
+    if name in FOUR_BITS and weights.inner % PER_WORD:
+        return "no kernel for columns of codes that begin within a word"
     return ""
 
 
@@ -134,8 +135,8 @@ def select_compressed(layer: Layer) -> Selection:
     panels = panels and _fits_panels(stored, target, pairs)
     width = _vectors(target) * target.lanes
     kept, lying = _in_panels(weights, width, pairs) if panels else _codes(weights, stored)
-    parameters = _parameters(weights, stored)
-    groups = max((array.shape[1] for array in parameters if array is not None), default=0)
+    parameters, later = _parameters(weights, stored), _later(weights, stored)
+    groups = weights.shape[1] if stored.group else 1
     code_row = weights.inner * stored.bits // 8
     book = None if weights.numbers is None else laid_out_book(weights.numbers)
     choice = None if linear.choice is None else _choice(layer, linear.choice)
@@ -145,11 +146,13 @@ def select_compressed(layer: Layer) -> Selection:
         result = turn.number * (rows * weights.columns * 4)
         operands: list[Operand] = [In(0, turn.data * (rows * weights.inner * 4))]
         operands += [address_of(lying) + before * code_row, code_row]
-        operands += [0 if p is None else address_of(p[before:]) for p in parameters]
+        operands += [0 if p is None else _address(p, before) for p in parameters]
         operands += [groups, Out(0, result), rows, weights.inner, weights.columns]
         operands.append(0 if book is None else address_of(book))
         operands.append(Scratch(8 * turn.matrix) if choice else 0)
-        products.append(_Product(turn.data, operands, operands_for(end, others, 0, result)))
+        ends = operands_for(end, others, 0, result)
+        own = [_address(operand, before) for operand in later]
+        products.append(_Product(turn.data, operands, ends, own))
     before = choice.bytes if choice else 0
     given = _Products(rows, product(shape[:-1]), weights, stored, products, before)
     ways: list[_Offer] = []
@@ -180,7 +183,7 @@ def select_compressed(layer: Layer) -> Selection:
             scratch = largest(scratch, part.scratch(threads))
         return Stages(stages, scratch, when)
 
-    keep = [kept, *(array for array in (*parameters, book) if array is not None)]
+    keep = [kept, *later, *(array for array in (*parameters, book) if array is not None)]
     keep += choice.keep if choice else []
     return staged(split, cost, keep, " or ".join(part.name for part, _ in parts))
 
@@ -272,13 +275,14 @@ def _parts(rows: SizeLike, offers: Sequence[_Offer]) -> Iterator[tuple[_Way, AtL
 
 
 class _Product(Struct, frozen=True):
-    """A product: the number of its data, the arguments that all kernels have, and those of its
-    end.
+    """A product: the number of its data, the arguments that all kernels have, those of its end, and
+    of later steps.
     """
 
     data: int
     operands: Sequence[Operand]
     others: Sequence[Operand]
+    later: Sequence[Operand]
 
 
 class _Products(Struct, frozen=True):
@@ -370,7 +374,7 @@ class _Products(Struct, frozen=True):
                 given = [*one.operands, first, count, Scratch(own), Scratch(own + table)]
                 if spec.pairs:
                     given[0] = Scratch(self.begin + self.rows * one.data * line)
-                found = [*given, *one.others]
+                found = [*given, *one.others, *one.later]
                 assert len(found) == len(spec.arguments)
                 products.append((spec, found))
             return [*before, products]
@@ -451,21 +455,30 @@ def _multiplies_pairs(linear: CompressedLinear, target: Target) -> bool:
 
 
 def _parameters(weights: CompressedMatrix, stored: Stored) -> list[Array | None]:
-    """Zero points and all scales, one for each column or for each of its groups."""
-    groups = weights.shape[1] if stored.group else 1
+    """Zero points and scales, one for each column or for each of its groups, unless they stay as
+    they are.
+    """
+    columns, groups = weights.shape[0], weights.shape[1] if stored.group else 1
+
+    def given(array: Array, kind: str) -> Array:
+        rows = 1 if SHARED in kind else columns
+        return laid_out(np.broadcast_to(array, (rows, 1 if WHOLE in kind else groups)), kind)
+
     return [
-        None if array is None else _laid_out(array, kind, (weights.shape[0], groups))
-        for array, kind in (
-            (weights.zero_points, stored.zeros),
-            (weights.scales, stored.scales),
-            (weights.second, stored.second),
-        )
+        None if array is None else given(array, kind)
+        for array, kind in ((weights.zero_points, stored.zeros), (weights.scales, stored.scales))
     ]
 
 
-def _laid_out(array: Array, kind: str, shape: tuple[int, int]) -> Array:
-    """The values of a constant in this type and shape, one after the other."""
-    return np.ascontiguousarray(np.broadcast_to(array, shape), ElementType.parse(kind).dtype)
+def _later(weights: CompressedMatrix, stored: Stored) -> list[Array]:
+    """Operands of later steps, as they are."""
+    steps = zip(weights.later, stored.later, strict=True)
+    return [laid_out(step.operand, spec.kind) for step, spec in steps]
+
+
+def _address(operand: Array, column: int) -> Operand:
+    """Where zero points or scales of the columns from this one on lie."""
+    return address_of(operand if len(operand) == 1 else operand[column:])
 
 
 def _codes(weights: CompressedMatrix, stored: Stored) -> tuple[object, Array]:

@@ -77,6 +77,7 @@ def dot_rows(
         or (stored.book and book is None)
         or stored.rounds_difference
         or stored.rounds_product
+        or stored.later
         or not unit
         or weights.inner * stored.bits % 32
         or not is_whole(weights)

@@ -9,6 +9,7 @@ from msgspec import Struct
 from uncork.kernels.epilogue import PLAIN, Epilogue
 from uncork.kernels.kernel_spec import KernelSpec
 from uncork.kernels.names import flags
+from uncork.kernels.steps import StepSpec
 
 #: Types of which a byte has two.
 FOUR_BITS = frozenset({"i4", "u4"})
@@ -16,6 +17,8 @@ FOUR_BITS = frozenset({"i4", "u4"})
 PER_WORD = 8
 #: Numbers of a table that vectors hold.
 BOOK = 16
+#: Codes of the half of a vector of bytes, which look numbers up in a table of their own.
+HALF_BLOCK = 32
 #: How products are rounded to f16: by the instructions that convert, or by arithmetic.
 CONVERTED, SPLIT = "converted", "split"
 
@@ -36,19 +39,25 @@ class Stored(Struct, frozen=True):
     scales: str = ""
     rounds_difference: bool = False
     rounds_product: str = ""
-    #: The type of a second scale, and whether its products are rounded.
-    second: str = ""
-    rounds_second: bool = False
+    #: What follows, with operands of their own.
+    later: tuple[StepSpec, ...] = ()
     #: The codes are numbers of a table of 16, or of a longer one.
     book: bool = False
     long: bool = False
     #: There are several matrices, and the call tells which one.
     chosen: bool = False
+    #: Codes of four bits choose the bytes of numbers of f16 (AVX2).
+    by_bytes: bool = False
 
     @property
     def block(self) -> int:
         """Weights of a column that are decoded at once."""
         return self.lanes * PER_WORD if self.element_type in FOUR_BITS else self.lanes
+
+    @property
+    def apart(self) -> int:
+        """How far the numbers of lanes that follow each other lie apart in a column."""
+        return 2 if self.by_bytes else PER_WORD if self.element_type in FOUR_BITS else 1
 
     @property
     def bits(self) -> int:
@@ -75,14 +84,18 @@ class Stored(Struct, frozen=True):
         rounds = f"_{self.rounds_product}" if self.rounds_product else ""
         return (
             f"{self.element_type}{group}"
-            + flags(self, "book", "long", "chosen")
+            + flags(self, "book", "long", "chosen", "by_bytes")
             + (f"_zeros_{self.zeros}" if self.zeros else "")
             + (f"_scales_{self.scales}" if self.scales else "")
             + flags(self, "rounds_difference")
             + rounds
-            + (f"_second_{self.second}" if self.second else "")
-            + flags(self, "rounds_second")
+            + "".join(step.name for step in self.later)
         )
+
+    @property
+    def later_names(self) -> list[str]:
+        """The names of the arguments that say where operands of later steps are."""
+        return [f"later{number}" for number in range(len(self.later))]
 
 
 #: Bytes of the lines into which columns are decoded.
@@ -93,8 +106,8 @@ LINES_BYTES = 16384
 #: matrix, from 1 on, and 0 for none; working memory. `inner` of one column; `table` has room for
 #: the addresses of all rows.
 ARGUMENTS = (
-    "data", "codes", "code_row", "zeros", "scales", "second", "groups", "output", "rows", "inner",
-    "columns", "numbers", "matrix", "first", "count", "scratch", "table",
+    "data", "codes", "code_row", "zeros", "scales", "groups", "output", "rows", "inner", "columns",
+    "numbers", "matrix", "first", "count", "scratch", "table",
 )  # fmt: skip
 
 
@@ -128,7 +141,7 @@ class FewRows(KernelSpec, frozen=True):
     @property
     def arguments(self) -> tuple[str, ...]:
         """The kernel's arguments."""
-        return (*ARGUMENTS, *self.end.arguments)
+        return (*ARGUMENTS, *self.end.arguments, *self.stored.later_names)
 
 
 class ManyRows(KernelSpec, frozen=True):
@@ -167,4 +180,4 @@ class ManyRows(KernelSpec, frozen=True):
     @property
     def arguments(self) -> tuple[str, ...]:
         """The kernel's arguments."""
-        return (*ARGUMENTS, *self.end.arguments)
+        return (*ARGUMENTS, *self.end.arguments, *self.stored.later_names)

@@ -19,6 +19,7 @@ from uncork.kernels.codegen.emit import (
     F16,
     F32,
     I8,
+    I32,
     I64,
     U8,
     U16,
@@ -30,6 +31,7 @@ from uncork.kernels.codegen.emit import (
 )
 from uncork.kernels.codegen.scalar_ops import COMPUTED
 from uncork.kernels.elementwise.emit import STORED, decoded, narrowed, widened
+from uncork.kernels.elementwise.emit_steps import Operand, stepped
 from uncork.kernels.embedding.spec_bags import DenseRows, QuantizedRows
 
 #: The vectors of some columns: of each the first column and the number of columns.
@@ -56,13 +58,14 @@ _LINES_AHEAD, _LEAST_AHEAD, _MOST_AHEAD = 256, 16, 96
 
 class RowInTable(Struct, frozen=True):
     """A row from a column on, with what its values are computed from: zero point and scale, where
-    there are such, or all 16 values that it may have.
+    there are such, operands of later steps, or all 16 values that it may have.
     """
 
     index: Value
     column: Value
     zero_point: Value | None = None
     scale: Value | None = None
+    later: tuple[Value, ...] = ()
     values: Value | None = None
 
 
@@ -213,10 +216,13 @@ class _QuantizedReader(RowReader):
 
     computed, result = F32, F32
 
-    def __init__(self, k: Kernel, rows: QuantizedRows, table: Value, parameters: Value) -> None:
-        self.rows, self.parameters = rows, parameters
-        #: Of a zero point or a scale.
-        self.parameter: Type = U16 if rows.narrow else F32
+    def __init__(self, k: Kernel, rows: QuantizedRows, arguments: Mapping[str, Value]) -> None:
+        self.rows, self.parameters = rows, arguments["parameters"]
+        self.later = [
+            Operand(arguments[name], step.kind)
+            for name, step in zip(rows.arguments, rows.later, strict=False)
+        ]
+        self.long = arguments["numbers"] if rows.long else None
         self.nibbles = rows.stored in ("u4", "i4")
         #: Rows of an odd number of 4-bit values begin in the middle of a byte: they are read one by
         #: one.
@@ -226,7 +232,7 @@ class _QuantizedReader(RowReader):
         # 4-bit values are taken apart two vectors at a time: as many bytes as one has lanes.
         lanes = 1 if self.odd else rows.lanes
         together = 2 * lanes if self.nibbles and not self.odd else lanes
-        super().__init__(k, rows, table, bits, lanes, together, _OF_CODES)
+        super().__init__(k, rows, arguments["table"], bits, lanes, together, _OF_CODES)
         lines = -(-rows.columns * bits // 512) + rows.per_row
         self.ahead = max(_LEAST_AHEAD, min(_MOST_AHEAD, _LINES_AHEAD // lines))
         self.ahead_of_sums = self.ahead
@@ -235,32 +241,38 @@ class _QuantizedReader(RowReader):
         super().prefetch(index, column, columns)
         if self.rows.per_row:
             self.k.prefetch(self._place(index))
+        for operand in self.later:
+            if operand.of_columns:
+                self.k.prefetch(self._later(operand, index).begin)
 
     def row(self, index: Value, column: Value) -> RowInTable:
         place = self._place(index) if self.rows.per_row else self.parameters
-        zero_point = self._parameter(place) if self.rows.zero_point else None
-        after = self.parameter.bytes if self.rows.zero_point else 0
-        scale = self._parameter(place + after) if self.rows.scale else None
-        if not self.rows.permutes:
-            return RowInTable(index, column, zero_point, scale)
-        values = self._computed(self._book(), zero_point, scale)
-        return RowInTable(index, column, zero_point, scale, values)
+        zero_point = self.k.load(place, F32) if self.rows.zero_point else None
+        after = F32.bytes if self.rows.zero_point else 0
+        scale = self.k.load(place + after, F32) if self.rows.scale else None
+        later = tuple(self._later(operand, index).at(self.k) for operand in self.later)
+        row = RowInTable(index, column, zero_point, scale, later)
+        return replace(row, values=self._computed(self._book(), row)) if self.rows.permutes else row
 
     def values(self, row: RowInTable, first: int, lanes: int) -> Value:
         column = row.column + first
         if row.values is not None and lanes == 32:
             return self._looked_up(row.values, self.address(row.index, column))
         codes = self._codes(row.index, column, lanes)
-        return self._computed(self._numbers(codes), row.zero_point, row.scale)
+        return self._computed(self._numbers(codes), row)
 
     def _place(self, index: Value) -> Value:
         """Where the parameters of a row lie."""
         count = self.rows.zero_point + self.rows.scale
-        return self.parameters + index * (count * self.parameter.bytes)
+        return self.parameters + index * (count * F32.bytes)
 
-    def _parameter(self, place: Value) -> Value:
-        value = self.k.load(place, self.parameter)
-        return widened(self.k, "f16", value) if self.rows.narrow else value
+    def _later(self, operand: Operand, index: Value) -> Operand:
+        """The operand of a group, by its number among those of all rows."""
+        row = index // self.groups
+        if operand.of_columns:
+            return operand.of_column(index if operand.of_groups else row, self.k.integer(1))
+        after = index - row * self.groups if operand.of_groups else self.k.integer(0)
+        return replace(operand, begin=operand.begin + after * operand.type_.bytes)
 
     def _book(self) -> Value:
         """The number of every code of 4 bits."""
@@ -271,6 +283,11 @@ class _QuantizedReader(RowReader):
     def _numbers(self, codes: Value) -> Value:
         """What codes stand for."""
         k, stored = self.k, self.rows.stored
+        if self.long is not None:
+            wide = codes.to(I32)
+            parts = [wide.part(lane, 1) if codes.lanes > 1 else wide for lane in range(codes.lanes)]
+            found = [k.load(self.long + part.to(I64) * F32.bytes, F32) for part in parts]
+            return k.gathered(found) if codes.lanes > 1 else found[0]
         if self.rows.numbers:
             return _chosen(k, self.rows.numbers, codes, 8)
         return codes.to(F32) if stored == "f16" else decoded(k, stored, codes)
@@ -292,11 +309,13 @@ class _QuantizedReader(RowReader):
 
             self.each_block(copy)
 
-    def _computed(self, x: Value, zero_point: Value | None, scale: Value | None) -> Value:
-        if zero_point is not None:
-            x = self._rounded(x - zero_point)
-        if scale is not None:
-            x = self._rounded(x * scale)
+    def _computed(self, x: Value, row: RowInTable) -> Value:
+        if row.zero_point is not None:
+            x = self._rounded(x - row.zero_point)
+        if row.scale is not None:
+            x = self._rounded(x * row.scale)
+        for step, operand in zip(self.rows.later, row.later, strict=True):
+            x = stepped(x, step, operand)
         return x
 
     def _rounded(self, x: Value) -> Value:
@@ -330,7 +349,7 @@ def reader_of(
     """What reads the rows of a kernel's table."""
     if isinstance(rows, DenseRows):
         return _DenseReader(k, rows, arguments["table"])
-    return _QuantizedReader(k, rows, arguments["table"], arguments["parameters"])
+    return _QuantizedReader(k, rows, arguments)
 
 
 def _chosen(k: Kernel, numbers: Sequence[float], codes: Value, bit: int) -> Value:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from uncork.internal_ops.quantized_lookup import (
     CompressedBag,
     CompressedGather,
@@ -23,9 +21,8 @@ from uncork.kernels.kernel_plan import In, KernelPlan, Operand, Out, Selection
 from uncork.kernels.layer import Layer
 from uncork.kernels.runtime.addresses import address_of
 from uncork.kernels.runtime.target import Target
-from uncork.kernels.stored_types import converts_halves
+from uncork.kernels.stored_types import converts_halves, laid_out, steps_of
 from uncork.ops.gather import Gather1, Gather7
-from uncork.types import Array
 
 
 def rows_of(table: CompressedTable, target: Target) -> QuantizedRows:
@@ -33,44 +30,41 @@ def rows_of(table: CompressedTable, target: Target) -> QuantizedRows:
     stored = table.element_type.name
     if stored in ("u4", "i4") and not table.packed:
         stored = {"u4": "u8", "i4": "i8"}[stored]  # carriers: a byte each
-    pairs = _parameters(table, target)
+    pairs = table.parameters
     per_row = pairs is not None and len(pairs) > 1
     columns = table.columns // table.groups
     steps = table.zero_point is not None, table.scale is not None, per_row, table.half
     permutes = stored in ("u4", "i4") and target.lanes == 16 and target.has("avx512f")
-    narrow = pairs is not None and pairs.dtype == np.float16
-    numbers = () if table.numbers is None else tuple(table.numbers.tolist())
+    long = table.numbers is not None and len(table.numbers) > 16
+    numbers = () if table.numbers is None or long else tuple(table.numbers.tolist())
+    later = steps_of(table.later, target)
     return QuantizedRows(
-        stored, columns, *steps, target.lanes, permutes, table.groups, narrow, numbers
+        stored, columns, *steps, target.lanes, permutes, table.groups, later, numbers, long
     )
 
 
-def _parameters(table: CompressedTable, target: Target) -> Array | None:
-    """Zero points and scales in pairs of a type that the processor reads."""
-    pairs = table.parameters
-    if pairs is None or pairs.dtype == np.float32 or converts_halves(target):
-        return pairs
-    return pairs.astype(np.float32)
-
-
 def _quantized(table: CompressedTable, target: Target) -> LookupTable:
-    pairs = _parameters(table, target)
-    keep = [table.codes] if pairs is None else [table.codes, pairs]
-    addresses = [address_of(array) for array in keep]
+    rows = rows_of(table, target)
+    given = {"table": table.codes, "parameters": table.parameters}
+    for number, (step, spec) in enumerate(zip(table.later, rows.later, strict=True)):
+        given[f"later{number}"] = laid_out(step.operand, spec.kind)
+    if rows.long:
+        given["numbers"] = table.numbers
     operands: dict[str, Operand] = {
-        "table": addresses[0],
-        "parameters": addresses[1] if len(keep) > 1 else 0,
-        "rows": table.shape[0],
+        name: 0 if array is None else address_of(array) for name, array in given.items()
     }
+    keep = [array for array in given.values() if array is not None]
     row_bytes = table.columns * table.element_type.bits / 8
-    return LookupTable(rows_of(table, target), row_bytes, operands, ids=0, keep=keep)
+    return LookupTable(rows, row_bytes, {**operands, "rows": table.shape[0]}, ids=0, keep=keep)
 
 
 def select_lookup(layer: Layer) -> Selection:
     operation = layer.of(CompressedLookup)
     decline_if(not operation.table.columns, "rows without elements")
+    rounds = any(step.rounds for step in operation.table.later)
     decline_if(
-        operation.table.element_type.name.startswith("f8") and not converts_halves(layer.target),
+        (rounds or operation.table.element_type.name.startswith("f8"))
+        and not converts_halves(layer.target),
         "no kernel for f16 on this machine",
     )
     table, lookup = _quantized(operation.table, layer.target), operation.lookup

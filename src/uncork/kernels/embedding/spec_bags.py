@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from uncork.kernels.kernel_spec import KernelSpec
 from uncork.kernels.names import flags
+from uncork.kernels.steps import StepSpec
 
 
 class DenseRows(Struct, frozen=True):
@@ -20,6 +21,7 @@ class DenseRows(Struct, frozen=True):
     columns: int
     lanes: int
     groups: ClassVar[int] = 1
+    arguments: ClassVar[tuple[str, ...]] = ()
 
     @property
     def name(self) -> str:
@@ -33,9 +35,9 @@ class QuantizedRows(Struct, frozen=True):
     `stored` is the element type of the codes; "u4" and "i4" are two a byte. `per_row`: each row has
     a pair of parameters of its own. `permutes`: the
     machine looks 16 numbers up in a register (AVX-512), so 4-bit codes are looked up among the 16
-    values of their row. A row of a look-up is `groups` rows of this kind, one after the other, each
-    with parameters of its own. `narrow`: parameters are f16. `numbers`: what the 16 codes stand
-    for, where that is not themselves.
+    values of their row. A row of a look-up is `groups` rows of this kind, one after the other.
+    `later`: steps whose operands lie apart, each with some for every group. `numbers`: what the 16
+    codes stand for, where that is not themselves; of a `long` table of 256 they are an argument.
     """
 
     stored: str
@@ -47,16 +49,23 @@ class QuantizedRows(Struct, frozen=True):
     lanes: int
     permutes: bool
     groups: int = 1
-    narrow: bool = False
+    later: tuple[StepSpec, ...] = ()
     numbers: tuple[float, ...] = ()
+    long: bool = False
 
     @property
     def name(self) -> str:
         groups = f"{self.groups}x" if self.groups > 1 else ""
         book = f"_book_{crc32(repr(self.numbers).encode()):08x}" if self.numbers else ""
-        return f"{self.stored}_{groups}{self.columns}{book}" + flags(
-            self, "zero_point", "scale", "per_row", "half", "narrow"
-        )
+        steps = flags(self, "long", "zero_point", "scale", "per_row", "half")
+        later = "".join(step.name for step in self.later)
+        return f"{self.stored}_{groups}{self.columns}{book}{steps}{later}"
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """What kernels take beside codes and parameters."""
+        later = (f"later{number}" for number in range(len(self.later)))
+        return (*later, *(["numbers"] if self.long else []))
 
 
 class Bag(KernelSpec, frozen=True):
@@ -70,7 +79,7 @@ class Bag(KernelSpec, frozen=True):
     #: Addresses and counts; bags `first` to `last` - 1 are computed. `parameters`: zero points and
     #: scales in pairs, or 0; `default`: the address of a number, or 0; `offsets` is the size of
     #: every bag when they are fixed.
-    arguments: ClassVar[tuple[str, ...]] = (
+    given: ClassVar[tuple[str, ...]] = (
         "table", "parameters", "rows", "indices", "count", "offsets", "bags", "default", "weights",
         "output", "first", "last",
     )  # fmt: skip
@@ -80,6 +89,11 @@ class Bag(KernelSpec, frozen=True):
     weighted: bool = False
     mean: bool = False
     strict: bool = False
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """The kernel's arguments."""
+        return (*self.given, *self.rows.arguments)
 
 
 class Segments(KernelSpec, frozen=True):
@@ -94,10 +108,15 @@ class QuantizedGather(KernelSpec, frozen=True):
     """The spec of the kernel that gathers rows; `wraps`: a negative index counts from the end."""
 
     emitter: ClassVar[str] = "uncork.kernels.embedding.emit_gather:emit_gather"
-    arguments: ClassVar[tuple[str, ...]] = (
+    given: ClassVar[tuple[str, ...]] = (
         "table", "parameters", "rows", "indices", "count", "output",
     )  # fmt: skip
     rows: QuantizedRows
     index: str
     wraps: bool
     strict: bool = False
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """The kernel's arguments."""
+        return (*self.given, *self.rows.arguments)
