@@ -54,15 +54,14 @@ def type_of(operand: Array | None, target: Target) -> str:
         return ""
     if operand.dtype == np.float16 and not converts_halves(target):
         return "f32"
-    kind: str = operand.dtype.kind
-    return f"{kind}{operand.dtype.itemsize * 8}"
+    return f"{operand.dtype.kind}{operand.dtype.itemsize * 8}"
 
 
 def kind_of(operand: Array | None, target: Target) -> str:
     """The type of zero points or scales that stay as they are, and along what they vary."""
     if operand is None:
         return ""
-    columns, groups = operand.shape
+    columns, groups = map(int, operand.shape)
     return type_of(operand, target) + SHARED * (columns == 1) + WHOLE * (groups == 1)
 
 
