@@ -11,7 +11,7 @@ no turn copies what the others gave, and a plan knows the sizes of all that a tu
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 from msgspec import Struct
@@ -66,11 +66,10 @@ def join_what_grows(model: Model) -> Model:
             node = replace(node, inputs=tuple(moved.get(s, s) for s in node.inputs))
         starts: dict[int, tuple[Source, _Growth]] = {}
         while (growth := _growth(node)) is not None:
-            starts |= dict.fromkeys(growth.outputs, (node.inputs[growth.port], growth))
-            after = _without(layers, node, growth)
-            if after is None:
-                starts = {}
+            start = node.inputs[growth.port]
+            if (after := _without(layers, node, growth)) is None:
                 break
+            starts |= dict.fromkeys(growth.outputs, (start, growth))
             node = after
         layers.nodes.append(node)
         for port, (start, growth) in starts.items():
@@ -83,9 +82,20 @@ def _growth(node: Node) -> _Growth | None:
     operation = node.operation
     if not isinstance(operation, Iteration) or not isinstance(operation.map.body, GraphBody):
         return None
-    found = (
-        _grown(operation.map, operation.map.body.model, p) for _, p in operation.map.back_edges
-    )
+    joined, body = operation.map, operation.map.body.model
+    read_by = readers(body)
+    may_grow = [
+        parameter
+        for _, parameter in joined.back_edges
+        if any(
+            node.type_name == "Concat"
+            for node in read_by.get(Source(body.parameters[parameter], 0), [])
+        )
+    ]
+    if may_grow:  # bodies of files have no values of constants yet
+        body, problems = infer(body, trust_ports=True)
+        may_grow = [] if problems else may_grow
+    found = (_grown(joined, body, parameter) for parameter in may_grow)
     return next((growth for growth in found if growth is not None), None)
 
 
@@ -114,23 +124,42 @@ def _grown(joined: BodyMap, body: Model, parameter: int) -> _Growth | None:
     size = sum(n or 0 for n in sizes)
     if len(sizes) < len(added) or None in sizes or not size:
         return None
-    ends = (value, whole)
-    others = [n for end in ends for n in read_by.get(end, []) if n.type_name != "Result"]
-    peeks = [n for n in others if n is not concat]
-    if not all(_is_of_the_end(body, n, ends, axis, size, in_front) for n in peeks):
+    peeks = [*_peeks(body, read_by, value), *_peeks(body, read_by, whole)]
+    others = [
+        n for n in peeks if n is not concat and (n.type_name, n.inputs[0]) != ("Result", whole)
+    ]
+    if not all(_is_of_the_end(body, n, axis, size, in_front) for n in others):
         return None
+    is_read = len(read_by[value]) > 1
     return _Growth(
         parameter, entry.port, results, tuple(o.port for o in outputs if o.port is not None),
-        concat, added, axis, size, in_front, any(n.inputs[0] == value for n in peeks),
+        concat, added, axis, size, in_front, is_read,
     )  # fmt: skip
 
 
-def _is_of_the_end(
-    body: Model, node: Node, ends: Sequence[Source], axis: int, size: int, in_front: bool
-) -> bool:
-    """Whether a layer reads, of the first of its inputs alone, what the last part has."""
-    if node.inputs[0] not in ends or any(source in ends for source in node.inputs[1:]):
-        return False
+def _peeks(body: Model, read_by: Mapping[Source, list[Node]], value: Source) -> Iterator[Node]:
+    """The layers that read a tensor, behind slices that leave it as it is."""
+    for node in read_by.get(value, []):
+        if node.type_name == "Slice" and node.inputs[0] == value and _is_whole(body, node):
+            yield from _peeks(body, read_by, Source(node.id, 0))
+        else:
+            yield node
+
+
+def _is_whole(body: Model, node: Node) -> bool:
+    """Whether a Slice takes all there is: `x[:, -1]` is one of all rows and a Gather."""
+    start, stop, step = (_numbers(body, source) or [] for source in node.inputs[1:4])
+    return (
+        len(start) > 0
+        and not any(start)
+        and all(n >= 2**31 - 1 for n in stop)
+        and all(n == 1 for n in step)
+        and len(start) == len(stop) == len(step)
+    )
+
+
+def _is_of_the_end(body: Model, node: Node, axis: int, size: int, in_front: bool) -> bool:
+    """Whether a layer reads, of its first input, what the last part has."""
     numbers = [_numbers(body, source) for source in node.inputs[1:]]
     rank = body.spec(node.inputs[0]).rank
     if any(n is None for n in numbers) or not rank:
