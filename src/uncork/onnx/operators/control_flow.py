@@ -163,8 +163,8 @@ def _loop(call: Call) -> tuple[Value, ...]:
     joined = body.map(inputs, outputs, edges, more)
     made = graph.add_with_bodies("Loop", 5, *more, bodies={"body": joined})
     tensors: list[Value] = list(made[: len(results) - 1])
-    for i, rows in zip(filled, made[len(results) - 1 :], strict=True):
-        tensors.insert(i, _behind(call, call.values[i + 2], rows))
+    for i, source in zip(filled, made[len(results) - 1 :], strict=True):
+        tensors.insert(i, _behind(call, call.values[i + 2], source))
     return tuple(tensors)
 
 
