@@ -51,7 +51,7 @@ def _is_rounded_right(specs: Sequence[TensorSpec], start: Size, stop: Size, step
         return False  # a quotient, which is rounded already
     largest = LIMIT if all(spec.element_type is ElementType.f32 for spec in specs) else 2**32
     fixed = [Fraction(size.terms.get((), 0)) for size in (start, stop)]
-    above = max(largest, *map(abs, fixed))
+    above: Fraction = max([Fraction(largest), *(abs(number) for number in fixed)])
     scale, by = (
         math.lcm(
             *(Fraction(factor).denominator for size in sizes for factor in size.terms.values())
