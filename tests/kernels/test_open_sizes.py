@@ -4,6 +4,7 @@ several sizes in turn.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import zip_longest
 from typing import Any
@@ -585,6 +586,32 @@ def test_ranges_up_to_parts_of_a_size() -> None:
     hold(builder.model(), calls)
     (made,) = uncork.compile_model(builder.model())(calls[0][0])
     assert np.asarray(made).tolist() == [[*range(n, n + 8)] for n in (0, 4, 8)]
+
+
+@pytest.mark.parametrize("start", [0.5, 0.1, 3])
+@pytest.mark.parametrize("step", [1, 0.7, -0.5])
+@pytest.mark.parametrize("type_", ["f32", "f64"])
+def test_ranges_of_floats(type_: str, start: float, step: float) -> None:
+    """The middles of cells: 0.5, 1.5 and so on. The quotient is one of f64: 7 / 0.7 is 10, though
+    the f64 that is called 0.7 is less, so that 11 such numbers are below 7.
+    """
+    builder = uncork.Builder()
+    x = builder.parameter("x", "f32", [None])
+    (length,) = builder.add("Squeeze", 1, length_of(builder, x, 0), builder.constant(np.array([0])))
+    (stop,) = builder.add("Convert", 1, length, destination_type=type_)
+    dtype = np.dtype({"f32": np.float32, "f64": np.float64}[type_])
+    first, by = dtype.type(start), dtype.type(step)
+    ends = [builder.constant(np.asarray(first)), stop, builder.constant(np.asarray(by))]
+    builder.result(builder.add("Range", 4, *ends, output_type=type_)[0])
+    compiled = uncork.compile_model(builder.model())
+    for n in range(0, 36):
+        (found,) = compiled(np.zeros(n, np.float32))
+        count = max(0, math.ceil((n - float(first)) / float(by)))
+        expected = [dtype.type(float(first) + i * float(by)) for i in range(count)]
+        assert np.asarray(found).tolist() == expected, n
+    is_exact = start != 0.1 and step != 0.7
+    if is_exact or (type_ == "f32" and (start, step) != (0.1, 0.7)):
+        hold(builder.model(), [[np.zeros(n, np.float32)] for n in (5, 8, 1)])
 
 
 @pytest.mark.parametrize("name", ["Slice", "StridedSlice"])

@@ -253,6 +253,30 @@ def test_stretching_is_a_guard() -> None:
     ]
 
 
+@pytest.mark.parametrize("onto", [False, True])
+def test_a_first_row_stretches_to_any_size(onto: bool) -> None:
+    """As `index_add` is converted: of as many rows as a number of the call says, the first."""
+    builder = uncork.Builder("row")
+    a, count = builder.parameter("a", "f32", [None, 3]), builder.parameter("count", "i64", [1])
+    zero, one, three = (builder.constant(np.array([n])) for n in (0, 1, 3))
+    (sizes,) = builder.add("Concat", 1, count, three, axis=0)
+    (rows,) = builder.add("Broadcast", 3, builder.constant(F32(1)), sizes)
+    (row,) = builder.add("Slice", 8, rows, zero, one, one, zero)
+    if onto:
+        builder.result(builder.add("Broadcast", 3, row, builder.add("ShapeOf", 3, a)[0])[0], "y")
+    else:
+        builder.result(builder.add("Add", 1, a, row)[0], "y")
+    model = builder.model()
+    symbolic, facts = infer_symbolic(model)
+    assert shapes(symbolic) == ["[a_0,3]"]
+    (guard,) = told(facts)[0]
+    assert guard.endswith("== 1")
+    plans = Plans(model, [])
+    for many, others in ((4, 4), (4, 1), (1, 5), (7, 2)):
+        plans.check([np.zeros((many, 3), F32), np.array([others])], {})
+    assert len(plans.made) == 1
+
+
 def add_one(shape: list[int | None]) -> GraphBody:
     builder = uncork.Builder("body")
     x = builder.parameter("x", "f32", shape)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from uncork.errors import UnsupportedError, ValidationError
 from uncork.ir.model import Source
 from uncork.onnx.graph import Graph
-from uncork.onnx.registry import Value
+from uncork.onnx.registry import Added, Rows, Value
 from uncork.types import Array, ElementType
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class Call:
     def __getitem__(self, position: int) -> Source:
         """An input that the operator needs. Raises ValidationError where it is missing."""
         value = self.values[position] if position < len(self.values) else None
-        if isinstance(value, list):
+        if isinstance(value, (list, Rows, Added)):
             raise ValidationError(f"input {position}: expected a tensor, got a sequence")
         if value is None:
             raise ValidationError(f"input {position} is missing")
@@ -66,6 +66,12 @@ class Call:
     def sequence(self, position: int) -> list[Value]:
         """An input that is a sequence. Raises ValidationError."""
         value = self.values[position] if position < len(self.values) else None
+        if isinstance(value, (Rows, Added)):
+            raise self.refuse(
+                "of a sequence that a loop fills, anything but SequenceInsert at its end in a turn,"
+                " and ConcatFromSequence, SequenceAt or SequenceLength behind the loop",
+                "give tensors of equal shapes",
+            )
         if not isinstance(value, list):
             raise ValidationError(f"input {position}: expected a sequence")
         return value

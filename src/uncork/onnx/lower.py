@@ -18,7 +18,7 @@ from uncork.ir.model import Source
 from uncork.onnx.call import Call
 from uncork.onnx.graph import Graph
 from uncork.onnx.layers import DOMAIN, KEY, TOLD, array_of, layer_of, whole_layers
-from uncork.onnx.registry import Value, lowering_of, plain_domain, shown_domain
+from uncork.onnx.registry import Added, Rows, Value, lowering_of, plain_domain, shown_domain
 from uncork.onnx.tensors import ExternalFiles, packed_of, value_of
 from uncork.types import Array, ElementType
 
@@ -103,6 +103,13 @@ class Scope:
     def _captured(self, value: Value, name: str) -> Value:
         if isinstance(value, list):
             return [self._captured(v, f"{name}_{i}") for i, v in enumerate(value)]
+        if isinstance(value, Added):
+            raise UnsupportedError(
+                f"'{shortened(name)}': a sequence that a loop fills, in a graph inside its body, "
+                "is not supported: give tensors of equal shapes"
+            )
+        if isinstance(value, Rows):
+            return Rows(self.graph.capture(value.tensor, self.graph.named(name)))
         return None if value is None else self.graph.capture(value, self.graph.named(name))
 
 

@@ -10,14 +10,29 @@ import importlib
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Union
 
+from msgspec import Struct
+
 from uncork.ir.model import Source
 
 if TYPE_CHECKING:
     from uncork.onnx.call import Call
 
-#: What a name of an ONNX graph stands for: an output of a layer, a sequence of known length, or
-#: nothing (an optional that is empty).
-Value = Union[Source, "list[Value]", None]
+
+class Rows(Struct, frozen=True):
+    """A sequence as long as the call tells: tensors of one shape, as the rows of another."""
+
+    tensor: Source
+
+
+class Added(Struct, frozen=True):
+    """A sequence that a loop carries, in its body: what the turn has added to it."""
+
+    tensors: tuple[Source, ...] = ()
+
+
+#: What a name of an ONNX graph stands for: an output of a layer, a sequence of known length or one
+#: that a loop fills, or nothing (an optional that is empty).
+Value = Union[Source, "list[Value]", Rows, Added, None]
 #: Takes the node; gives one value per output, or the only one.
 Lowering = Callable[["Call"], Union[Value, "tuple[Value, ...]"]]
 

@@ -17,7 +17,7 @@ from uncork.types import Element, ElementType
 
 #: Factors of floats have numerators and denominators up to the first, and what they make whole
 #: again stays below the second: in between all is exact in the 24 bits of f32.
-_FACTOR, _LIMIT = 2**8, 2**16
+_FACTOR, LIMIT = 2**8, 2**16
 
 
 def computed(output: ElementType, result: Size, *inputs: Size) -> Element:
@@ -116,7 +116,7 @@ def _is_below_limit(source: ElementType, size: Size) -> bool:
     scale = math.lcm(*(Fraction(f).denominator for f in size.terms.values()))
     if facts is None or source is ElementType.f64:
         return facts is not None
-    return facts.certainly_at_least(size, 0) and facts.suppose_at_least(_LIMIT, size * scale)
+    return facts.certainly_at_least(size, 0) and facts.suppose_at_least(LIMIT, size * scale)
 
 
 def equal(source: ElementType, a: Size, b: Size) -> Element:

@@ -19,6 +19,7 @@ import numpy as np
 from uncork.ops._elements import Elements, elements_of
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import NUMERIC, Attribute, Input, Output, element_type
+from uncork.ops._size_arithmetic import LIMIT
 from uncork.ops._size_arithmetic import whole as whole_number
 from uncork.storage import decode
 from uncork.symbolic import Size, ceil, facts_of, floor
@@ -39,6 +40,25 @@ def _count(start: int | float, stop: int | float, step: int | float) -> int:
         return max(0, math.ceil(Fraction(stop - start, step)))
     quotient = (float(stop) - float(start)) / float(step)
     return max(0, math.ceil(quotient)) if math.isfinite(quotient) else 2**63 if quotient > 0 else 0
+
+
+def _is_rounded_right(specs: Sequence[TensorSpec], start: Size, stop: Size, step: Size) -> bool:
+    """Whether (stop - start) / step in f64 is a whole number, or beyond one, only where it is so
+    exactly: sizes are below 2^32, and numbers that f32 has counted below its limit.
+    """
+    parts = [Fraction(factor) for size in (start, stop, step) for factor in size.terms.values()]
+    if any(part.denominator & (part.denominator - 1) for part in parts):
+        return False  # a quotient, which is rounded already
+    largest = LIMIT if all(spec.element_type is ElementType.f32 for spec in specs) else 2**32
+    fixed = [Fraction(size.terms.get((), 0)) for size in (start, stop)]
+    above: Fraction = max([Fraction(largest), *(abs(number) for number in fixed)])
+    scale, by = (
+        math.lcm(
+            *(Fraction(factor).denominator for size in sizes for factor in size.terms.values())
+        )
+        for sizes in ((start, stop), (step,))
+    )
+    return 2 * above * scale * by < 2**53
 
 
 def _open_count(specs: Sequence[TensorSpec], whole: bool) -> Size | None:
@@ -62,9 +82,11 @@ def _open_count(specs: Sequence[TensorSpec], whole: bool) -> Size | None:
     if step.constant is None and not (step.is_whole and facts.suppose_at_least(step, 1)):
         return None
     if not all(
-        size.is_whole and whole_number(spec.element_type, size) is not None
+        (size.is_whole or not whole) and whole_number(spec.element_type, size) is not None
         for spec, size in zip(specs, (start, stop), strict=False)
     ):
+        return None
+    if not whole and not _is_rounded_right(specs, start, stop, step):
         return None
     ratio = (stop - start).over(step)
     if ratio is None and not (stop - start).is_whole:

@@ -120,6 +120,11 @@ ON_LOAD: tuple[Pass, ...] = (
     # Before all that knows bags.
     Pass("loops_to_bags", "loops that sum rows of a table are bags", frozenset({"Loop"})),
     Pass(
+        "join_what_grows",
+        "what turns of a loop add to a value is joined behind the loop",
+        frozenset({"Loop", "TensorIterator"}),
+    ),
+    Pass(
         "absorb_index_converts",
         "bags read ids of both integer types",
         frozenset({"EmbeddingBagOffsets", "EmbeddingBagOffsetsSum"}),

@@ -11,7 +11,7 @@ from uncork.ir.model import Source
 from uncork.onnx.call import Call
 from uncork.onnx.graph import Graph
 from uncork.onnx.lower import Failed, Scope
-from uncork.onnx.registry import Value, lowering
+from uncork.onnx.registry import Added, Rows, Value, lowering
 from uncork.ops._body import BodyInput, BodyMap, BodyOutput, Slicing
 from uncork.types import DYNAMIC, ElementType, PartialShape
 
@@ -35,13 +35,17 @@ class _Body:
         return source
 
     def lower(self) -> list[Source]:
+        """The outputs of the graph, which are tensors."""
+        return [_tensor(self.call, value) for value in self.values()]
+
+    def values(self) -> list[Value]:
         """The outputs of the graph. Raises Failed where a node of it was refused."""
         lowerer = self.call.scope.lowerer
         before = len(lowerer.problems) + len(lowerer.unsupported)
         values = lowerer.graph(self.scope, self.proto)
         if len(lowerer.problems) + len(lowerer.unsupported) > before:
             raise Failed
-        return [_tensor(self.call, value) for value in values]
+        return list(values)
 
     def map(
         self,
@@ -107,12 +111,15 @@ def _in_place(call: Call, proto: Any) -> tuple[Value, ...]:
 @lowering("Loop")
 def _loop(call: Call) -> tuple[Value, ...]:
     graph, proto = call.graph, call.need("body")
-    initial = [call[i] for i in range(2, call.count)]
+    carried = max(0, call.count - 2)
     ValidationError.when(
-        len(proto.input) != len(initial) + 2 or len(proto.output) < len(initial) + 1,
+        len(proto.input) != carried + 2 or len(proto.output) < carried + 1,
         f"its body has {len(proto.input)} inputs and {len(proto.output)} outputs, "
-        f"expected {len(initial) + 2} and {len(initial) + 1} or more",
+        f"expected {carried + 2} and {carried + 1} or more",
     )
+    filled = [i for i in range(carried) if isinstance(call.values[i + 2], (list, Rows))]
+    kept = [i for i in range(carried) if i not in filled]
+    initial = [call[i + 2] for i in kept]
     trips = graph.i64(-1) if not call.has(0) else graph.reshape(call[0], [])
     goes_on = graph.constant(True) if not call.has(1) else graph.reshape(call[1], [])
     specs = [graph.spec(source) for source in initial]
@@ -121,9 +128,12 @@ def _loop(call: Call) -> tuple[Value, ...]:
         body = _Body(call, proto)
         body.take(proto.input[0].name, T.i64, PartialShape([]))
         body.take(proto.input[1].name, T.boolean, PartialShape([]))
-        for given, spec, shape in zip(proto.input[2:], specs, shapes, strict=True):
-            body.take(given.name, spec.element_type, shape)
-        results = body.lower()
+        for i, spec, shape in zip(kept, specs, shapes, strict=True):
+            body.take(proto.input[i + 2].name, spec.element_type, shape)
+        body.scope.values.update((proto.input[i + 2].name, Added()) for i in filled)
+        values = body.values()
+        added = [_added(call, values[i + 1]) for i in filled]
+        results = [_tensor(call, v) for i, v in enumerate(values) if i - 1 not in filled]
         wider = [
             _wider(shape, body.graph.spec(result).shape, attempt)
             for shape, result in zip(shapes, results[1:], strict=False)
@@ -137,15 +147,44 @@ def _loop(call: Call) -> tuple[Value, ...]:
         inner.typed_result(source)
     for source in results[count + 1 :]:
         inner.typed_result(inner.unsqueeze(source, 0))
+    for rows in added:
+        inner.typed_result(inner.concat([inner.unsqueeze(source, 0) for source in rows], 0))
     inputs = [BodyInput(None, 0, purpose="current_iteration"), BodyInput(1, 1)]
     inputs += [BodyInput(i + 2, i + 2) for i in range(count)]
     outputs = [BodyOutput(None, 0, purpose="execution_condition")]
     outputs += [BodyOutput(i, i + 1) for i in range(count)]
     outputs += [BodyOutput(i, i + 1, Slicing(0)) for i in range(count, len(results) - 1)]
+    outputs += [
+        BodyOutput(i, i + 1, Slicing(0, stride=len(rows), part_size=len(rows)))
+        for i, rows in enumerate(added, len(results) - 1)
+    ]
     edges = [(i, i + 1) for i in range(count + 1)]
     more = [trips, goes_on, *initial]
     joined = body.map(inputs, outputs, edges, more)
-    return graph.add_with_bodies("Loop", 5, *more, bodies={"body": joined})
+    made = graph.add_with_bodies("Loop", 5, *more, bodies={"body": joined})
+    tensors: list[Value] = list(made[: len(results) - 1])
+    for i, source in zip(filled, made[len(results) - 1 :], strict=True):
+        tensors.insert(i, _behind(call, call.values[i + 2], source))
+    return tuple(tensors)
+
+
+def _added(call: Call, value: Value) -> tuple[Source, ...]:
+    """What a turn has added to a sequence."""
+    if isinstance(value, Added) and value.tensors:
+        return value.tensors
+    raise call.refuse(
+        "a sequence that a turn of a loop does not add tensors to", "give tensors of equal shapes"
+    )
+
+
+def _behind(call: Call, before: Value, rows: Source) -> Rows:
+    """The sequence of what there was before a loop, and of the rows that its turns gave."""
+    graph = call.graph
+    if isinstance(before, Rows):
+        return Rows(graph.concat([before.tensor, rows], 0))
+    assert isinstance(before, list)
+    first = [graph.unsqueeze(_tensor(call, value), 0) for value in before]
+    return Rows(graph.concat([*first, rows], 0) if first else rows)
 
 
 def _wider(before: PartialShape, after: PartialShape, attempt: int) -> PartialShape:

@@ -1,4 +1,6 @@
-"""Sequences of known length and optionals: they are names for tensors, and no layer makes them."""
+"""Sequences and optionals: they are names for tensors, and no layer makes them. Those that a loop
+fills are the rows of a tensor.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from uncork.errors import ValidationError
 from uncork.ir.model import Source
 from uncork.onnx.call import Call
 from uncork.onnx.lower import Failed, Scope
-from uncork.onnx.registry import Value, lowering
+from uncork.onnx.registry import Added, Rows, Value, lowering
 from uncork.types import ElementType
 
 T = ElementType
@@ -34,12 +36,17 @@ def _empty(call: Call) -> Value:
 
 @lowering("SequenceAt")
 def _at(call: Call) -> Value:
+    if isinstance(rows := call.values[0], Rows):
+        place = call.graph.reshape(call[1], [])
+        return call.graph.gather(rows.tensor, place, 0)
     values = call.sequence(0)
     return values[_place(call, 1, len(values), len(values) - 1)]
 
 
 @lowering("SequenceInsert")
 def _insert(call: Call) -> Value:
+    if isinstance(added := call.values[0], Added) and not call.has(2):
+        return Added((*added.tensors, call[1]))
     values = list(call.sequence(0))
     place = _place(call, 2, len(values), len(values)) if call.has(2) else len(values)
     values.insert(place, call[1])
@@ -56,12 +63,16 @@ def _erase(call: Call) -> Value:
 
 @lowering("SequenceLength")
 def _length(call: Call) -> Source:
+    if isinstance(rows := call.values[0], Rows):
+        return call.graph.reshape(call.graph.size_of(rows.tensor, 0), [])
     return call.graph.i64(len(call.sequence(0)))
 
 
 @lowering("ConcatFromSequence")
 def _concat(call: Call) -> Source:
     graph = call.graph
+    if isinstance(rows := call.values[0], Rows):
+        return _joined(call, rows.tensor)
     values = [v for v in call.sequence(0) if isinstance(v, Source)]
     ValidationError.when(not values, "the sequence is empty: there is nothing to join")
     axis = call.integer("axis")
@@ -69,6 +80,16 @@ def _concat(call: Call) -> Source:
         axis = call.place(axis, graph.rank(values[0]) + 1)
         values = [graph.unsqueeze(v, axis) for v in values]
     return graph.concat(values, axis)
+
+
+def _joined(call: Call, rows: Source) -> Source:
+    """The rows of a tensor along a new axis, or one behind the other along one that they have."""
+    graph, rank = call.graph, call.graph.rank(rows)
+    is_new = bool(call.integer("new_axis"))
+    axis = call.place(call.integer("axis"), rank if is_new else rank - 1)
+    sizes = [-1 if d == axis + 1 else graph.dim(rows, d) for d in range(1, rank)]
+    rows = graph.transpose(rows, [*range(1, axis + 1), 0, *range(axis + 1, rank)])
+    return rows if is_new else graph.shaped(rows, *sizes)
 
 
 @lowering("SplitToSequence")

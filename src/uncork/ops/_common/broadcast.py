@@ -100,6 +100,10 @@ def _broadcast_open(a: Dimension, b: Dimension, x: Size, y: Size, facts: Facts) 
     """
     if facts.certainly_equal(x, y):
         return b if b.is_static else a
+    if _is_one_row(x, facts):
+        return b
+    if _is_one_row(y, facts):
+        return a
     may_stretch = [size for size in (x, y) if not facts.certainly_different(size, 1)]
     if not may_stretch:
         return a.merge(b)
@@ -110,6 +114,13 @@ def _broadcast_open(a: Dimension, b: Dimension, x: Size, y: Size, facts: Facts) 
     if not facts.require_equal(may_stretch[0], 1):
         return None
     return Dimension.of(facts.canonical(y if may_stretch[0] is x else x))
+
+
+def _is_one_row(size: Size, facts: Facts) -> bool:
+    """Whether a size is supposed to be 1: the first row of a tensor has at most one, and stretches
+    to any other size.
+    """
+    return facts.certainly_at_least(1, size) and facts.suppose_equal(size, 1)
 
 
 def stretched_dimension(target: Dimension, dim: Dimension) -> Dimension | None:
@@ -123,7 +134,7 @@ def stretched_dimension(target: Dimension, dim: Dimension) -> Dimension | None:
         and dim.contains(1)
         and (facts := facts_of([x, y])) is not None
     ):
-        fits = facts.suppose_equal(x, y) or facts.require_equal(y, 1)
+        fits = _is_one_row(y, facts) or facts.suppose_equal(x, y) or facts.require_equal(y, 1)
         return Dimension.of(facts.canonical(x)) if fits else None
     return target if dim.contains(1) else target.merge(dim)
 
