@@ -213,8 +213,7 @@ def _without(layers: NewLayers, node: Node, growth: _Growth) -> Node | None:
         specs = operation.describe([layers.spec(source) for source in inputs])
     except UncorkError:  # what is wrong with the loop is said of it as it was
         return None
-    for port, spec in enumerate(specs):
-        layers.know(Source(node.id, port), spec)
+    layers.know(node.id, specs)
     ports = (replace(p, spec=s) for p, s in zip(node.outputs, specs, strict=True))
     return replace(node, inputs=tuple(inputs), operation=operation, outputs=tuple(ports))
 

@@ -143,7 +143,7 @@ class NewLayers:
                 operation,
             )
         )
-        self._know(number, specs)
+        self.know(number, specs)
         return Source(number, 0)
 
     def put(
@@ -158,7 +158,7 @@ class NewLayers:
         ports = zip(node.outputs, specs, strict=True)
         outputs = tuple(replace(port, spec=spec) for port, spec in ports)
         self.nodes.append(replace(node, inputs=inputs, outputs=outputs))
-        self._know(node.id, specs)
+        self.know(node.id, specs)
         return Source(node.id, 0)
 
     def constant(
@@ -195,7 +195,8 @@ class NewLayers:
             )
         )
 
-    def _know(self, number: int, specs: Sequence[TensorSpec]) -> None:
+    def know(self, number: int, specs: Sequence[TensorSpec]) -> None:
+        """Take the outputs of a layer by its number for these."""
         self._added |= {Source(number, position): spec for position, spec in enumerate(specs)}
 
     def taken(self) -> list[Node]:
