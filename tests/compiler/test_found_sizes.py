@@ -11,8 +11,11 @@ pytest.importorskip("llvmlite")
 
 import uncork
 from uncork.compiler.compile import CompiledModel, compile_model
+from uncork.compiler.rooms import found_axes
 from uncork.errors import UncorkError
 from uncork.ir.model import Source
+from uncork.symbolic import Facts, Origin, Size
+from uncork.types import ElementType, PartialShape, TensorSpec
 
 _GRAPHS, _CALLS = 60, 5
 
@@ -107,3 +110,15 @@ def test_random_graphs(seed: int) -> None:
     for given in [*calls, *calls[::-1]]:
         assert outcome(fast, given) == outcome(slow, given)
     assert not any(step.kernel == "reference" for step in fast.plan.steps)
+
+
+def test_a_size_that_became_a_number_is_not_found() -> None:
+    """The lengths that a loop was to find may be known when its outputs are."""
+    facts = Facts()
+    rows = facts.symbol("rows", 0, None, "found", Origin(1, 0, 0))
+    columns = facts.symbol("columns", 0, None, "found", Origin(1, 0, 1))
+    open_columns = TensorSpec(ElementType.f32, PartialShape([Size.of(rows), Size.of(columns)]))
+    known_columns = TensorSpec(ElementType.f32, PartialShape([Size.of(rows), 8]))
+    assert found_axes([open_columns], [rows, columns]) == {0: {0: rows, 1: columns}}
+    assert found_axes([known_columns], [rows]) == {0: {0: rows}}
+    assert found_axes([known_columns], [rows, columns]) is None

@@ -39,8 +39,9 @@ def found_axes(
     for port, spec in enumerate(outputs):
         for axis, dim in enumerate(spec.shape.dims):
             own = result.get(port, {}).get(axis)
-            if own is not None and dim.size != Size.of(own):
-                return None
+            is_size = isinstance(dim.size, Size)
+            if own is not None and not (is_size and dim.size == Size.of(own)):
+                return None  # also where it is a number by now
             if own is None and isinstance(dim.size, Size) and dim.size.symbols & symbols:
                 return None
     return result
