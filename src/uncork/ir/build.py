@@ -21,6 +21,7 @@ from msgspec.structs import replace
 
 from uncork.errors import Label, UncorkError, UnsupportedError, ValidationError
 from uncork.ir.bodies import GraphBody
+from uncork.ir.diagnostics import advice
 from uncork.ir.model import Model, Node, Port, Source, XmlElement
 from uncork.ops import Operation, find
 from uncork.ops._body import BodyMap, SubGraphOperation
@@ -86,7 +87,10 @@ class Builder:
         """Add a layer of any registered operation; attributes by keyword. Returns its outputs."""
         cls = find(type_name, opset)
         if cls is None:
-            raise UnsupportedError(f"operation {type_name}@opset{opset} is not supported")
+            operation = f"{type_name}@opset{opset}"
+            raise UnsupportedError(
+                f"operation {operation} is not supported{advice(operation, 'did you mean')}"
+            )
         return self._append(_of_attributes(cls, attributes), name, inputs, tensor_names)
 
     def add_operation(

@@ -133,7 +133,7 @@ def ports_of(label: str) -> str:
 def _missing_text(operation: str, layers: list[str], advise: bool) -> str:
     return (
         f"operation {shortened(operation)} is not supported "
-        f"({_named(layers)}){_advice(operation) if advise else ''}"
+        f"({_named(layers)}){advice(operation) if advise else ''}"
     )
 
 
@@ -164,7 +164,10 @@ def _custom_text(operations: Mapping[str, list[str]], extension: str) -> str:
     )
 
 
-def _advice(operation: str) -> str:
+def advice(operation: str, whose: str = "did the file mean") -> str:
+    """What to say behind an operation, `Name@opset`, that is not known: the opset that brought it,
+    or a name that is near.
+    """
     # a search takes time by the length
     type_name, _, opset = map(shortened, operation.partition("@"))
     versions = versions_of(type_name)
@@ -179,7 +182,7 @@ def _advice(operation: str) -> str:
 
     by_lower = {name.lower(): name for name in type_names()}
     near = difflib.get_close_matches(type_name.lower(), by_lower, 1, cutoff=0.7)
-    return f"; did the file mean {by_lower[near[0]]}?" if near else ""
+    return f"; {whose} {by_lower[near[0]]}?" if near else ""
 
 
 def listed(ids: Iterable[int]) -> str:
