@@ -155,3 +155,12 @@ def test_a_step_of_bf16_is_timed_without_conversions(monkeypatch: pytest.MonkeyP
     assert len(compiled.profile(np.ones((2, 3), F32)).steps) == 1
     (made,) = results[0]
     assert made.dtype == np.uint16 and made.tolist() == [[0x3F80] * 3] * 2
+
+
+def test_a_layer_that_reads_halves_of_a_tensor_reads_it_once() -> None:
+    builder = uncork.Builder()
+    data = builder.parameter("data", "f32", [None, 64])
+    one, other = builder.add("Split", 1, data, builder.constant(np.int64(1)), num_splits=2)
+    builder.result(builder.add("Multiply", 1, one, other, name="gate")[0], "y")
+    # Two rows of 32 numbers each are read for one that is written.
+    assert counted(builder, np.ones((5, 64), F32)) == {"gate": (5 * 32, 4 * 3 * 5 * 32)}

@@ -12,7 +12,7 @@ from uncork.internal_ops.attention import FusedAttention
 from uncork.internal_ops.blocks import OnBlocks
 from uncork.internal_ops.compressed_linear import CompressedLinear
 from uncork.internal_ops.final_states import LastStates
-from uncork.internal_ops.fused import FusedProduct
+from uncork.internal_ops.fused import Fused, FusedProduct
 from uncork.internal_ops.held import Held
 from uncork.internal_ops.looked_up_sequence import LookedUp
 from uncork.internal_ops.quantized import OnCodes, QuantizedProduct
@@ -49,6 +49,9 @@ def work(
     """
     moved = traffic(operation.type_name, inputs, outputs)
     linear = operation.product if isinstance(operation, FusedProduct) else operation
+    if isinstance(operation, Fused):
+        seen = _seen(operation, inputs)
+        return operations("", seen, outputs), traffic("", seen, outputs)
     if isinstance(linear, CompressedLinear):
         matrix = linear.weights
         stored = math.prod(matrix.shape) * matrix.element_type.bits / 8
@@ -89,6 +92,24 @@ def work(
     product = getattr(operation, "product", None)
     kind = product.type_name if isinstance(product, Operation) else operation.type_name
     return operations(kind, inputs, outputs) * _steps_taken(operation, inputs), moved
+
+
+def _seen(operation: Fused, inputs: Sequence[TensorSpec]) -> list[TensorSpec]:
+    """What a fused layer reads: its inputs, or what moves among its members make of them, where
+    that is less.
+    """
+    read_by_others = {
+        n for m in operation.members if not m.operation.moves_values for n in m.arguments
+    }
+    known = list(inputs)
+    seen = {n: spec for n, spec in enumerate(inputs) if n in read_by_others}
+    for member in operation.members:
+        given = [known[n] for n in member.arguments]
+        for spec in member.operation.describe(given):
+            if member.operation.moves_values and len(known) in read_by_others:
+                seen[len(known)] = min(given[0], spec, key=_bytes)
+            known.append(spec)
+    return list(seen.values())
 
 
 def _attention(
