@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from itertools import product as combinations
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from uncork.kernels.extents import certainly, decline_if, is_empty, is_known, product, same
 from uncork.ops.matmul import MatMul
@@ -63,6 +64,27 @@ class MatMulShape(Struct, frozen=True):
             certainly(self.batches.count, 1)
             and certainly(self.outer.count, 1)
             and len(self.runs) == 1
+        )
+
+    @property
+    def is_column(self) -> bool:
+        """Whether each row of the first matrix lies along memory and has one result."""
+        return certainly(self.columns, 1) and not self.turned_first
+
+    def as_row(self) -> MatMulShape:
+        """The same product of a column as one of a row, of the operands in the other order."""
+        batches, outer = (
+            replace(group, one_first=group.one_second, one_second=group.one_first)
+            for group in (self.batches, self.outer)
+        )
+        return replace(
+            self,
+            rows=1,
+            columns=self.rows,
+            turned_second=True,
+            batches=batches,
+            outer=outer,
+            runs=[replace(run, first=run.second, second=run.first) for run in self.runs],
         )
 
     @property

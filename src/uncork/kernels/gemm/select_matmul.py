@@ -12,7 +12,7 @@ from msgspec.structs import astuple, replace
 
 from uncork.internal_ops.fused import FusedLinear
 from uncork.internal_ops.held import HALF, HeldProduct, widened
-from uncork.kernels.epilogue import ELEMENT, PLAIN, Epilogue
+from uncork.kernels.epilogue import CHANNEL, ELEMENT, NUMBER, PLAIN, Epilogue
 from uncork.kernels.extents import (
     KernelDeclined,
     certainly,
@@ -140,6 +140,10 @@ def select_linear(layer: Layer) -> Selection:
     end, others = epilogue_of(operation, inputs, outputs[0], -1)
     constant = b.value if shape.is_one_product else None
     numbers = ProductNumbers(size, alike=layer.hints.rows_alike)
+    if shape.is_column and not certainly(shape.rows, 1):
+        kinds = tuple(NUMBER if kind == CHANNEL else kind for kind in end.operands)
+        row, along = shape.as_row(), replace(end, operands=kinds)
+        return _Maker(row, None, along, others, target, numbers, (1, 0)).native()
     return _Maker(shape, constant, end, others, target, numbers).native()
 
 
@@ -243,10 +247,18 @@ class _Maker:
         others: Sequence[int],
         target: Target,
         numbers: ProductNumbers,
+        inputs: tuple[int, int] = (0, 1),
     ) -> None:
+        """`inputs` are the numbers of both operands. Of a column, as a row, every result is a sum
+        of its own.
+        """
         self.shape, self.others, self.target = shape, others, target
+        self.first, self.second = inputs
         self.size = size = numbers.size
-        few = MANY_ROWS if constant is not None or numbers.alike else _few(shape)
+        is_column = self.first == 1
+        few = MANY_ROWS
+        if is_column or (constant is None and not numbers.alike):
+            few = _few(shape)
         #: One matrix is brought into panels before all rows are multiplied; of several, and of f64
         #: matrices of the call, each by the call that needs it, if it is.
         self.alone = shape.is_one_product and (
@@ -298,11 +310,11 @@ class _Maker:
             across, along = (inner, rows * size), (rows, inner * size)
             if size == SINGLE:
                 loops: list[Loop] = [(1, 0, 0), firsts]
-                yield arranged(self.target.lanes, In(0), Scratch(0), loops, across, along)
+                yield arranged(self.target.lanes, In(self.first), Scratch(0), loops, across, along)
                 return
             halves = size // SINGLE, SINGLE, SINGLE  # a number as two of f32
             nest: list[Loop] = [firsts, (*across, size), (rows, size, inner * size), halves]
-            yield strided_copy_call(self.target.lanes, In(0), Scratch(0), nest)
+            yield strided_copy_call(self.target.lanes, In(self.first), Scratch(0), nest)
 
     def pack_second(self, threads: int) -> list[KernelCall]:
         """The calls that pack the second matrix as panels, where it is the only one and known at
@@ -332,7 +344,7 @@ class _Maker:
         target = Scratch(self.turned + first * panel)
         if self.shape.turned_second:
             loops: list[Loop] = [(1, 0, 0), (number, width * inner * 4, panel)]
-            source = In(1, first * width * inner * 4)
+            source = In(self.second, first * width * inner * 4)
             yield arranged(
                 self.target.lanes, source, target, loops, (wide, inner * 4), (inner, width * 4)
             )
@@ -343,7 +355,9 @@ class _Maker:
                 (inner, columns * 4, width * 4),
                 (wide, 4, 4),
             ]
-            yield strided_copy_call(self.target.lanes, In(1, first * width * 4), target, nest)
+            yield strided_copy_call(
+                self.target.lanes, In(self.second, first * width * 4), target, nest
+            )
 
     def multiply(self, run: Run, part: _Part) -> KernelCall:
         """The call that multiplies a part of a run."""
@@ -358,7 +372,7 @@ class _Maker:
         matrix, each = shape.rows * inner * size, inner * shape.columns * size
         begin = run.first + group * firsts + (0 if batches.one_first else batch)
         address = begin * matrix + row * inner * size
-        source = Scratch(address) if shape.turned_first else In(0, address)
+        source = Scratch(address) if shape.turned_first else In(self.first, address)
         if self.packed_weights:
             packed = address_of(self.packed_weights.arrays[0])
             second: list[Operand] = [packed + column * inner * size, 0, 0, 0, 0]
@@ -369,7 +383,12 @@ class _Maker:
             strides = (across * size, along * size)
             which = run.second + group * seconds + (0 if batches.one_second else batch)
             own = 0 if batches.one_second else each
-            second = [In(1, which * each + column * strides[1]), *strides, own, seconds * each]
+            second = [
+                In(self.second, which * each + column * strides[1]),
+                *strides,
+                own,
+                seconds * each,
+            ]
         result = run.result + group * batches.count + batch
         stored = self.spec.result_size
         made = ((result * shape.rows + row) * shape.columns + column) * stored
