@@ -40,7 +40,7 @@ print(*(step.kernel for step in compiled.plan.steps))
         [sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=False
     )
     assert result.returncode == 0, result.stderr
-    assert "3x8" in result.stdout  # panels of three vectors of 8 lanes
+    assert "matmul_3_16_8" in result.stdout  # panels of three vectors of 8 lanes
 
 
 @pytest.mark.parametrize("command", sorted(PROCESSES))

@@ -292,4 +292,7 @@ def test_memory_is_that_of_the_file(name: str, tmp_path: Path) -> None:
     grown, file = map(int, done.stdout.split())
     if name in ("u2, u2", "u3, u3"):
         file += LARGE * INNER // 2 - LARGE * INNER * int(name[1]) // 8
-    assert grown < 1.2 * file + (4 << 20), f"{grown:,} bytes for a file of {file:,}"
+    # Scales of 8 bits for every 32 codes of 4 bits are held as f16, by the product and the look-up
+    # each, beside the f32 that they are made of.
+    share = 1.6 if name == "f4e2m1, f8e8m0" else 1.2
+    assert grown < share * file + (4 << 20), f"{grown:,} bytes for a file of {file:,}"

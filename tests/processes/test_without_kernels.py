@@ -72,7 +72,7 @@ count = len(tried); list(everything()); print("tried", count > 0, "again", len(t
 """
 
 
-@pytest.mark.parametrize("kernel", ["", "add_multiply", "linear", "gather", "bag", "segment_entry"])
+@pytest.mark.parametrize("kernel", ["", "add_multiply", "matmul", "gather", "bag", "segment_entry"])
 def test_a_kernel_that_cannot_be_compiled(tmp_path: Path, kernel: str) -> None:
     """All of them, those of a family, and those that calls are made of."""
     pytest.importorskip("llvmlite")
