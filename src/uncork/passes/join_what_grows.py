@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -24,10 +23,9 @@ from uncork.ir.validate import infer
 from uncork.ops._body import BodyMap, Slicing
 from uncork.ops.concat import Concat1
 from uncork.ops.iteration import Iteration
-from uncork.ops.parameter import Const
 from uncork.ops.slice import Slice8
 from uncork.passes.rewrite import NewLayers, readers
-from uncork.types import ElementType, PartialShape, TensorSpec
+from uncork.types import PartialShape, TensorSpec
 
 #: Where a Slice ends that goes to the end.
 _END = 2**62
@@ -246,7 +244,7 @@ def _body(body: Model, growth: _Growth) -> Model:
 def _end(layers: NewLayers, initial: Source, growth: _Growth) -> Source:
     """The part of the first value that a turn may read."""
     start, stop = (0, growth.size) if growth.in_front else (-growth.size, _END)
-    numbers = [_number(layers, n) for n in (start, stop, 1, growth.axis)]
+    numbers = [layers.constant([n]) for n in (start, stop, 1, growth.axis)]
     return layers.put(Slice8(), initial, *numbers)
 
 
@@ -255,9 +253,3 @@ def _joined(layers: NewLayers, loop: Node, port: int, initial: Source, growth: _
     parts = Source(loop.id, port)
     tensors = (parts, initial) if growth.in_front else (initial, parts)
     return layers.put(Concat1(axis=growth.axis), *tensors, name=f"{loop.name}/grown {port}")
-
-
-def _number(layers: NewLayers, number: int) -> Source:
-    value = np.array([number], np.int64)
-    shape = PartialShape(value.shape)
-    return layers.put(Const(element_type=ElementType.i64, shape=shape, value=value))

@@ -82,7 +82,7 @@ class Loops(Struct, frozen=True):
     strides: tuple[tuple[SizeLike, ...], ...]
 
 
-class Source(Struct, frozen=True):
+class OutsideOperand(Struct, frozen=True):
     """An operand: the outside input that it lies in, the shape by which it stretches, its type,
     and where it lies, if it is not all of the input.
     """
@@ -111,7 +111,7 @@ class Source(Struct, frozen=True):
 
 
 def loops_of(
-    shape: Sequence[SizeLike], operands: Sequence[Source], result: str
+    shape: Sequence[SizeLike], operands: Sequence[OutsideOperand], result: str
 ) -> tuple[Loops, list[bool]]:
     """Loops through a result of this shape and type, as few as can be and at least two, with
     operands aligned at the right. Also tells which operands change along the last loop.
@@ -173,12 +173,12 @@ class PendingMember(Struct, frozen=True):
 
 def expression(
     parts: Sequence[PendingMember], target: Target
-) -> tuple[Expression, Loops, list[Source]]:
+) -> tuple[Expression, Loops, list[OutsideOperand]]:
     """The spec of the kernel for parts of which the last is the result, its loops, and its
     operands. Raises KernelDeclined where there is no kernel.
     """
     shape = extents(parts[-1].output)
-    operands: list[Source] = []
+    operands: list[OutsideOperand] = []
     lowerings: list[tuple[Lowered, list[tuple[bool, int]]]] = []
     for part in parts:
         decline_if(
@@ -195,7 +195,7 @@ def expression(
                     seen is not None and not same_extents(dims, extents(spec)),
                     "an operand that lies in another tensor stretches in a way of its own",
                 )
-                operand = Source(number, tuple(dims), _stored(spec.element_type), seen)
+                operand = OutsideOperand(number, tuple(dims), _stored(spec.element_type), seen)
                 if operand not in operands:
                     operands.append(operand)
                 arguments.append((True, operands.index(operand)))
@@ -253,7 +253,7 @@ def _native(parts: Sequence[PendingMember], target: Target) -> Selection:
 def _call(
     spec: Expression,
     loops: Loops,
-    sources: Sequence[Source],
+    sources: Sequence[OutsideOperand],
     depth: int = 0,
     part: tuple[SizeLike, SizeLike] | None = None,
 ) -> KernelCall:
@@ -270,7 +270,9 @@ def _call(
     return spec, operands
 
 
-def _split(spec: Expression, loops: Loops, sources: Sequence[Source], threads: int) -> Stages:
+def _split(
+    spec: Expression, loops: Loops, sources: Sequence[OutsideOperand], threads: int
+) -> Stages:
     """The calls of so many threads, which share the outermost loop that divides the work about as
     evenly as any other.
     """

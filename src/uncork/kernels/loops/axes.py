@@ -206,7 +206,7 @@ class Groups(Struct, frozen=True):
             vectors = 1 if isinstance(last.size, int) and last.size < 8 * lanes else 4
         scratch: SizeLike = 0
         held = computed_type(name)
-        for view in parse(text).views.keys() - views.keys():  # of columns so far
+        for view in [name for name in parse(text).views if name not in views]:  # of columns so far
             views[view] = View(Scratch(scratch), held, (last.size,))
             scratch, tail, vectors = scratch + row_bytes(last.size, held), MASKED, 2
         along = [g.size for g in self.groups if g.reduced]
