@@ -46,11 +46,11 @@ from uncork.kernels.runtime.addresses import address_of
 from uncork.kernels.runtime.packed_weights import packed
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select_epilogue import operands_for
+from uncork.ops._common.spatial import extent
 from uncork.symbolic import SizeLike
 from uncork.types import Array
 
-#: Data that sets of outputs see one after the other are about so many bytes, which stay in the
-#: second-level cache.
+#: Data of so many bytes stay in the second-level cache beside the filters of a set of outputs.
 _STRIP_BYTES = 3 << 16
 #: Filters of a set of outputs of up to so many bytes are asked for while another is computed.
 _MOST_AHEAD = 1 << 20
@@ -90,6 +90,19 @@ def _by_rows(g: Geometry) -> Geometry:
         if certainly(g.rows.size, 1)
         else g
     )
+
+
+def _at_a_time(count: SizeLike, seen: int, sets: SizeLike, filters: int) -> SizeLike:
+    """How many of `count` rows or tiles, each of which sees so many bytes, all sets of outputs see
+    before the next ones: a strip of as many as stay in the second-level cache. Or all of them,
+    where it takes less to read their data anew for each set than to read its filters, so many
+    bytes, anew for each strip.
+    """
+    strip = max(1, _STRIP_BYTES // max(1, seen))
+    if not isinstance(count, int) or not isinstance(sets, int):
+        return strip
+    filters_again = (-(-count // strip) - 1) * sets * filters
+    return strip if filters_again <= (sets - 1) * count * seen else count
 
 
 class _Portion(Struct, frozen=True):
@@ -325,7 +338,7 @@ class _BlockCalls:
             + group * g.channels // work.inner * self.block
         )
         rows = part.rows[1]
-        height = self._strip_rows(rows)
+        height = self._strip_rows(rows, sets[1], filters)
         source_row, target_row = g.rows.stride * self.row, g.columns.count * work.lanes * work.size
         if part.runs > 1:  # each is a row
             tiles[0] //= part.runs
@@ -346,7 +359,7 @@ class _BlockCalls:
             if self.skips
             else self._entries(region),
             "step": g.columns.stride * work.inner * work.size,
-            "asks_ahead": int(self._asks_ahead(region, filters)),
+            "asks_ahead": int(self._asks_ahead(region, sets[1], filters)),
             **self._rows_of_taps(first),
             "columns": columns,
             "low": alike.outputs_before - before * work.lanes,
@@ -374,35 +387,36 @@ class _BlockCalls:
             operands["source"] = In(0)
         return spec(**operands)
 
-    def _strip_rows(self, rows: SizeLike) -> SizeLike:
-        """The rows whose data stay in the second-level cache; all where only the call knows how
-        long they are.
-        """
-        g = self.g
-        if not isinstance(self.row, int):
+    def _strip_rows(self, rows: SizeLike, sets: SizeLike, filters: Array) -> SizeLike:
+        """The rows of a strip; all where only the call knows how long they are."""
+        g, row = self.g, self.row
+        if not isinstance(row, int):
             return rows
-        return max(1, _STRIP_BYTES // max(1, self.row * g.rows.stride * self._blocks_seen))
+        pixel = self.work.inner * self.work.size
+        seen = extent(g.columns.taps, g.columns.dilation)
+        if pixel >= _LINE and seen < g.columns.stride:  # lines between windows are not read
+            row = known(g.columns.count) * seen * pixel
+        new_rows = min(g.rows.stride, extent(g.rows.taps, g.rows.dilation))
+        return _at_a_time(rows, row * new_rows * self._blocks_seen, sets, filters[0].nbytes)
 
     @property
     def _blocks_seen(self) -> int:
         """Blocks of the data that a group sees."""
         return -(-self.g.channels // self.work.inner)
 
-    def _strip_tiles(self) -> int:
-        """The tiles of the widest kind whose data stay in the second-level cache."""
-        widest = most_pixels(self.target) * self.g.columns.stride * self.work.inner
-        return max(1, _STRIP_BYTES // (widest * self.work.size * self._blocks_seen))
-
-    def _in_strips(self, region: Region, part: _Portion) -> Iterator[_Portion]:
-        """A part as one, or in two: a single long row is computed in runs of tiles whose data stay
-        in the second-level cache, and then what is left.
+    def _in_strips(self, region: Region, part: _Portion, filters: Array) -> Iterator[_Portion]:
+        """A part as one, or in two: a single long row is computed in strips of the widest tiles,
+        and then what is left.
         """
         columns = region.columns[1]
         if isinstance(columns, int) and certainly(region.rows[1], 1) and not self.skips:
             _, counts = widths_of(columns, self.target)
             first, count = map(known, part.tiles)
-            each = self._strip_tiles()
-            runs = min(count, known(counts[0]) - first) // each
+            wide = min(count, known(counts[0]) - first)
+            widest = most_pixels(self.target) * self.g.columns.stride * self.work.inner
+            seen = widest * self.work.size * self._blocks_seen
+            each = known(_at_a_time(wide, seen, part.sets[1], filters[0].nbytes))
+            runs = wide // each
             if runs > 1:
                 yield replace(part, tiles=(first, runs * each), runs=runs)
                 part = replace(part, tiles=(first + runs * each, count - runs * each))
@@ -425,14 +439,14 @@ class _BlockCalls:
             "tap_dilation": rows.dilation,
         }
 
-    def _asks_ahead(self, region: Region, filters: Array) -> bool:
+    def _asks_ahead(self, region: Region, sets: SizeLike, filters: Array) -> bool:
         """Whether the filters of a set of outputs are prefetched while the set before is computed,
         which needs enough tiles for that, and not while they are read themselves.
         """
         rows, columns = region.rows[1], region.columns[1]
         if not isinstance(rows, int) or not isinstance(columns, int):
             return bool(filters[0].nbytes <= AHEAD)
-        rows = min(rows, known(self._strip_rows(rows)))
+        rows = min(rows, known(self._strip_rows(rows, sets, filters)))
         enough = rows * -(-columns // most_pixels(self.target)) >= AHEAD_TILES
         return enough and bool(filters[0].nbytes <= _MOST_AHEAD)
 
@@ -469,8 +483,8 @@ class _BlockCalls:
             else (1, 1)
         )
         data = self.work.channels * self.g.data_size * self.work.inner * self.work.size
-        filters = sum(array.nbytes for array in self.packed_weights.arrays)
-        first = isinstance(data, int) and data < filters and isinstance(all_rows[0], int)
+        all_filters = sum(array.nbytes for array in self.packed_weights.arrays)
+        first = isinstance(data, int) and data < all_filters and isinstance(all_rows[0], int)
         if sum(len(run.alike.groups) for run in self.runs) >= _ENOUGH * threads:
             threads = 1  # a call for each is enough
         for index, run in enumerate(self.runs):
@@ -479,7 +493,8 @@ class _BlockCalls:
             shared = grid([axes[axis] for axis in order], threads)
             for group, some in product(run.alike.groups, shared):
                 rows, tiles, sets = (some[order.index(axis)] for axis in range(3))
-                for part in self._in_strips(region, _Portion(rows, sets, tiles)):
+                filters = self.packed_weights.arrays[index][run.alike.groups.index(group)]
+                for part in self._in_strips(region, _Portion(rows, sets, tiles), filters):
                     yield self.compute(images, region, strip, index, group, part)
 
 
