@@ -256,6 +256,12 @@ WITH_SIZES: tuple[Pass, ...] = (
         frozenset({"StateValue"}),
         option="target",
     ),
+    # Behind `fuse_attention`, which takes transposes for its own.
+    Pass(
+        "fold_transposes",
+        "products read a matrix by columns where it was transposed for them",
+        frozenset({"Transpose"}),
+    ),
     # Before `fuse_epilogue`, which takes what it has brought to a product.
     Pass(
         "lift_elementwise",

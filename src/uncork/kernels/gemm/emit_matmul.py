@@ -27,10 +27,10 @@ from uncork.kernels.gemm.spec_matmul import (
     DOUBLE,
     EITHER,
     FEW_ROWS,
-    FREE_MASKS,
     MASKED,
     Matmul,
 )
+from uncork.kernels.movement.emit_transpose import columns_of
 
 #: What the end of a row is told besides its sums: `left` columns of the row exist from this panel
 #: on.
@@ -89,8 +89,7 @@ class _Panels:
         self.k, self.spec, self.type, self.places = k, spec, type_, places
         self.blocks = InnerBlocks(k, spec, type_, spec.pairs) if spec.deep else None
         extra = (*(RESUMED if self.blocks else ()), *_EXTRA, *(AHEAD if spec.ahead else ()))
-        free = spec.lanes * spec.size == FREE_MASKS * F32.bytes
-        masked = 1 if spec.tail == MASKED else MANY if free else NEVER
+        masked = 1 if spec.tail == MASKED else MANY if spec.masks_are_free else NEVER
         tile = RegisterTile(
             spec.lanes,
             spec.vectors,
@@ -190,26 +189,65 @@ def row_epilogue(
 
 
 def _pack(k: Kernel, spec: Matmul, type_: Type, a: dict[str, Value], matrix: Value) -> None:
-    """The second matrix as panels; columns that do not exist are zeros. Numbers that lie side by
-    side are brought by vectors.
+    """The second matrix as panels, vector by vector of columns; in the place of columns that do not
+    exist are zeros or another column. Numbers that lie side by side, along either axis, are brought
+    by vectors.
     """
     panels = (a["columns"] + (spec.width - 1)) // spec.width
-    with k.loop(0, panels) as panel:
-        first = panel * spec.width
-        last = k.minimum(first + spec.width, a["columns"])
-        line, vector = spec.width * spec.size, spec.lanes * spec.size
-        base = a["packed_weights"] + panel * a["inner"] * line
-        whole = (a["b_column"].equals(spec.size)) & (first + spec.width <= a["columns"])
-        with k.if_else(whole, likely=True) as (side_by_side, apart):
-            with side_by_side, k.loop(0, a["inner"]) as inner:
-                source = matrix + inner * a["b_inner"] + first * spec.size
-                for v in range(spec.vectors):
-                    place = (inner * spec.vectors + v) * vector
-                    k.store(k.load(source + v * vector, type_, spec.lanes), base + place)
-            with apart, k.loop(0, a["inner"]) as inner:
-                target = base + inner * line
-                for v in range(spec.vectors):
-                    k.store(k.constant(0.0, type_, spec.lanes), target + v * vector)
-                with k.loop(first, last) as column:
-                    source = matrix + inner * a["b_inner"] + column * a["b_column"]
-                    k.store(k.load(source, type_), target + (column - first) * spec.size)
+    with k.loop(0, panels) as panel, k.loop(0, spec.vectors) as within:
+        column = panel * spec.width + within * spec.lanes
+        target = a["packed_weights"] + panel * a["inner"] * (spec.width * spec.size)
+        target = target + within * (spec.lanes * spec.size)
+        along_columns = a["b_column"].equals(spec.size)
+        if not spec.masks_are_free:
+            along_columns = along_columns & (column + spec.lanes <= a["columns"])
+        along_inner = a["b_inner"].equals(spec.size) & (a["inner"] >= spec.lanes)
+        k.either(
+            along_columns,
+            lambda: _pack_rows(k, spec, type_, matrix, column, target),
+            lambda: k.either(
+                along_inner,
+                lambda: _pack_turned(k, spec, type_, matrix, column, target),
+                lambda: _pack_numbers(k, spec, type_, matrix, column, target),
+            ),
+        )
+
+
+def _pack_rows(
+    k: Kernel, spec: Matmul, type_: Type, matrix: Value, column: Value, target: Value
+) -> None:
+    """A vector of columns that lie side by side: all of them exist, or masks cost nothing."""
+    a, line, source = k.named, spec.width * spec.size, matrix + column * spec.size
+    mask = k.lanes_below(a["columns"] - column, spec.lanes) if spec.masks_are_free else None
+    with k.loop(0, a["inner"]) as inner:
+        row = k.load(source + inner * a["b_inner"], type_, spec.lanes, mask)
+        k.store(row, target + inner * line)
+
+
+def _pack_turned(
+    k: Kernel, spec: Matmul, type_: Type, matrix: Value, column: Value, target: Value
+) -> None:
+    """A vector of columns, each of which lies side by side, by square blocks; what is left of the
+    inner dimension with some of what is before.
+    """
+    a, side, line = k.named, spec.lanes, spec.width * spec.size
+    last = a["columns"] - 1
+    places = [k.minimum(column + n, last) * a["b_column"] + matrix for n in range(side)]
+    with k.loop(0, a["inner"], side) as some:
+        first = k.minimum(some, a["inner"] - side)
+        rows = [k.load(place + first * spec.size, type_, side) for place in places]
+        for n, turned in enumerate(columns_of(rows)):
+            k.store(turned, target + (first + n) * line)
+
+
+def _pack_numbers(
+    k: Kernel, spec: Matmul, type_: Type, matrix: Value, column: Value, target: Value
+) -> None:
+    """A vector of columns, number by number; zeros where there are none."""
+    a, line = k.named, spec.width * spec.size
+    there = k.minimum(a["columns"] - column, k.integer(spec.lanes))
+    with k.loop(0, a["inner"]) as inner:
+        k.store(k.constant(0.0, type_, spec.lanes), target + inner * line)
+        with k.loop(0, there) as n:
+            source = matrix + inner * a["b_inner"] + (column + n) * a["b_column"]
+            k.store(k.load(source, type_), target + inner * line + n * spec.size)

@@ -64,6 +64,11 @@ class Matmul(EpilogueSpec, frozen=True):
     turned: bool = False
 
     @property
+    def masks_are_free(self) -> bool:
+        """Whether a mask costs a vector nothing, as in the longest registers."""
+        return self.lanes * self.size == FREE_MASKS * SINGLE
+
+    @property
     def most_few(self) -> int:
         """The most rows that are few."""
         return MOST_TURNED if self.turned else MOST_STRAIGHT
