@@ -57,9 +57,10 @@ _DENSE, _APART, _GROUPED = 6.0, 1.0, 3.0
 #: Numbers that change their layout in a nanosecond.
 _TURNED = 5.0
 #: The part of its time that a convolution saves over blocks: by Winograd's tiles, of groups of
-#: channels, of all others, and of those over planes that lie so many bytes apart that they meet in
-#: the same sets of a cache.
-_BY_TILES, _BY_CHANNEL, _ELSE, _MEETING = {4: 0.6, 2: 0.4}, 0.6, 0.06, 0.25
+#: channels, of those whose windows are strided and overlap, of all others, and of those over planes
+#: that lie so many bytes apart that they meet in the same sets of a cache.
+_BY_TILES, _BY_CHANNEL, _STRIDED = {4: 0.6, 2: 0.4}, 0.6, 0.4
+_ELSE, _MEETING = 0.06, 0.25
 _PAGE = 1 << 12
 #: The part of its time that a convolution saves in bf16, and numbers that are converted in a
 #: nanosecond.
@@ -198,7 +199,9 @@ def _saved(g: Geometry, side: int, block: int, target: Target) -> float:
     regions = regions_of(g)
     whole = known(one.pixels) * g.rows.taps * g.columns.taps
     least = (
-        _MEETING
+        _STRIDED
+        if any(axis.stride > 1 and axis.taps > axis.stride for axis in (g.rows, g.columns))
+        else _MEETING
         if direct(g) and isinstance(g.data_size, int) and g.data_size * 4 % _PAGE == 0
         else _ELSE
     )
