@@ -4,6 +4,7 @@ that the results are the layers'.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Sequence
 
@@ -144,6 +145,32 @@ def test_open_sizes() -> None:
     assert all(
         step.operation.endswith(("Blocks-0", "BlockedConvolution-0")) for step in fast.plan.steps
     )
+
+
+def test_rows_of_any_length_are_computed_in_strips() -> None:
+    """All pixels of 1x1 convolutions are one row. Where channels are many, the second-level cache
+    holds a strip of it.
+    """
+    blocks = [8, 32, 8, 64, 8]
+    filters = [
+        numbers(outputs * WIDE, channels * WIDE, 1, 1)
+        for channels, outputs in itertools.pairwise(blocks)
+    ]
+    b = uncork.Builder("long")
+    y = b.parameter("x", "f32", [None, 8 * WIDE, None, None])
+    plain = {"strides": [1, 1], "dilations": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0]}
+    for matrix in filters:
+        (y,) = b.add("Convolution", 1, y, b.constant(matrix), **plain)
+    b.result(y, "y")
+    found = compile_model(b.model(), threads=1)
+    for images, rows, columns in [(1, 40, 40), (2, 21, 29), (1, 7, 7), (1, 1, 5), (3, 28, 2)]:
+        data = numbers(images, 8 * WIDE, rows, columns)
+        expected = data.astype(np.float64)
+        for matrix in filters:
+            expected = np.einsum("nchw,oc->nohw", expected, matrix[:, :, 0, 0])
+        np.testing.assert_allclose(found(data)["y"], expected, atol=1e-5 * np.abs(expected).max())
+    assert found.plan.made == 1
+    assert all(step.kernel.startswith(("dense_", "transpose_")) for step in found.plan.steps)
 
 
 @pytest.mark.parametrize("shape", [[2, None, None], [1, 20, 20]])

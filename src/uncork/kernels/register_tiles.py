@@ -11,8 +11,9 @@ _ROWS = (8, 4, 2, 1)
 #: Registers for vectors where there are few: three rows have a tile of their own there, since their
 #: largest tile has few rows, and what two tiles multiply is read twice.
 FEW_REGISTERS = 16
-#: So many sums hide how long an addition takes.
-_ENOUGH = 12
+#: The part of the registers that hold sums: fewer sums read the vectors of a panel, which the first
+#: cache does not hold, too often.
+_SUMS = 0.75
 
 
 def fits(registers: int, rows: int, vectors: int, chains: int = 1) -> bool:
@@ -30,7 +31,7 @@ def most_rows(registers: int, vectors: int, most: int = _ROWS[0]) -> int:
     sums, else as many as registers hold.
     """
     rows = next(n for n in _ROWS if n == 1 or (n <= most and fits(registers, n, vectors)))
-    while rows * vectors < _ENOUGH and rows < most and fits(registers, rows + 1, vectors):
+    while rows * vectors < _SUMS * registers and rows < most and fits(registers, rows + 1, vectors):
         rows += 1
     return rows
 

@@ -18,7 +18,7 @@ from uncork.kernels.convolution.group_places import (
     packed_sets,
     sets_of_outputs,
 )
-from uncork.kernels.convolution.microkernel_blocks import AHEAD, AHEAD_TILES
+from uncork.kernels.convolution.microkernel_blocks import AHEAD_TILES
 from uncork.kernels.convolution.spec_blocks import ENTRY, KINDS, Dense
 from uncork.kernels.convolution.tap_regions import Region, regions_of
 from uncork.kernels.convolution.tiles import (
@@ -27,7 +27,7 @@ from uncork.kernels.convolution.tiles import (
     some_of_tiles,
     widths_of,
 )
-from uncork.kernels.extents import certainly, is_known, nanoseconds, same
+from uncork.kernels.extents import certainly, is_known, largest, nanoseconds, same, smallest
 from uncork.kernels.gemm.address_table import address_table_call
 from uncork.kernels.kernel_plan import (
     In,
@@ -92,17 +92,20 @@ def _by_rows(g: Geometry) -> Geometry:
     )
 
 
-def _at_a_time(count: SizeLike, seen: int, sets: SizeLike, filters: int) -> SizeLike:
+def _at_a_time(count: SizeLike, seen: SizeLike, sets: SizeLike, filters: int) -> SizeLike:
     """How many of `count` rows or tiles, each of which sees so many bytes, all sets of outputs see
     before the next ones: a strip of as many as stay in the second-level cache. Or all of them,
     where it takes less to read their data anew for each set than to read its filters, so many
-    bytes, anew for each strip.
+    bytes, anew for each strip; where only the call knows how many there are, a strip is taken for
+    one of many.
     """
-    strip = max(1, _STRIP_BYTES // max(1, seen))
-    if not isinstance(count, int) or not isinstance(sets, int):
-        return strip
-    filters_again = (-(-count // strip) - 1) * sets * filters
-    return strip if filters_again <= (sets - 1) * count * seen else count
+    strip = largest(1, _STRIP_BYTES // largest(1, seen))
+    turns = sets - 1 if isinstance(sets, int) else 1
+    filters_again = (turns + 1) * filters
+    if not isinstance(count, int) or not isinstance(seen, int):
+        return strip if filters_again <= turns * _STRIP_BYTES else count
+    strips = -(-count // known(strip))
+    return strip if (strips - 1) * filters_again <= turns * count * seen else count
 
 
 class _Portion(Struct, frozen=True):
@@ -113,8 +116,8 @@ class _Portion(Struct, frozen=True):
     rows: tuple[SizeLike, SizeLike]
     sets: tuple[SizeLike, SizeLike]
     tiles: tuple[SizeLike, SizeLike]
-    #: The tiles, all of the widest kind and in a single row, are computed in so many equal runs.
-    runs: int = 1
+    #: Of a single row that is computed in runs: how many, of so many pixels each.
+    runs: tuple[SizeLike, SizeLike] | None = None
 
 
 class _BlockCalls:
@@ -306,12 +309,14 @@ class _BlockCalls:
         blocks, alike = run.blocks, run.alike
         columns = region.columns[1]
         widths: tuple[int, ...] = open_widths(self.target)
-        tiles, left = [0] * KINDS, 0
+        tiles: list[SizeLike] = [0] * KINDS
+        left = 0
         if isinstance(columns, int):
             widths, all_tiles = widths_of(columns, self.target)
-            left, tiles = some_of_tiles(widths, all_tiles, part.tiles)
+            left, some = some_of_tiles(widths, all_tiles, part.tiles)
+            tiles = [*some]
         filters = self.packed_weights.arrays[number][alike.groups.index(group)]
-        vector_members = min(self.vector_members, blocks)
+        vector_members, is_open = min(self.vector_members, blocks), not isinstance(columns, int)
         spec = Dense(
             work.lanes,
             work.step,
@@ -319,7 +324,7 @@ class _BlockCalls:
             widths,
             work.end,
             vector_members,
-            not isinstance(columns, int),
+            is_open,
             alike.blocks * work.lanes > g.outputs,
             work.half,
         )
@@ -340,9 +345,9 @@ class _BlockCalls:
         rows = part.rows[1]
         height = self._strip_rows(rows, sets[1], filters)
         source_row, target_row = g.rows.stride * self.row, g.columns.count * work.lanes * work.size
-        if part.runs > 1:  # each is a row
-            tiles[0] //= part.runs
-            rows, height, pixels = part.runs, 1, tiles[0] * widths[0]
+        if part.runs is not None:  # each is a row
+            (rows, pixels), height = part.runs, 1
+            columns, tiles[0] = pixels, pixels // widths[0]
             source_row = pixels * g.columns.stride * work.inner * work.size
             target_row = pixels * work.lanes * work.size
         image = work.channels * self.block
@@ -359,7 +364,7 @@ class _BlockCalls:
             if self.skips
             else self._entries(region),
             "step": g.columns.stride * work.inner * work.size,
-            "asks_ahead": int(self._asks_ahead(region, sets[1], filters)),
+            "asks_ahead": self._asks_ahead(smallest(height, rows), columns, filters),
             **self._rows_of_taps(first),
             "columns": columns,
             "low": alike.outputs_before - before * work.lanes,
@@ -388,14 +393,12 @@ class _BlockCalls:
         return spec(**operands)
 
     def _strip_rows(self, rows: SizeLike, sets: SizeLike, filters: Array) -> SizeLike:
-        """The rows of a strip; all where only the call knows how long they are."""
+        """The rows of a strip."""
         g, row = self.g, self.row
-        if not isinstance(row, int):
-            return rows
         pixel = self.work.inner * self.work.size
         seen = extent(g.columns.taps, g.columns.dilation)
         if pixel >= _LINE and seen < g.columns.stride:  # lines between windows are not read
-            row = known(g.columns.count) * seen * pixel
+            row = g.columns.count * seen * pixel
         new_rows = min(g.rows.stride, extent(g.rows.taps, g.rows.dilation))
         return _at_a_time(rows, row * new_rows * self._blocks_seen, sets, filters[0].nbytes)
 
@@ -404,25 +407,39 @@ class _BlockCalls:
         """Blocks of the data that a group sees."""
         return -(-self.g.channels // self.work.inner)
 
-    def _in_strips(self, region: Region, part: _Portion, filters: Array) -> Iterator[_Portion]:
-        """A part as one, or in two: a single long row is computed in strips of the widest tiles,
-        and then what is left.
+    def _in_strips(
+        self, region: Region, part: _Portion, filters: Array
+    ) -> Iterator[tuple[Region, _Portion]]:
+        """A part of a region as one, or in two: a single long row is computed in strips of the
+        widest tiles, and then what is left.
         """
-        columns = region.columns[1]
-        if isinstance(columns, int) and certainly(region.rows[1], 1) and not self.skips:
-            _, counts = widths_of(columns, self.target)
-            first, count = map(known, part.tiles)
-            wide = min(count, known(counts[0]) - first)
-            widest = most_pixels(self.target) * self.g.columns.stride * self.work.inner
-            seen = widest * self.work.size * self._blocks_seen
-            each = known(_at_a_time(wide, seen, part.sets[1], filters[0].nbytes))
-            runs = wide // each
-            if runs > 1:
-                yield replace(part, tiles=(first, runs * each), runs=runs)
-                part = replace(part, tiles=(first + runs * each, count - runs * each))
-                if count == runs * each:
-                    return
-        yield part
+        begin, columns = region.columns
+        if not certainly(region.rows[1], 1) or self.skips:
+            yield region, part
+            return
+        most = most_pixels(self.target)
+        first, count = part.tiles
+        if isinstance(columns, int):
+            wide = smallest(count, known(widths_of(columns, self.target)[1][0]) - known(first))
+        else:
+            wide = columns // most
+        seen = most * self.g.columns.stride * self.work.inner * self.work.size * self._blocks_seen
+        each = _at_a_time(wide, seen, part.sets[1], filters[0].nbytes)
+        if not isinstance(each, int):
+            yield region, part
+            return
+        each = -(-wide // largest(1, -(-wide // each)))  # strips of one length
+        runs = wide // largest(1, each)
+        if not isinstance(columns, int):
+            yield region, replace(part, runs=(runs, each * most))
+            left = begin + runs * each * most, columns - runs * each * most
+            yield replace(region, columns=left), part
+            return
+        if known(runs) > 1:
+            yield region, replace(part, tiles=(first, runs * each), runs=(runs, each * most))
+            part = replace(part, tiles=(first + runs * each, count - runs * each))
+        if known(part.tiles[1]):
+            yield region, part
 
     def _rows_of_taps(self, first: SizeLike) -> dict[str, SizeLike]:
         """The arguments that tell which rows of taps are on the data, from row `first` of the
@@ -439,16 +456,15 @@ class _BlockCalls:
             "tap_dilation": rows.dilation,
         }
 
-    def _asks_ahead(self, region: Region, sets: SizeLike, filters: Array) -> bool:
-        """Whether the filters of a set of outputs are prefetched while the set before is computed,
-        which needs enough tiles for that, and not while they are read themselves.
+    def _asks_ahead(self, rows: SizeLike, columns: SizeLike, filters: Array) -> SizeLike:
+        """Whether the filters of a set of outputs are prefetched while the set before is computed:
+        1 where these rows have enough tiles for that, and the filters are not read themselves
+        meanwhile; else 0.
         """
-        rows, columns = region.rows[1], region.columns[1]
-        if not isinstance(rows, int) or not isinstance(columns, int):
-            return bool(filters[0].nbytes <= AHEAD)
-        rows = min(rows, known(self._strip_rows(rows, sets, filters)))
-        enough = rows * -(-columns // most_pixels(self.target)) >= AHEAD_TILES
-        return enough and bool(filters[0].nbytes <= _MOST_AHEAD)
+        if filters.nbytes // len(filters) > _MOST_AHEAD:
+            return 0
+        tiles = rows * -(-columns // most_pixels(self.target))
+        return smallest(1, tiles // AHEAD_TILES)
 
     def stages(self, threads: int) -> Stages:
         found: list[list[KernelCall]] = [[call] for call in self.fill_address_table()]
@@ -494,8 +510,9 @@ class _BlockCalls:
             for group, some in product(run.alike.groups, shared):
                 rows, tiles, sets = (some[order.index(axis)] for axis in range(3))
                 filters = self.packed_weights.arrays[index][run.alike.groups.index(group)]
-                for part in self._in_strips(region, _Portion(rows, sets, tiles), filters):
-                    yield self.compute(images, region, strip, index, group, part)
+                whole = _Portion(rows, sets, tiles)
+                for where, part in self._in_strips(region, whole, filters):
+                    yield self.compute(images, where, strip, index, group, part)
 
 
 def direct_over_blocks(work: BlockedWork, target: Target) -> KernelPlan:
