@@ -46,7 +46,16 @@ Operand = Union[int, Size, In, Out, Scratch, ReleaseGil]
 
 
 #: Bytes of a cache line.
-_LINE = 64
+LINE = 64
+
+
+@overload
+def whole_lines(size: int) -> int: ...
+@overload
+def whole_lines(size: SizeLike) -> SizeLike: ...
+def whole_lines(size: SizeLike) -> SizeLike:
+    """Bytes rounded up to whole cache lines."""
+    return (size + (LINE - 1)) // LINE * LINE
 
 
 class Workspace:
@@ -61,7 +70,7 @@ class Workspace:
     def take(self, size: SizeLike) -> Scratch:
         """The address of so many bytes more."""
         taken = Scratch(self.bytes)
-        self.bytes = self.bytes + (size + (_LINE - 1)) // _LINE * _LINE
+        self.bytes = self.bytes + whole_lines(size)
         return taken
 
 

@@ -58,6 +58,7 @@ from uncork.kernels.kernel_plan import (
     Selection,
     Stages,
     shares,
+    whole_lines,
 )
 from uncork.kernels.layer import Layer, staged
 from uncork.kernels.movement.spec import Gather
@@ -80,7 +81,6 @@ _FEW = 16
 _LINES = 4
 #: As many rows fill a tile of the microkernel: from so many on codes that lie in panels are read.
 _TILE = 8
-_LINE = 64
 #: The codes of the least and the largest (65536) of weights of bf16 that are multiplied as pairs.
 _NORMAL, _MODERATE = 0x0080, 0x4780
 #: Processors whose conversions from f16 take none of the ports of multiplications, and the lanes of
@@ -242,7 +242,7 @@ def _choice(layer: Layer, operation: Operation) -> _Choice:
         count,
         0,
     ]
-    room = -(-count * numbers.itemsize // _LINE) * _LINE
+    room = whole_lines(count * numbers.itemsize)
     return _Choice([(spec, operands)], [numbers], room)
 
 
@@ -328,8 +328,8 @@ class _Products(Struct, frozen=True):
         spec = ManyRows(self.stored, _vectors(target), end, panels, pairs, ahead)
         panel = (self.stored.block * target.lanes + self._padded // 4 * spec.width) * 4
         panel = 0 if panels else panel
-        table = -(-panel // _LINE) * _LINE
-        scratch = table + (self.rows * 8 + (_LINE - 1)) // _LINE * _LINE
+        table = whole_lines(panel)
+        scratch = table + whole_lines(self.rows * 8)
         return self._decoded(spec, spec.width, table, scratch)
 
     def _narrowed(self, threads: int) -> Iterator[KernelCall]:
@@ -364,7 +364,7 @@ class _Products(Struct, frozen=True):
     def _decoded(self, spec: FewRows | ManyRows, block: int, table: int, scratch: SizeLike) -> _Way:
         #: Bytes of a row of the data in bf16, which lie before the working memory of the threads.
         line = self.weights.inner * 2 if spec.pairs else 0
-        begin = self.begin + (self.all_rows * line + (_LINE - 1)) // _LINE * _LINE
+        begin = self.begin + whole_lines(self.all_rows * line)
 
         def stages(threads: int) -> list[Sequence[KernelCall]]:
             before = [list(self._narrowed(threads))] if spec.pairs else []

@@ -29,7 +29,7 @@ from uncork.kernels.gemm.dots import (
     PAIRS,
     dot_method_of,
 )
-from uncork.kernels.kernel_plan import In, KernelCall, Operand, Scratch, shares
+from uncork.kernels.kernel_plan import In, KernelCall, Operand, Scratch, shares, whole_lines
 from uncork.kernels.runtime.target import Target
 from uncork.symbolic import SizeLike
 from uncork.types import Array
@@ -54,7 +54,6 @@ _MOST_OF_BYTE = 127
 _LONGEST_OF_PAIRS = 256
 #: Scales with which nothing overflows, or is too small for f32.
 _LEAST_SCALE, _MOST_SCALE = 2.0**-40, 2.0**40
-_LINE = 64
 
 
 def dot_rows(
@@ -166,7 +165,7 @@ class DotCalls(Struct, frozen=True):
     @property
     def shared(self) -> SizeLike:
         """Bytes of working memory that all threads have together."""
-        return (self._flags + self.rows * FLAG + (_LINE - 1)) // _LINE * _LINE
+        return whole_lines(self._flags + self.rows * FLAG)
 
     @property
     def _panel(self) -> int:
@@ -180,7 +179,7 @@ class DotCalls(Struct, frozen=True):
         """Bytes of working memory of a thread: a panel, and room for one row."""
         block = self.spec.stored.block
         padded = -(-self.inner // block) * block * 4
-        return -(-(self._panel + padded) // _LINE) * _LINE
+        return whole_lines(self._panel + padded)
 
     def digits(self, threads: int) -> Sequence[KernelCall]:
         """The calls that turn rows into digits, shared by threads."""
@@ -274,7 +273,7 @@ class FewCalls(Struct, frozen=True):
         """Where each of these begins, and where the shares of threads do."""
         places: list[SizeLike] = [self.begin]
         for size in self._sizes:
-            places.append((places[-1] + self.rows * size + (_LINE - 1)) // _LINE * _LINE)
+            places.append(whole_lines(places[-1] + self.rows * size))
         return places
 
     @property
@@ -286,7 +285,7 @@ class FewCalls(Struct, frozen=True):
     def own(self) -> int:
         """Bytes of working memory of a thread: room for one row."""
         block = self.spec.stored.block
-        return -(-(-(-self.inner // block) * block * 4) // _LINE) * _LINE
+        return whole_lines(-(-self.inner // block) * block * 4)
 
     def digits(self, threads: int) -> Sequence[KernelCall]:
         """The calls that turn rows into digits, shared by threads."""

@@ -45,6 +45,7 @@ from uncork.kernels.kernel_plan import (
     Stages,
     grid,
     shares,
+    whole_lines,
 )
 from uncork.kernels.layer import Layer, present, staged
 from uncork.kernels.movement.strided_copy import Loop, strided_copy_call
@@ -70,8 +71,6 @@ SECOND_CACHE = 1 << 20
 _SIZES = {ElementType.f32: SINGLE, ElementType.f64: DOUBLE}
 #: So many rows of a part are worth a matrix in panels.
 _MANY_ROWS = 128
-#: Working memory of each thread begins at a cache line.
-_LINE = 64
 
 
 class ProductNumbers(Struct, frozen=True):
@@ -432,7 +431,7 @@ class _Maker:
                 begins = [part.rows[0] * 8 + columns.index(part.columns) * own for part in parts]
                 scratch = self.scratch + (len(columns) - 1) * own
             else:  # and a matrix in panels
-                own = (self.panels + own + (_LINE - 1)) // _LINE * _LINE
+                own = whole_lines(self.panels + own)
                 begins = [own * index for index in range(len(parts))]
                 scratch = self.turned + own * len(parts)
             parts = [replace(part, memory=begin) for part, begin in zip(parts, begins, strict=True)]

@@ -13,23 +13,10 @@ from uncork.kernels.extents import (
     same_extents,
 )
 from uncork.kernels.gemm.select_matmul import specialised
-from uncork.kernels.kernel_plan import (
-    In,
-    KernelCall,
-    KernelPlan,
-    Operand,
-    Out,
-    Scratch,
-    Selection,
-    Stages,
-    shares,
-)
-from uncork.kernels.layer import Layer
+from uncork.kernels.kernel_plan import In, KernelCall, Operand, Out, Scratch, Selection
+from uncork.kernels.layer import Layer, shared_call
 from uncork.symbolic import SizeLike
 from uncork.types import ElementType
-
-#: Working memory of each thread begins at a cache line.
-_LINE = 64
 
 
 def select_state_product(layer: Layer) -> Selection:
@@ -65,22 +52,14 @@ def select_state_product(layer: Layer) -> Selection:
     panels = (columns + (spec.width - 1)) // spec.width * spec.width * inner * 4
     made = rows * columns * 4
 
-    def part(first: SizeLike, count: SizeLike, memory: SizeLike) -> KernelCall:
+    def part(first: SizeLike, count: SizeLike, memory: Scratch) -> KernelCall:
         """The call that multiplies some of the batches."""
         words: list[Operand] = [In(0, first * (rows * inner * 4)), inner * 4, rows * inner * 4, 0]
         words += [In(1, first * (line * stored[-2])), *strides, line * stored[-2], 0]
         words += [Out(0, first * made), columns * 4, made, 1, count, rows, inner, columns]
-        words += [Scratch(memory), Scratch(memory + table)]
+        words += [memory, Scratch(memory.offset + table)]
         assert len(words) == len(spec.arguments)
         return spec, words
 
-    own = (table + panels + (_LINE - 1)) // _LINE * _LINE
-
-    def split(threads: int) -> Stages:
-        parts = [part(*some, own * index) for index, some in enumerate(shares(batches, threads))]
-        return Stages([parts], own * threads)
-
     cost = nanoseconds(batches * rows * inner * columns, 1 / 30)
-    return KernelPlan(
-        spec.name, [part(0, batches, 0)], scratch=table + panels, cost=cost, split=split
-    )
+    return shared_call(part, batches, cost, own=table + panels)

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from uncork.kernels.extents import largest
 from uncork.kernels.kernel_plan import (
+    LINE,
     AtLeast,
     In,
     KernelCall,
@@ -19,6 +20,7 @@ from uncork.kernels.kernel_plan import (
     Scratch,
     Stages,
     shares,
+    whole_lines,
 )
 from uncork.kernels.recurrent.pack import pack, pack_weights_call, projected_table
 from uncork.kernels.recurrent.spec import ARGUMENTS, PanelsOfWeights, Recurrent
@@ -28,7 +30,6 @@ from uncork.kernels.runtime.packed_weights import packed
 from uncork.symbolic import Size, SizeLike
 from uncork.types import Array, ElementType
 
-_LINE = 64
 #: Members of a team make at least so many operations each in a step.
 _TEAM_FLOPS = 150_000
 #: Weights of this size are read again in every step by every thread that has rows of its own; a
@@ -108,12 +109,12 @@ class SequenceCalls(Struct):
     def workspace(self, batch: SizeLike) -> SizeLike:
         """Bytes for so many rows, in whole cache lines."""
         return self._y_at(batch) + (
-            _lines(self.steps * self.hidden * self.spec.size) if self.states_only else 0
+            whole_lines(self.steps * self.hidden * self.spec.size) if self.states_only else 0
         )
 
     def _y_at(self, batch: SizeLike) -> SizeLike:
         """Where Y lies in the workspace when it is not an output."""
-        return _lines(workspace(self.spec, batch, self.steps, self.inputs, self.hidden))
+        return whole_lines(workspace(self.spec, batch, self.steps, self.inputs, self.hidden))
 
     def pack_now(self, sources: Sequence[Array]) -> None:
         """Pack constant weights, once for all calls."""
@@ -159,7 +160,7 @@ class SequenceCalls(Struct):
                 many, target = spec.padded(hidden) // width, Scratch(self.packed_bytes)
                 self.packing.append(pack_weights_call(panels, source, inner, hidden, many, target))
                 places.append(target)
-                self.packed_bytes += -(-panels.bytes(many, inner) // _LINE) * _LINE
+                self.packed_bytes += whole_lines(panels.bytes(many, inner))
             self.weights.append(places)
 
     def rows(self, d: int, first: SizeLike, count: SizeLike, scratch: SizeLike) -> KernelCall:
@@ -274,13 +275,8 @@ class SequenceCalls(Struct):
             ]
             stages.append([first])
             calls += others
-            scratch = lines + 2 * _LINE * members
+            scratch = lines + 2 * LINE * members
         return Stages([*stages, calls], scratch)
-
-
-def _lines(count: SizeLike) -> SizeLike:
-    """A number of bytes rounded up to whole cache lines."""
-    return (count + (_LINE - 1)) // _LINE * _LINE
 
 
 def _packed_arrays(
