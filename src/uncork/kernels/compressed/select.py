@@ -5,7 +5,7 @@ f32, or in integers where those are as exact), or a choice between them at each 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 from msgspec import Struct
@@ -34,7 +34,7 @@ from uncork.kernels.compressed.spec import (
     ManyRows,
     Stored,
 )
-from uncork.kernels.compressed.spec_dots import DotFew, DotRows
+from uncork.kernels.compressed.spec_dots import DotRows
 from uncork.kernels.elementwise.spec import Expression, Member
 from uncork.kernels.epilogue import PLAIN, Epilogue
 from uncork.kernels.extents import (
@@ -144,15 +144,26 @@ def select_compressed(layer: Layer) -> Selection:
     for turn in turns:
         before = 0 if choice else turn.matrix * weights.columns
         result = turn.number * (rows * weights.columns * 4)
-        operands: list[Operand] = [In(0, turn.data * (rows * weights.inner * 4))]
-        operands += [address_of(lying) + before * code_row, code_row]
-        operands += [0 if p is None else _address(p, before) for p in parameters]
-        operands += [groups, Out(0, result), rows, weights.inner, weights.columns]
-        operands.append(0 if book is None else address_of(book))
-        operands.append(Scratch(8 * turn.matrix) if choice else 0)
+        zeros, scales = (0 if p is None else _address(p, before) for p in parameters)
+        operands: dict[str, Operand] = {
+            "data": In(0, turn.data * (rows * weights.inner * 4)),
+            "codes": address_of(lying) + before * code_row,
+            "code_row": code_row,
+            "zeros": zeros,
+            "scales": scales,
+            "groups": groups,
+            "output": Out(0, result),
+            "rows": rows,
+            "inner": weights.inner,
+            "columns": weights.columns,
+            "numbers": 0 if book is None else address_of(book),
+            "matrix": Scratch(8 * turn.matrix) if choice else 0,
+        }
         ends = operands_for(end, others, 0, result)
-        own = [_address(operand, before) for operand in later]
-        products.append(_Product(turn.data, operands, ends, own))
+        operands |= zip(end.arguments, ends, strict=True)
+        addresses = (_address(operand, before) for operand in later)
+        operands |= zip(stored.later_names, addresses, strict=True)
+        products.append(_Product(turn.data, operands))
     before = choice.bytes if choice else 0
     given = _Products(rows, product(shape[:-1]), weights, stored, products, before)
     ways: list[_Offer] = []
@@ -275,14 +286,10 @@ def _parts(rows: SizeLike, offers: Sequence[_Offer]) -> Iterator[tuple[_Way, AtL
 
 
 class _Product(Struct, frozen=True):
-    """A product: the number of its data, the arguments that all kernels have, those of its end, and
-    of later steps.
-    """
+    """A product: the number of its data, and the operands that all kernels have."""
 
     data: int
-    operands: Sequence[Operand]
-    others: Sequence[Operand]
-    later: Sequence[Operand]
+    operands: Mapping[str, Operand]
 
 
 class _Products(Struct, frozen=True):
@@ -371,12 +378,11 @@ class _Products(Struct, frozen=True):
             products = []
             for number, one, (first, count) in self._shares(threads, block):
                 own = begin + scratch * number
-                given = [*one.operands, first, count, Scratch(own), Scratch(own + table)]
+                given = dict(one.operands)
                 if spec.pairs:
-                    given[0] = Scratch(self.begin + self.rows * one.data * line)
-                found = [*given, *one.others, *one.later]
-                assert len(found) == len(spec.arguments)
-                products.append((spec, found))
+                    given["data"] = Scratch(self.begin + self.rows * one.data * line)
+                memory = {"scratch": Scratch(own), "table": Scratch(own + table)}
+                products.append(spec(**given, **memory, first=first, count=count))
             return [*before, products]
 
         return _Way(spec.name, lambda threads: begin + scratch * self._own(threads, block), stages)
@@ -390,27 +396,27 @@ class _Products(Struct, frozen=True):
             return self.few(target, dots.end, False, most)
         several = len(self.products) > 1
         rows = self.all_rows if several else smallest(self.rows, most)
-        calls = FewCalls(spec, rows, self.weights.inner, self.begin)
-        return self._of_digits(calls, spec, 1)
+        return self._of_digits(FewCalls(spec, rows, self.weights.inner, self.begin), 1)
 
     def dots(self, spec: DotRows, groups: int) -> _Way:
         """The way by a kernel that sums in integers."""
-        calls = DotCalls(spec, self.all_rows, self.weights.inner, groups, self.begin)
-        return self._of_digits(calls, spec, spec.width)
+        calls = DotCalls(spec, self.all_rows, self.weights.inner, self.begin, groups)
+        return self._of_digits(calls, spec.width)
 
-    def _of_digits(self, calls: DotCalls | FewCalls, spec: DotRows | DotFew, width: int) -> _Way:
+    def _of_digits(self, calls: DotCalls | FewCalls, width: int) -> _Way:
         def stages(threads: int) -> list[Sequence[KernelCall]]:
             products = [
-                calls.product(one.operands, *columns, number, one.others, self.rows * one.data)
-                for number, one, columns in self._shares(threads, width)
+                calls.product(
+                    {**one.operands, "first": first, "count": count}, number, self.rows * one.data
+                )
+                for number, one, (first, count) in self._shares(threads, width)
             ]
             return [calls.digits(threads), products]
 
-        return _Way(
-            spec.name,
-            lambda threads: calls.shared + calls.own * self._own(threads, width),
-            stages,
-        )
+        def scratch(threads: int) -> SizeLike:
+            return calls.scratch(self._own(threads, width))
+
+        return _Way(calls.spec.name, scratch, stages)
 
 
 def _few(target: Target) -> int:
