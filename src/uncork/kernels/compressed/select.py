@@ -35,7 +35,7 @@ from uncork.kernels.compressed.spec import (
     Stored,
 )
 from uncork.kernels.compressed.spec_dots import DotRows
-from uncork.kernels.elementwise.spec import Expression, Member
+from uncork.kernels.elementwise.spec import conversion
 from uncork.kernels.epilogue import PLAIN, Epilogue
 from uncork.kernels.extents import (
     certainly,
@@ -346,8 +346,7 @@ class _Products(Struct, frozen=True):
         inner, lanes = self.weights.inner, self.stored.lanes
         while lanes > inner:
             lanes //= 2
-        member = Member("convert", (0,), "bf16")
-        spec = Expression(("f32",), (True,), (member,), 2, lanes)
+        spec = conversion("f32", "bf16", 2, lanes, open_row=False)
         for first, number in shares(self.all_rows, threads):
             line = inner * 2
             target, source = Scratch(self.begin + first * line), In(0, first * inner * 4)

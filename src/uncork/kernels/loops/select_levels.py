@@ -23,7 +23,7 @@ from uncork.kernels.layer import Layer
 from uncork.kernels.loops.nest_call import Call, View, computed_type, require_types
 from uncork.kernels.loops.regions import Rooms
 from uncork.kernels.loops.select_regions import MOST_SIZE, frame, mean_lines
-from uncork.kernels.movement.spec import CopyBytes, FillBytes
+from uncork.kernels.movement.spec import COPY_BYTES, FillBytes
 from uncork.kernels.runtime.addresses import address_of
 from uncork.kernels.runtime.target import Target
 from uncork.ops.detectron import DetectronROIFeatureExtractor6, Level, level_of
@@ -47,7 +47,7 @@ def select_features(layer: Layer) -> Selection:
     decline_if(computed_type(name) != "f32", f"no kernel for {name}")
     rois, *pyramid = (extents(spec) for spec in specs)
     item = specs[0].element_type.dtype.itemsize
-    copied: KernelCall = CopyBytes(), [In(0), Out(1), rois[0] * (4 * item)]
+    copied = COPY_BYTES(source=In(0), target=Out(1), run=rois[0] * (4 * item))
     result = extents(outputs[0])
     if is_empty(result):
         return KernelPlan("align_nothing", [copied])

@@ -23,7 +23,7 @@ from uncork.kernels.kernel_plan import (
     whole_lines,
 )
 from uncork.kernels.recurrent.pack import pack, pack_weights_call, projected_table
-from uncork.kernels.recurrent.spec import ARGUMENTS, PanelsOfWeights, Recurrent
+from uncork.kernels.recurrent.spec import PanelsOfWeights, Recurrent
 from uncork.kernels.recurrent.workspace import ahead_steps, workspace
 from uncork.kernels.runtime.addresses import address_of
 from uncork.kernels.runtime.packed_weights import packed
@@ -165,53 +165,52 @@ class SequenceCalls(Struct):
 
     def rows(self, d: int, first: SizeLike, count: SizeLike, scratch: SizeLike) -> KernelCall:
         """The call of the kernel for one direction of some rows of the batch."""
-        directions, row, steps = len(self.walks), self.hidden * self.spec.size, self.steps
-        at = (first * directions + d) * row  # of a row's state in this direction
-        has_cell = self.spec.cell == "lstm"
-        states: list[Operand] = [In(1, at), directions * row]
-        states += [In(2, at), directions * row] if has_cell else [0, 0]
-        y: list[Operand] = (
-            [Scratch(scratch + self._y_at(count)), 0]
-            if self.states_only
-            else [Out(0, at * steps), directions * steps * row]
-        )
-        state = 0 if self.states_only else 1
-        results = [
-            *y,
-            Out(state, at),
-            directions * row,
-            *([Out(state + 1, at), directions * row] if has_cell else [0, 0]),
-        ]
+        return self.spec(**self._operands(d, first, count, scratch))
+
+    def _operands(
+        self, d: int, first: SizeLike, count: SizeLike, scratch: SizeLike
+    ) -> dict[str, Operand]:
+        """The operands of that call."""
+        spec, directions, steps = self.spec, len(self.walks), self.steps
+        row = self.hidden * spec.size
+        at, state_row = (first * directions + d) * row, directions * row
+        has_cell, state = spec.cell == "lstm", 0 if self.states_only else 1
         each: Operand = 0
-        if self.spec.lengths:
-            size = ElementType.parse(self.spec.lengths).dtype.itemsize
+        if spec.lengths:
+            size = ElementType.parse(spec.lengths).dtype.itemsize
             each = In(self._lengths_input, first * size)
         step = (
-            self.inputs * self.spec.size
+            self.inputs * spec.size
             if self.lookup is None
-            else ElementType.parse(self.spec.lookup).dtype.itemsize
+            else ElementType.parse(spec.lookup).dtype.itemsize
         )
-        operands: list[Operand] = [
-            In(0, first * steps * step),
-            steps * step,
-            step,
-            *states,
-            each,
-            *results,
-            *self.weights[d],
-        ]
-        operands += [
-            count,
-            steps,
-            self.inputs,
-            self.hidden,
-            self.spec.padded(self.hidden),
-            int(self.walks[d]),
-            self.clip,
-        ]
-        operands += [ahead_steps(self.spec, count, steps, self.hidden), Scratch(scratch)]
-        assert len(operands) == len(ARGUMENTS)
-        return self.spec, operands
+        weights = zip(("w", "r", "r_new", "bias", "inner_bias"), self.weights[d], strict=True)
+        return {
+            "x": In(0, first * steps * step),
+            "x_row": steps * step,
+            "x_step": step,
+            "h0": In(1, at),
+            "h0_row": state_row,
+            "c0": In(2, at) if has_cell else 0,
+            "c0_row": state_row if has_cell else 0,
+            "lengths": each,
+            "y": Scratch(scratch + self._y_at(count)) if self.states_only else Out(0, at * steps),
+            "y_row": 0 if self.states_only else steps * state_row,
+            "ho": Out(state, at),
+            "ho_row": state_row,
+            "co": Out(state + 1, at) if has_cell else 0,
+            "co_row": state_row if has_cell else 0,
+            **dict(weights),
+            "batch": count,
+            "steps": steps,
+            "inputs": self.inputs,
+            "hidden": self.hidden,
+            "padded": spec.padded(self.hidden),
+            "backward": int(self.walks[d]),
+            "clip": self.clip,
+            "ahead": ahead_steps(spec, count, steps, self.hidden),
+            "workspace": Scratch(scratch),
+        }
 
     def split(self, threads: int) -> Stages:
         """The stages in which so many threads share the work."""
@@ -268,10 +267,10 @@ class SequenceCalls(Struct):
         scratch: SizeLike = self.packed_bytes
         for d in range(len(self.walks)):
             lines = scratch + self.workspace(self.batch)
-            operands = self.rows(d, 0, self.batch, scratch)[1]
+            operands = self._operands(d, 0, self.batch, scratch)
+            team = {"members": members, "lines": Scratch(lines), "let_run": ReleaseGil()}
             first, *others = [
-                (spec, [*operands, member, members, Scratch(lines), ReleaseGil()])
-                for member in range(-1, members)
+                spec(**operands, **team, member=member) for member in range(-1, members)
             ]
             stages.append([first])
             calls += others

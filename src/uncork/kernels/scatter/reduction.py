@@ -7,11 +7,12 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
+from uncork.kernels.elementwise.spec import conversion
 from uncork.kernels.extents import decline_if, extents, product
 from uncork.kernels.kernel_plan import LINE, In, KernelCall, Operand, Out, Scratch, shares
-from uncork.kernels.movement.spec import CopyBytes, FillBytes
+from uncork.kernels.movement.spec import COPY_BYTES, FillBytes
 from uncork.kernels.runtime.target import Target
-from uncork.kernels.scatter.spec import Action, Mean, Recast
+from uncork.kernels.scatter.spec import Action, Mean
 from uncork.kernels.stored_types import element_bytes
 from uncork.symbolic import SizeLike
 from uncork.types import TensorSpec
@@ -78,10 +79,10 @@ class Joining(Struct, frozen=True):
         if self.held == self.stored:
             stages.append(copied(self.elements * held, threads, self.destination))
         else:
-            recast = Recast(self.stored, self.held, self.lanes)
+            recast = conversion(self.stored, self.held, 1, self.lanes, self.lanes > 1)
             stages.append(
                 [
-                    (recast, [In(0, first * stored), _from(self.destination, first * held), number])
+                    (recast, [_from(self.destination, first * held), In(0, first * stored), number])
                     for first, number in shares(self.elements, threads, LINE)
                 ]
             )
@@ -109,15 +110,15 @@ class Joining(Struct, frozen=True):
                 operands: list[Operand] = [destination, counts, target, number, int(self.uses_data)]
                 calls.append((Mean(self.held, self.stored), operands))
             else:
-                recast = Recast(self.held, self.stored, self.lanes)
-                calls.append((recast, [destination, target, number]))
+                recast = conversion(self.held, self.stored, 1, self.lanes, self.lanes > 1)
+                calls.append((recast, [target, destination, number]))
         return [calls]
 
 
 def copied(size: SizeLike, threads: int, target: Out | Scratch) -> list[KernelCall]:
     """The calls in which so many threads copy the first input, of so many bytes."""
     return [
-        (CopyBytes(), [In(0, first), _from(target, first), number])
+        COPY_BYTES(source=In(0, first), target=_from(target, first), run=number)
         for first, number in shares(size, threads, LINE)
     ]
 
