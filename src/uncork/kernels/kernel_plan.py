@@ -189,6 +189,10 @@ class Stages(Struct, frozen=True):
     #: When each stage is part of the work, where only some sizes want it; none: always.
     when: Sequence[AtLeast | None] = field(default=())
 
+    def only(self, condition: AtLeast | None) -> Stages:
+        """The same work, where a condition holds."""
+        return Stages(self.stages, self.scratch, [condition] * len(self.stages))
+
 
 class Extends(Struct, frozen=True):
     """An output that is the input at `position`, which the calls write to: it must be of at least
@@ -216,6 +220,12 @@ class KernelPlan(Struct, frozen=True):
     when: Sequence[AtLeast | None] = field(default=())
     #: What is written into an input, where that is what the operation is for.
     extends: Extends | None = None
+
+    def stages(self, threads: int) -> Stages:
+        """The work of so many threads: of one its calls, one after the other."""
+        if threads == 1 or self.split is None:
+            return Stages([[call] for call in self.calls], self.scratch, self.when)
+        return self.split(threads)
 
 
 class Alias(Struct, frozen=True):

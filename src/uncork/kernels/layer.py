@@ -4,6 +4,7 @@ plans print.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import TypeVar, Union
@@ -11,7 +12,7 @@ from typing import TypeVar, Union
 from msgspec import Struct
 
 from uncork.ir.hints import NO_HINTS, Hints
-from uncork.kernels.extents import KernelDeclined, decline_if, extents
+from uncork.kernels.extents import KernelDeclined, decline_if, extents, largest
 from uncork.kernels.kernel_plan import (
     KernelCall,
     KernelPlan,
@@ -181,6 +182,16 @@ def shared_call(
         return Stages([calls], room * len(calls))
 
     return staged(split, cost, keep)
+
+
+def joined(parts: Sequence[Stages]) -> Stages:
+    """The stages of several works, one after the other, which share their working memory."""
+    when = [condition for part in parts for condition in part.when or [None] * len(part.stages)]
+    return Stages(
+        [stage for part in parts for stage in part.stages],
+        functools.reduce(largest, [part.scratch for part in parts]),
+        when if any(when) else (),
+    )
 
 
 def staged(

@@ -42,7 +42,6 @@ from uncork.kernels.extents import (
     decline_if,
     extents,
     is_empty,
-    largest,
     nanoseconds,
     product,
     smallest,
@@ -60,7 +59,7 @@ from uncork.kernels.kernel_plan import (
     shares,
     whole_lines,
 )
-from uncork.kernels.layer import Layer, staged
+from uncork.kernels.layer import Layer, joined, staged
 from uncork.kernels.movement.spec import Gather
 from uncork.kernels.register_tiles import FEW_REGISTERS
 from uncork.kernels.runtime.addresses import address_of
@@ -184,15 +183,8 @@ def select_compressed(layer: Layer) -> Selection:
     cost = nanoseconds(rows * len(turns) * weights.inner * weights.columns, 1 / 30)
 
     def split(threads: int) -> Stages:
-        stages: list[Sequence[KernelCall]] = [choice.calls] if choice else []
-        when: list[AtLeast | None] = [None] * len(stages)
-        scratch: SizeLike = 0
-        for part, condition in parts:
-            found = part.stages(threads)
-            stages += found
-            when += [condition] * len(found)
-            scratch = largest(scratch, part.scratch(threads))
-        return Stages(stages, scratch, when)
+        first = [Stages([choice.calls], 0)] if choice else []
+        return joined([*first, *(way.stages(threads).only(condition) for way, condition in parts)])
 
     keep = [kept, *later, *(array for array in (*parameters, book) if array is not None)]
     keep += choice.keep if choice else []
@@ -258,11 +250,10 @@ def _choice(layer: Layer, operation: Operation) -> _Choice:
 
 
 class _Way(Struct, frozen=True):
-    """One way to make the product: bytes of working memory, and stages, for so many threads."""
+    """One way to make the product, by so many threads."""
 
     name: str
-    scratch: Callable[[int], SizeLike]
-    stages: Callable[[int], list[Sequence[KernelCall]]]
+    stages: Callable[[int], Stages]
 
 
 #: A way to make a product, and the most rows that it is for; None for any.
@@ -372,7 +363,7 @@ class _Products(Struct, frozen=True):
         line = self.weights.inner * 2 if spec.pairs else 0
         begin = self.begin + whole_lines(self.all_rows * line)
 
-        def stages(threads: int) -> list[Sequence[KernelCall]]:
+        def stages(threads: int) -> Stages:
             before = [list(self._narrowed(threads))] if spec.pairs else []
             products = []
             for number, one, (first, count) in self._shares(threads, block):
@@ -382,9 +373,9 @@ class _Products(Struct, frozen=True):
                     given["data"] = Scratch(self.begin + self.rows * one.data * line)
                 memory = {"scratch": Scratch(own), "table": Scratch(own + table)}
                 products.append(spec(**given, **memory, first=first, count=count))
-            return [*before, products]
+            return Stages([*before, products], begin + scratch * self._own(threads, block))
 
-        return _Way(spec.name, lambda threads: begin + scratch * self._own(threads, block), stages)
+        return _Way(spec.name, stages)
 
     def few_digits(self, dots: DotRows, target: Target, most: int) -> _Way:
         """The way by a kernel that sums in integers, of up to so many rows; by one that decodes
@@ -403,19 +394,17 @@ class _Products(Struct, frozen=True):
         return self._of_digits(calls, spec.width)
 
     def _of_digits(self, calls: DotCalls | FewCalls, width: int) -> _Way:
-        def stages(threads: int) -> list[Sequence[KernelCall]]:
+        def stages(threads: int) -> Stages:
             products = [
                 calls.product(
                     {**one.operands, "first": first, "count": count}, number, self.rows * one.data
                 )
                 for number, one, (first, count) in self._shares(threads, width)
             ]
-            return [calls.digits(threads), products]
+            memory = calls.scratch(self._own(threads, width))
+            return Stages([calls.digits(threads), products], memory)
 
-        def scratch(threads: int) -> SizeLike:
-            return calls.scratch(self._own(threads, width))
-
-        return _Way(calls.spec.name, scratch, stages)
+        return _Way(calls.spec.name, stages)
 
 
 def _few(target: Target) -> int:

@@ -13,13 +13,12 @@ from uncork.kernels.extents import (
     decline_if,
     extents,
     is_empty,
-    largest,
     may_be_empty,
     nanoseconds,
     product,
 )
 from uncork.kernels.kernel_plan import In, KernelCall, KernelPlan, Out, Selection, Stages
-from uncork.kernels.layer import Layer
+from uncork.kernels.layer import Layer, joined, staged
 from uncork.kernels.loops.nest_call import Call, View, computed_type, require_types
 from uncork.kernels.loops.regions import Rooms
 from uncork.kernels.loops.select_regions import MOST_SIZE, frame, mean_lines
@@ -62,18 +61,9 @@ def select_features(layer: Layer) -> Selection:
     native = [call.native() for call in calls]
 
     def split(threads: int) -> Stages:
-        parts = [plan.split(threads) for plan in native if plan.split is not None]
-        stages = [stage for part in parts for stage in part.stages]
-        return Stages([first, *stages], functools.reduce(largest, [p.scratch for p in parts]))
+        return joined([Stages([first], 0), *(plan.stages(threads) for plan in native)])
 
-    return KernelPlan(
-        native[0].kernel,
-        [*first, *(call for plan in native for call in plan.calls)],
-        functools.reduce(largest, [plan.scratch for plan in native]),
-        [numbers],
-        nanoseconds(product(result), 8.0),
-        split,
-    )
+    return staged(split, nanoseconds(product(result), 8.0), [numbers], native[0].kernel)
 
 
 def _numbers(operation: DetectronROIFeatureExtractor6, levels: int) -> Array:

@@ -8,7 +8,6 @@ from functools import partial
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from uncork.kernels.extents import largest
 from uncork.kernels.kernel_plan import (
     LINE,
     AtLeast,
@@ -22,6 +21,7 @@ from uncork.kernels.kernel_plan import (
     shares,
     whole_lines,
 )
+from uncork.kernels.layer import joined
 from uncork.kernels.recurrent.pack import pack, pack_weights_call, projected_table
 from uncork.kernels.recurrent.spec import PanelsOfWeights, Recurrent
 from uncork.kernels.recurrent.workspace import ahead_steps, workspace
@@ -251,13 +251,12 @@ class SequenceCalls(Struct):
     def _by_team_or_rows(self, batch: Size, by_team: Stages, by_rows: Stages, limit: int) -> Stages:
         """The stages of the team where there are fewer rows than the limit, else those by rows."""
         packing = by_rows.stages[: len(self.packing)]
-        few, many = by_team.stages[len(packing) :], by_rows.stages[len(packing) :]
-        when = (
-            [None] * len(packing)
-            + [AtLeast(batch, limit, otherwise=True)] * len(few)
-            + [AtLeast(batch, limit)] * len(many)
+        few, many = (replace(by, stages=by.stages[len(packing) :]) for by in (by_team, by_rows))
+        few, many = (
+            few.only(AtLeast(batch, limit, otherwise=True)),
+            many.only(AtLeast(batch, limit)),
         )
-        return Stages([*packing, *few, *many], largest(by_team.scratch, by_rows.scratch), when)
+        return joined([Stages(packing, 0), few, many])
 
     def _by_team(self, members: int) -> Stages:
         """The stages in which so many threads run every direction and share its units."""
