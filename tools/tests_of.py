@@ -5,10 +5,12 @@ what imports it, or by its room.
 from __future__ import annotations
 
 import functools
+import importlib
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from uncork.export.torch.helper_source import helper_sources
 from uncork.kernels import select
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -94,17 +96,44 @@ def types_of(module: str) -> frozenset[str]:
 
 
 def lowered(module: str) -> list[str]:
-    """The types that a file of lowerings, or of helpers of them, is for."""
-    folder = ROOT / "src" / "uncork"
-    path = folder / module
-    if path.parent.name == "helpers":
-        path = path.parent.parent / "families" / path.name
-    text = path.read_text(encoding="utf-8") if path.is_file() else ""
-    return [
+    """The types that a file of lowerings, or of helpers of them, is for: where it has no lowering
+    of its own, those of the families that use it.
+    """
+    path = Path(module)
+    if path.parts[0] != "export" or len(path.parts) < 4:
+        return []
+    package = f"uncork.export.{path.parts[1]}"
+    lowerings = importlib.import_module(f"{package}.registry").lowerings()
+    by_family: dict[str, list[str]] = {}
+    for name, lowering in lowerings.items():
+        by_family.setdefault(lowering.__module__, []).append(name)
+    own = by_family.get(f"{package}.families.{path.stem}") if path.parts[2] == "families" else None
+    return own or [
         name
-        for names in re.findall(r"@lowers\(([^)]*)\)", text)
-        for name in re.findall(r'"(\w+)"', names)
+        for family, names in by_family.items()
+        if _uses(family, path, f"{package}.families.{path.stem}")
+        for name in names
     ]
+
+
+def _uses(family: str, path: Path, module: str) -> bool:
+    """Whether a family of lowerings imports a module, or names what a file of helpers has."""
+    text = (ROOT / "src" / Path(*family.split("."))).with_suffix(".py").read_text(encoding="utf-8")
+    if path.parts[2] == "helpers":
+        return not _helped(path.stem).isdisjoint(re.findall(r'"(\w+)"', text))
+    return f"from {module} import" in text
+
+
+@functools.cache
+def _helped(name: str) -> frozenset[str]:
+    """The helpers of lowerings to torch that a file has, and those that call one of them."""
+    file = ROOT / "src" / "uncork" / "export" / "torch" / "helpers" / f"{name}.py"
+    text = file.read_text(encoding="utf-8") if file.is_file() else ""
+    found = more = set(re.findall(r"^def (\w+)", text, re.M))
+    while more:
+        more = {by for by, (_, calls) in helper_sources().items() if calls & found} - found
+        found = found | more
+    return frozenset(found)
 
 
 def families_of(path: Path) -> list[str]:

@@ -310,7 +310,7 @@ def test_every_number_is_what_the_layers_make(
         whole = np.eye(inner, dtype=np.float32)
         for rows in (whole[-1:], whole[:3], whole[-6:], whole):
             got = multiplied(weights, rows)
-            if "dots" in plan_of(weights, rows).kernel:  # sums of whole numbers
+            if "dot_" in plan_of(weights, rows).kernel:  # sums of whole numbers
                 np.testing.assert_allclose(got, rows @ weights.values().T, rtol=1e-5, atol=1e-6)
             else:
                 np.testing.assert_array_equal(got, rows @ weights.values().T)

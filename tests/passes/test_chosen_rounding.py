@@ -70,7 +70,7 @@ def test_activations_are_whole_numbers(activations: str, run: int, most: int, ro
     x = np.random.default_rng(rows).standard_normal((rows, INNER)).astype(np.float32)
     compiled = uncork.compile_model(given, decompression="f32", activations=activations)  # type: ignore[arg-type]
     got = compiled(x)["y"]
-    if not any("dots" in step.kernel for step in compiled.plan_for(x=[rows, INNER]).steps):
+    if not any("dot_" in step.kernel for step in compiled.plan_for(x=[rows, INNER]).steps):
         pytest.skip("the processor has no products of four bytes")
     rounded = rounded_rows(x, run, 1 + (most > 127)).astype(np.float64)
     off = np.abs(rounded - by_hand(x, run, most))

@@ -191,7 +191,7 @@ def test_products_of_rounded_rows(name: str, activations: str, tmp_path: object)
         # Numbers of nf4 are rounded to f16 by the file.
         assert error < {"i16": 4e-4, "i8": 2e-2}[activations]
         (step,) = [step for step in compiled.plan_for(x=[rows, INNER]).steps if step.note]
-        assert ("rows in" in step.note) == ("dots" in step.kernel), step.note
+        assert ("rows in" in step.note) == ("dot_" in step.kernel), step.note
 
 
 @pytest.mark.parametrize("name", AS_STORED)

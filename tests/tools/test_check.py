@@ -58,7 +58,16 @@ def test_kernels_and_lowerings_bring_the_examples_of_their_operations() -> None:
     assert {"ReduceMean", "GRUSequence"} <= types_of("kernels/codegen/emit.py")
     assert types_of("passes/whole_ids.py") == frozenset()
     assert {"MaxPool", "AvgPool"} <= set(lowered("export/onnx/families/pooling.py"))
-    assert {"MaxPool", "AvgPool"} <= set(lowered("export/torch/helpers/pooling.py"))
+    assert {"Add", "Subtract"} <= set(lowered("export/onnx/families/arithmetic.py"))
+    assert {"Equal", "LogicalAnd"} <= set(lowered("export/onnx/families/comparison.py"))
+    assert {"MaxPool", "AvgPool"} <= set(lowered("export/torch/helpers/sliding.py"))
+
+
+@pytest.mark.parametrize(
+    "module", [m for m in MODULES if re.match(r"export/\w+/(families|helpers)/", m)]
+)
+def test_every_file_of_lowerings_brings_the_examples_of_its_operations(module: str) -> None:
+    assert lowered(module) or module.endswith("/__init__.py")
 
 
 def test_the_whole_check_names_tests_that_are_there() -> None:

@@ -36,7 +36,7 @@ from uncork.files import MappedFile, size_function
 from uncork.internal_ops.appended_state import StateValue
 from uncork.ir.model import Model, Node, Source
 from uncork.kernels import kernel_plan
-from uncork.kernels.movement.spec import CopyBytes
+from uncork.kernels.movement.spec import COPY_BYTES
 from uncork.kernels.runtime.addresses import address_of, symbol
 from uncork.kernels.runtime.kernel_cache import CannotCompile
 from uncork.kernels.runtime.packed_weights import memory_shared
@@ -423,5 +423,5 @@ class Planner(SizePlanner):
             target,
             self.program.operand(bytes_of(spec)),
         )
-        self._segment().steps.append(Step(self._kernels.address(CopyBytes()), words))
+        self._segment().steps.append(Step(self._kernels.address(COPY_BYTES), words))
         self._step += 1

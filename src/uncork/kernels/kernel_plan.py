@@ -46,7 +46,16 @@ Operand = Union[int, Size, In, Out, Scratch, ReleaseGil]
 
 
 #: Bytes of a cache line.
-_LINE = 64
+LINE = 64
+
+
+@overload
+def whole_lines(size: int) -> int: ...
+@overload
+def whole_lines(size: SizeLike) -> SizeLike: ...
+def whole_lines(size: SizeLike) -> SizeLike:
+    """Bytes rounded up to whole cache lines."""
+    return (size + (LINE - 1)) // LINE * LINE
 
 
 class Workspace:
@@ -61,7 +70,7 @@ class Workspace:
     def take(self, size: SizeLike) -> Scratch:
         """The address of so many bytes more."""
         taken = Scratch(self.bytes)
-        self.bytes = self.bytes + (size + (_LINE - 1)) // _LINE * _LINE
+        self.bytes = self.bytes + whole_lines(size)
         return taken
 
 
@@ -180,6 +189,10 @@ class Stages(Struct, frozen=True):
     #: When each stage is part of the work, where only some sizes want it; none: always.
     when: Sequence[AtLeast | None] = field(default=())
 
+    def only(self, condition: AtLeast | None) -> Stages:
+        """The same work, where a condition holds."""
+        return Stages(self.stages, self.scratch, [condition] * len(self.stages))
+
 
 class Extends(Struct, frozen=True):
     """An output that is the input at `position`, which the calls write to: it must be of at least
@@ -207,6 +220,12 @@ class KernelPlan(Struct, frozen=True):
     when: Sequence[AtLeast | None] = field(default=())
     #: What is written into an input, where that is what the operation is for.
     extends: Extends | None = None
+
+    def stages(self, threads: int) -> Stages:
+        """The work of so many threads: of one its calls, one after the other."""
+        if threads == 1 or self.split is None:
+            return Stages([[call] for call in self.calls], self.scratch, self.when)
+        return self.split(threads)
 
 
 class Alias(Struct, frozen=True):

@@ -4,14 +4,24 @@ plans print.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import TypeVar, Union
 
 from msgspec import Struct
 
 from uncork.ir.hints import NO_HINTS, Hints
-from uncork.kernels.extents import KernelDeclined, decline_if, extents
-from uncork.kernels.kernel_plan import KernelCall, KernelPlan, Stages, Workspace, shares
+from uncork.kernels.extents import KernelDeclined, decline_if, extents, largest
+from uncork.kernels.kernel_plan import (
+    KernelCall,
+    KernelPlan,
+    Scratch,
+    Stages,
+    Workspace,
+    grid,
+    whole_lines,
+)
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.stored_types import converted_type, stored_type
 from uncork.ops import Operation
@@ -149,20 +159,39 @@ def one_call(
 
 
 def shared_call(
-    part: Callable[[SizeLike, SizeLike], KernelCall],
-    count: SizeLike,
+    part: Callable[..., KernelCall],
+    shared: SizeLike | Sequence[tuple[SizeLike, int]],
     cost: float | Size,
-    block: int = 1,
     keep: Sequence[object] = (),
+    own: SizeLike | None = None,
+    whole: bool = False,
 ) -> KernelPlan:
-    """The plan of a call that threads share: `part(first, some)` is the call for some of `count`
-    things, of which whole blocks stay together.
+    """The plan of a call that threads share: `part(first, some)` is the call for some of so many
+    things, or for some along each of several axes (how many, of which whole blocks stay together).
+    With `own` bytes of working memory for each thread, `part` is given its address at last;
+    `whole` as in `whole_shares`.
     """
+    axes = [(shared, 1)] if isinstance(shared, (int, Size)) else shared
+    room = 0 if own is None else whole_lines(own)
 
     def split(threads: int) -> Stages:
-        return Stages([[part(*some) for some in shares(count, threads, block)]], 0)
+        calls: list[KernelCall] = []
+        for number, some in enumerate(grid(axes, threads, whole)):
+            memory = () if own is None else (Scratch(room * number),)
+            calls.append(part(*chain(*some), *memory))
+        return Stages([calls], room * len(calls))
 
     return staged(split, cost, keep)
+
+
+def joined(parts: Sequence[Stages]) -> Stages:
+    """The stages of several works, one after the other, which share their working memory."""
+    when = [condition for part in parts for condition in part.when or [None] * len(part.stages)]
+    return Stages(
+        [stage for part in parts for stage in part.stages],
+        functools.reduce(largest, [part.scratch for part in parts]),
+        when if any(when) else (),
+    )
 
 
 def staged(

@@ -11,10 +11,10 @@ from msgspec.structs import replace
 
 from uncork.internal_ops.fused import Fused
 from uncork.ir.model import Model, Node
-from uncork.kernels import select
 from uncork.kernels.extents import has_extents
 from uncork.kernels.runtime.target import Target
 from uncork.ops import Operation
+from uncork.passes.absorb_moves import has_kernel
 from uncork.passes.match_moves import same_shape, unstretched
 from uncork.passes.rewrite import replaced
 
@@ -55,6 +55,5 @@ def _narrow(model: Model, node: Node, target: Target) -> Node | None:
             inputs[position] = unstretched(model, source) or source
     if inputs == list(node.inputs):
         return None
-    specs = [model.spec(source) for source in inputs]
-    choice = select.select_kernel(node.checked_operation, specs, [output], target, node.hints)
-    return None if isinstance(choice, str) else replace(node, inputs=tuple(inputs))
+    narrow = replace(node, inputs=tuple(inputs))
+    return narrow if has_kernel(model, narrow, target) else None

@@ -40,8 +40,7 @@ def absorb_moves(model: Model, target: Target) -> Model:
         kept: set[int] = set()
         for reader in _readers(moves, read_by):
             fused = _reading(model, reader, moves)
-            choice = _kernel(model, fused, target)
-            if choice:
+            if has_kernel(model, fused, target):
                 new[reader.id] = fused
             else:
                 kept |= {source.node for source in reader.inputs} & moves.keys()
@@ -108,10 +107,9 @@ def _reading(model: Model, reader: Node, moves: Mapping[int, Node]) -> Node:
     return replace(reader, inputs=tuple(outside), operation=Fused(members))
 
 
-def _kernel(model: Model, node: Node, target: Target) -> bool:
-    """Whether a layer has a kernel."""
-    assert node.operation is not None
+def has_kernel(model: Model, node: Node, target: Target) -> bool:
+    """Whether there is a kernel for a layer that reads tensors of the model."""
     specs = [model.spec(source) for source in node.inputs]
     outputs = [port.spec for port in node.outputs]
-    choice = select.select_kernel(node.operation, specs, outputs, target, node.hints)
+    choice = select.select_kernel(node.checked_operation, specs, outputs, target, node.hints)
     return not isinstance(choice, str)

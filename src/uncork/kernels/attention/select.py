@@ -43,8 +43,9 @@ from uncork.kernels.kernel_plan import (
     Selection,
     Stages,
     shares,
+    whole_lines,
 )
-from uncork.kernels.layer import Layer
+from uncork.kernels.layer import Layer, staged
 from uncork.kernels.stored_types import multiplies_pairs
 from uncork.ops.attention import ScaledDotProductAttention
 from uncork.symbolic import Size, SizeLike
@@ -54,7 +55,6 @@ from uncork.types import ElementType, TensorSpec
 _FEW = 4
 #: Longer heads are not compiled for: the kernels are written out along them.
 _LONGEST = 512
-_LINE = 64
 _FLOATS = frozenset({"f32", "f16", "bf16"})
 _TENSORS = ("query", "key", "value", "output", "mask", "sink")
 
@@ -181,7 +181,7 @@ def _scratch_bytes(spec: Attention, sources: SizeLike) -> SizeLike:
     # of pairs a whole one where the last key is alone
     whole = (sources + 1) // 2 * 2 if spec.pairs else sources
     values = whole * (spec.width * spec.packed_size) if spec.copies_values else 0
-    return fixed + sum(((size + (_LINE - 1)) // _LINE * _LINE for size in (keys, values)), 0)
+    return fixed + whole_lines(keys) + whole_lines(values)
 
 
 def _native(
@@ -203,14 +203,7 @@ def _native(
     def split(threads: int) -> Stages:
         return Stages([work.shared(threads, scratch) for work in kinds], scratch * threads, when)
 
-    return KernelPlan(
-        name,
-        [work.part(0, work.items, 0) for work in kinds],
-        scratch=scratch,
-        cost=cost,
-        split=split,
-        when=when,
-    )
+    return staged(split, cost, name=name)
 
 
 def _tensors(

@@ -5,7 +5,7 @@ f32, or in integers where those are as exact), or a choice between them at each 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 from msgspec import Struct
@@ -34,15 +34,14 @@ from uncork.kernels.compressed.spec import (
     ManyRows,
     Stored,
 )
-from uncork.kernels.compressed.spec_dots import DotFew, DotRows
-from uncork.kernels.elementwise.spec import Expression, Member
+from uncork.kernels.compressed.spec_dots import DotRows
+from uncork.kernels.elementwise.spec import conversion
 from uncork.kernels.epilogue import PLAIN, Epilogue
 from uncork.kernels.extents import (
     certainly,
     decline_if,
     extents,
     is_empty,
-    largest,
     nanoseconds,
     product,
     smallest,
@@ -58,8 +57,9 @@ from uncork.kernels.kernel_plan import (
     Selection,
     Stages,
     shares,
+    whole_lines,
 )
-from uncork.kernels.layer import Layer, staged
+from uncork.kernels.layer import Layer, joined, staged
 from uncork.kernels.movement.spec import Gather
 from uncork.kernels.register_tiles import FEW_REGISTERS
 from uncork.kernels.runtime.addresses import address_of
@@ -80,7 +80,6 @@ _FEW = 16
 _LINES = 4
 #: As many rows fill a tile of the microkernel: from so many on codes that lie in panels are read.
 _TILE = 8
-_LINE = 64
 #: The codes of the least and the largest (65536) of weights of bf16 that are multiplied as pairs.
 _NORMAL, _MODERATE = 0x0080, 0x4780
 #: Processors whose conversions from f16 take none of the ports of multiplications, and the lanes of
@@ -144,15 +143,26 @@ def select_compressed(layer: Layer) -> Selection:
     for turn in turns:
         before = 0 if choice else turn.matrix * weights.columns
         result = turn.number * (rows * weights.columns * 4)
-        operands: list[Operand] = [In(0, turn.data * (rows * weights.inner * 4))]
-        operands += [address_of(lying) + before * code_row, code_row]
-        operands += [0 if p is None else _address(p, before) for p in parameters]
-        operands += [groups, Out(0, result), rows, weights.inner, weights.columns]
-        operands.append(0 if book is None else address_of(book))
-        operands.append(Scratch(8 * turn.matrix) if choice else 0)
+        zeros, scales = (0 if p is None else _address(p, before) for p in parameters)
+        operands: dict[str, Operand] = {
+            "data": In(0, turn.data * (rows * weights.inner * 4)),
+            "codes": address_of(lying) + before * code_row,
+            "code_row": code_row,
+            "zeros": zeros,
+            "scales": scales,
+            "groups": groups,
+            "output": Out(0, result),
+            "rows": rows,
+            "inner": weights.inner,
+            "columns": weights.columns,
+            "numbers": 0 if book is None else address_of(book),
+            "matrix": Scratch(8 * turn.matrix) if choice else 0,
+        }
         ends = operands_for(end, others, 0, result)
-        own = [_address(operand, before) for operand in later]
-        products.append(_Product(turn.data, operands, ends, own))
+        operands |= zip(end.arguments, ends, strict=True)
+        addresses = (_address(operand, before) for operand in later)
+        operands |= zip(stored.later_names, addresses, strict=True)
+        products.append(_Product(turn.data, operands))
     before = choice.bytes if choice else 0
     given = _Products(rows, product(shape[:-1]), weights, stored, products, before)
     ways: list[_Offer] = []
@@ -173,15 +183,8 @@ def select_compressed(layer: Layer) -> Selection:
     cost = nanoseconds(rows * len(turns) * weights.inner * weights.columns, 1 / 30)
 
     def split(threads: int) -> Stages:
-        stages: list[Sequence[KernelCall]] = [choice.calls] if choice else []
-        when: list[AtLeast | None] = [None] * len(stages)
-        scratch: SizeLike = 0
-        for part, condition in parts:
-            found = part.stages(threads)
-            stages += found
-            when += [condition] * len(found)
-            scratch = largest(scratch, part.scratch(threads))
-        return Stages(stages, scratch, when)
+        first = [Stages([choice.calls], 0)] if choice else []
+        return joined([*first, *(way.stages(threads).only(condition) for way, condition in parts)])
 
     keep = [kept, *later, *(array for array in (*parameters, book) if array is not None)]
     keep += choice.keep if choice else []
@@ -242,16 +245,15 @@ def _choice(layer: Layer, operation: Operation) -> _Choice:
         count,
         0,
     ]
-    room = -(-count * numbers.itemsize // _LINE) * _LINE
+    room = whole_lines(count * numbers.itemsize)
     return _Choice([(spec, operands)], [numbers], room)
 
 
 class _Way(Struct, frozen=True):
-    """One way to make the product: bytes of working memory, and stages, for so many threads."""
+    """One way to make the product, by so many threads."""
 
     name: str
-    scratch: Callable[[int], SizeLike]
-    stages: Callable[[int], list[Sequence[KernelCall]]]
+    stages: Callable[[int], Stages]
 
 
 #: A way to make a product, and the most rows that it is for; None for any.
@@ -275,14 +277,10 @@ def _parts(rows: SizeLike, offers: Sequence[_Offer]) -> Iterator[tuple[_Way, AtL
 
 
 class _Product(Struct, frozen=True):
-    """A product: the number of its data, the arguments that all kernels have, those of its end, and
-    of later steps.
-    """
+    """A product: the number of its data, and the operands that all kernels have."""
 
     data: int
-    operands: Sequence[Operand]
-    others: Sequence[Operand]
-    later: Sequence[Operand]
+    operands: Mapping[str, Operand]
 
 
 class _Products(Struct, frozen=True):
@@ -328,8 +326,8 @@ class _Products(Struct, frozen=True):
         spec = ManyRows(self.stored, _vectors(target), end, panels, pairs, ahead)
         panel = (self.stored.block * target.lanes + self._padded // 4 * spec.width) * 4
         panel = 0 if panels else panel
-        table = -(-panel // _LINE) * _LINE
-        scratch = table + (self.rows * 8 + (_LINE - 1)) // _LINE * _LINE
+        table = whole_lines(panel)
+        scratch = table + whole_lines(self.rows * 8)
         return self._decoded(spec, spec.width, table, scratch)
 
     def _narrowed(self, threads: int) -> Iterator[KernelCall]:
@@ -339,8 +337,7 @@ class _Products(Struct, frozen=True):
         inner, lanes = self.weights.inner, self.stored.lanes
         while lanes > inner:
             lanes //= 2
-        member = Member("convert", (0,), "bf16")
-        spec = Expression(("f32",), (True,), (member,), 2, lanes)
+        spec = conversion("f32", "bf16", 2, lanes, open_row=False)
         for first, number in shares(self.all_rows, threads):
             line = inner * 2
             target, source = Scratch(self.begin + first * line), In(0, first * inner * 4)
@@ -364,22 +361,21 @@ class _Products(Struct, frozen=True):
     def _decoded(self, spec: FewRows | ManyRows, block: int, table: int, scratch: SizeLike) -> _Way:
         #: Bytes of a row of the data in bf16, which lie before the working memory of the threads.
         line = self.weights.inner * 2 if spec.pairs else 0
-        begin = self.begin + (self.all_rows * line + (_LINE - 1)) // _LINE * _LINE
+        begin = self.begin + whole_lines(self.all_rows * line)
 
-        def stages(threads: int) -> list[Sequence[KernelCall]]:
+        def stages(threads: int) -> Stages:
             before = [list(self._narrowed(threads))] if spec.pairs else []
             products = []
             for number, one, (first, count) in self._shares(threads, block):
                 own = begin + scratch * number
-                given = [*one.operands, first, count, Scratch(own), Scratch(own + table)]
+                given = dict(one.operands)
                 if spec.pairs:
-                    given[0] = Scratch(self.begin + self.rows * one.data * line)
-                found = [*given, *one.others, *one.later]
-                assert len(found) == len(spec.arguments)
-                products.append((spec, found))
-            return [*before, products]
+                    given["data"] = Scratch(self.begin + self.rows * one.data * line)
+                memory = {"scratch": Scratch(own), "table": Scratch(own + table)}
+                products.append(spec(**given, **memory, first=first, count=count))
+            return Stages([*before, products], begin + scratch * self._own(threads, block))
 
-        return _Way(spec.name, lambda threads: begin + scratch * self._own(threads, block), stages)
+        return _Way(spec.name, stages)
 
     def few_digits(self, dots: DotRows, target: Target, most: int) -> _Way:
         """The way by a kernel that sums in integers, of up to so many rows; by one that decodes
@@ -390,27 +386,25 @@ class _Products(Struct, frozen=True):
             return self.few(target, dots.end, False, most)
         several = len(self.products) > 1
         rows = self.all_rows if several else smallest(self.rows, most)
-        calls = FewCalls(spec, rows, self.weights.inner, self.begin)
-        return self._of_digits(calls, spec, 1)
+        return self._of_digits(FewCalls(spec, rows, self.weights.inner, self.begin), 1)
 
     def dots(self, spec: DotRows, groups: int) -> _Way:
         """The way by a kernel that sums in integers."""
-        calls = DotCalls(spec, self.all_rows, self.weights.inner, groups, self.begin)
-        return self._of_digits(calls, spec, spec.width)
+        calls = DotCalls(spec, self.all_rows, self.weights.inner, self.begin, groups)
+        return self._of_digits(calls, spec.width)
 
-    def _of_digits(self, calls: DotCalls | FewCalls, spec: DotRows | DotFew, width: int) -> _Way:
-        def stages(threads: int) -> list[Sequence[KernelCall]]:
+    def _of_digits(self, calls: DotCalls | FewCalls, width: int) -> _Way:
+        def stages(threads: int) -> Stages:
             products = [
-                calls.product(one.operands, *columns, number, one.others, self.rows * one.data)
-                for number, one, columns in self._shares(threads, width)
+                calls.product(
+                    {**one.operands, "first": first, "count": count}, number, self.rows * one.data
+                )
+                for number, one, (first, count) in self._shares(threads, width)
             ]
-            return [calls.digits(threads), products]
+            memory = calls.scratch(self._own(threads, width))
+            return Stages([calls.digits(threads), products], memory)
 
-        return _Way(
-            spec.name,
-            lambda threads: calls.shared + calls.own * self._own(threads, width),
-            stages,
-        )
+        return _Way(calls.spec.name, stages)
 
 
 def _few(target: Target) -> int:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Generic, TypeVar, Union
 
 import numpy as np
 from msgspec import Struct
@@ -29,7 +30,8 @@ from uncork.kernels.gemm.dots import (
     PAIRS,
     dot_method_of,
 )
-from uncork.kernels.kernel_plan import In, KernelCall, Operand, Scratch, shares
+from uncork.kernels.kernel_plan import In, KernelCall, Operand, Scratch, shares, whole_lines
+from uncork.kernels.kernel_spec import KernelSpec
 from uncork.kernels.runtime.target import Target
 from uncork.symbolic import SizeLike
 from uncork.types import Array
@@ -54,7 +56,6 @@ _MOST_OF_BYTE = 127
 _LONGEST_OF_PAIRS = 256
 #: Scales with which nothing overflows, or is too small for f32.
 _LEAST_SCALE, _MOST_SCALE = 2.0**-40, 2.0**40
-_LINE = 64
 
 
 def dot_rows(
@@ -132,91 +133,108 @@ def most_rows(spec: DotRows) -> int | None:
     return None if places is None or len(spec.places) < places else _MOST_ROWS
 
 
-class DotCalls(Struct, frozen=True):
-    """The calls of products of so many rows in all: working memory has the digits first, from
-    `begin` on, then a share of every thread.
+#: Products by panels, or of few rows.
+AnyDots = TypeVar("AnyDots", bound=Union[DotRows, DotFew])
+
+
+class RowCalls(Struct, Generic[AnyDots], frozen=True):
+    """The calls of products of so many rows in all, made into whole numbers first: working memory
+    has what is made of the rows, from `begin` on, then a share of every thread.
     """
 
-    spec: DotRows
+    spec: AnyDots
     rows: SizeLike
     inner: int
-    #: Zero points or scales of a column.
-    parameters: int
     begin: int = 0
 
     @property
-    def _runs(self) -> int:
-        return -(-self.inner // self.spec.unit)
+    def _sizes(self) -> dict[str, int]:
+        """Bytes that are made of a row, by the names that kernels call them."""
+        raise NotImplementedError
 
     @property
-    def _records(self) -> SizeLike:
-        """Where the records begin; the flags lie behind them."""
-        return self.begin + self.rows * self._sizes[0]
+    def _turning(self) -> tuple[KernelSpec, dict[str, Operand]]:
+        """The kernel that makes them, and operands that it has beside what all such have."""
+        raise NotImplementedError
 
     @property
-    def _flags(self) -> SizeLike:
-        return self._records + self.rows * self._sizes[1]
-
-    @property
-    def _sizes(self) -> tuple[int, int, int]:
-        """Bytes of a row: digits, records and the flag."""
-        spec = self.spec
-        return self._runs * spec.run, self._runs * record(len(spec.places)), FLAG
-
-    @property
-    def shared(self) -> SizeLike:
-        """Bytes of working memory that all threads have together."""
-        return (self._flags + self.rows * FLAG + (_LINE - 1)) // _LINE * _LINE
-
-    @property
-    def _panel(self) -> int:
-        """Bytes of a panel and its scales and zero points."""
-        operands = -(-self.inner // (self.spec.per_word * self.spec.lanes)) * self.spec.lanes
-        operands *= self.spec.lines
-        return (operands + 2 * self.parameters) * self.spec.width * 4
-
-    @property
-    def own(self) -> int:
-        """Bytes of working memory of a thread: a panel, and room for one row."""
+    def _row(self) -> int:
+        """Bytes of working memory for one row, in whole blocks."""
         block = self.spec.stored.block
-        padded = -(-self.inner // block) * block * 4
-        return -(-(self._panel + padded) // _LINE) * _LINE
+        return whole_lines(-(-self.inner // block) * block * 4)
+
+    @property
+    def _places(self) -> tuple[dict[str, SizeLike], SizeLike]:
+        """Where what is made of the rows begins, and where the shares of threads do."""
+        places: dict[str, SizeLike] = {}
+        end: SizeLike = self.begin
+        for name, size in self._sizes.items():
+            places[name] = end
+            end = whole_lines(end + self.rows * size)
+        return places, end
+
+    @property
+    def _own(self) -> int:
+        """Bytes of working memory of a thread."""
+        return self._row
+
+    def scratch(self, threads: int) -> SizeLike:
+        """Bytes of working memory of so many threads."""
+        return self._places[1] + self._own * threads
 
     def digits(self, threads: int) -> Sequence[KernelCall]:
-        """The calls that turn rows into digits, shared by threads."""
-        split = self.spec.stored.element_type in FOUR_BITS
-        rows = self.spec
-        spec = Digits(rows.unit, split, rows.digits, rows.wide, rows.large)
-        places = (self.begin, self._records, self._flags)
-        given: list[Operand] = [In(0), *map(Scratch, places)]
+        """The calls that turn rows into whole numbers, shared by threads."""
+        spec, more = self._turning
+        places = {name: Scratch(place) for name, place in self._places[0].items()}
         return [
-            (spec, [*given, self.inner, first, count])
+            spec(data=In(0), **places, **more, inner=self.inner, first=first, count=count)
             for first, count in shares(self.rows, threads)
         ]
 
     def product(
-        self,
-        operands: Sequence[Operand],
-        first: int,
-        count: int,
-        number: int,
-        others: Sequence[Operand],
-        row: SizeLike = 0,
+        self, operands: Mapping[str, Operand], number: int, row: SizeLike = 0
     ) -> KernelCall:
         """The call by which thread `number` computes some columns of the rows from `row` on;
-        `operands` are the arguments that all products have.
+        `operands` are those that all products have.
         """
-        own = self.shared + self.own * number
-        places = (self.begin, self._records, self._flags)
-        found = [
-            *operands,
-            *(first, count, Scratch(own + self._panel)),
-            *(Scratch(p + row * size) for p, size in zip(places, self._sizes, strict=True)),
-            Scratch(own),
-            *others,
-        ]
-        assert len(found) == len(self.spec.arguments)
-        return self.spec, found
+        places, end = self._places
+        made = {name: Scratch(place + row * self._sizes[name]) for name, place in places.items()}
+        return self.spec(**operands, **made, **self._memory(end + self._own * number))
+
+    def _memory(self, own: SizeLike) -> dict[str, Operand]:
+        """The working memory of a thread, which begins there."""
+        return {"scratch": Scratch(own)}
+
+
+class DotCalls(RowCalls[DotRows], frozen=True):
+    """Those whose codes are turned into panels, with as many zero points or scales of a column."""
+
+    parameters: int = 1
+
+    @property
+    def _sizes(self) -> dict[str, int]:
+        spec, runs = self.spec, -(-self.inner // self.spec.unit)
+        return {
+            "digits": runs * spec.run,
+            "records": runs * record(len(spec.places)),
+            "flags": FLAG,
+        }
+
+    @property
+    def _turning(self) -> tuple[KernelSpec, dict[str, Operand]]:
+        spec = self.spec
+        split = spec.stored.element_type in FOUR_BITS
+        return Digits(spec.unit, split, spec.digits, spec.wide, spec.large), {}
+
+    @property
+    def _own(self) -> int:
+        """Bytes of working memory of a thread: one row, a panel, and its scales and zero points."""
+        operands = -(-self.inner // (self.spec.per_word * self.spec.lanes)) * self.spec.lanes
+        operands *= self.spec.lines
+        return self._row + whole_lines((operands + 2 * self.parameters) * self.spec.width * 4)
+
+    def _memory(self, own: SizeLike) -> dict[str, Operand]:
+        return {"scratch": Scratch(own), "panel": Scratch(own + self._row)}
 
 
 def dot_few(spec: DotRows, rows: SizeLike) -> DotFew | None:
@@ -244,15 +262,8 @@ def dot_few(spec: DotRows, rows: SizeLike) -> DotFew | None:
     return DotFew(stored, blocks, 1 if certainly(rows, 1) else _FEW_ROWS, spec.end)
 
 
-class FewCalls(Struct, frozen=True):
-    """The calls of products of few rows, so many in all: working memory has what is made of the
-    rows first, from `begin` on, then a share of every thread.
-    """
-
-    spec: DotFew
-    rows: SizeLike
-    inner: int
-    begin: int = 0
+class FewCalls(RowCalls[DotFew], frozen=True):
+    """Those of few rows, whose codes are read as they are stored."""
 
     @property
     def _groups(self) -> int:
@@ -260,58 +271,18 @@ class FewCalls(Struct, frozen=True):
         return -(-self.inner // group) if group else 1
 
     @property
-    def _sizes(self) -> tuple[int, ...]:
-        """Bytes of a row: digits, starts, units, sums and the flag."""
+    def _sizes(self) -> dict[str, int]:
         blocks = self.spec.blocks
         steps = -(-self.inner // blocks.length)
         units = blocks.lanes if blocks.mixes else 1
-        starts = steps * len(blocks.places) * blocks.lanes * 4 if blocks.middle else 0
-        digits = -(-self.inner // blocks.numbers) * blocks.size
-        return digits, starts, steps * units * 4, self._groups * 4, FLAG
+        return {
+            "digits": -(-self.inner // blocks.numbers) * blocks.size,
+            "starts": steps * len(blocks.places) * blocks.lanes * 4 if blocks.middle else 0,
+            "units": steps * units * 4,
+            "sums": self._groups * 4,
+            "flags": FLAG,
+        }
 
     @property
-    def _places(self) -> list[SizeLike]:
-        """Where each of these begins, and where the shares of threads do."""
-        places: list[SizeLike] = [self.begin]
-        for size in self._sizes:
-            places.append((places[-1] + self.rows * size + (_LINE - 1)) // _LINE * _LINE)
-        return places
-
-    @property
-    def shared(self) -> SizeLike:
-        """Bytes of working memory that all threads have together."""
-        return self._places[-1]
-
-    @property
-    def own(self) -> int:
-        """Bytes of working memory of a thread: room for one row."""
-        block = self.spec.stored.block
-        return -(-(-(-self.inner // block) * block * 4) // _LINE) * _LINE
-
-    def digits(self, threads: int) -> Sequence[KernelCall]:
-        """The calls that turn rows into digits, shared by threads."""
-        spec = BlockDigits(self.spec.blocks, self.spec.stored.group)
-        given: list[Operand] = [In(0), *map(Scratch, self._places[:-1]), self.inner, self._groups]
-        return [(spec, [*given, first, count]) for first, count in shares(self.rows, threads)]
-
-    def product(
-        self,
-        operands: Sequence[Operand],
-        first: int,
-        count: int,
-        number: int,
-        others: Sequence[Operand],
-        row: SizeLike = 0,
-    ) -> KernelCall:
-        """The call by which thread `number` computes some columns of the rows from `row` on;
-        `operands` are the arguments that all products have.
-        """
-        *places, own = self._places
-        found = [
-            *operands,
-            *(first, count, Scratch(own + self.own * number)),
-            *(Scratch(p + row * size) for p, size in zip(places, self._sizes, strict=True)),
-            *others,
-        ]
-        assert len(found) == len(self.spec.arguments)
-        return self.spec, found
+    def _turning(self) -> tuple[KernelSpec, dict[str, Operand]]:
+        return BlockDigits(self.spec.blocks, self.spec.stored.group), {"groups": self._groups}

@@ -132,13 +132,6 @@ class FewRows(KernelSpec, frozen=True):
         return LINES_BYTES // 4 // self.lines
 
     @property
-    def name(self) -> str:
-        sizes = f"{self.rows}x{self.columns}x{self.stored.lanes}"
-        if self.lines:
-            sizes += f"_lines_{self.lines}"
-        return f"compressed_{sizes}_{self.stored.name}{flags(self, 'pairs')}{self.end.name}"
-
-    @property
     def arguments(self) -> tuple[str, ...]:
         """The kernel's arguments."""
         return (*ARGUMENTS, *self.end.arguments, *self.stored.later_names)
@@ -171,11 +164,6 @@ class ManyRows(KernelSpec, frozen=True):
     def width(self) -> int:
         """Columns of a panel."""
         return self.vectors * self.lanes
-
-    @property
-    def name(self) -> str:
-        panels = flags(self, "panels", "pairs", "ahead")
-        return f"decoded_{self.vectors}x{self.lanes}_{self.stored.name}{panels}{self.end.name}"
 
     @property
     def arguments(self) -> tuple[str, ...]:

@@ -64,12 +64,6 @@ class Digits(KernelSpec, frozen=True):
         """The bytes of each place of a number."""
         return places_of(self.digits, self.wide and not self.large)
 
-    @property
-    def name(self) -> str:
-        few = f"{self.digits}_" if self.digits != DIGITS else ""
-        split = "_split" if self.split else ""
-        return f"{few}digits_of_{self.unit}{split}{flags(self, 'wide', 'large')}"
-
 
 class DotRows(KernelSpec, frozen=True):
     """Products of rows of digits: the codes of `vectors` vectors of columns are turned into a
@@ -122,13 +116,6 @@ class DotRows(KernelSpec, frozen=True):
     def per_word(self) -> int:
         """Codes in 32 bits."""
         return PER_WORD if self.stored.bits == 4 else _BYTES_IN_WORD
-
-    @property
-    def name(self) -> str:
-        tile = f"{self.rows}x{self.vectors}x{self.lanes}"
-        few = f"_by_{self.digits}" if self.digits != DIGITS else ""
-        few += flags(self, "large")
-        return f"dots_{self.how}{few}_{tile}_of_{self.unit}_{self.stored.name}{self.end.name}"
 
     @property
     def arguments(self) -> tuple[str, ...]:
@@ -223,10 +210,6 @@ class BlockDigits(KernelSpec, frozen=True):
     #: The numbers of a group; 0 where all are one.
     group: int
 
-    @property
-    def name(self) -> str:
-        return f"block_digits_{self.blocks.name}_by_{self.group}"
-
 
 class DotFew(KernelSpec, frozen=True):
     """Products of few rows of digits with columns, whose codes are read as they are stored: `rows`
@@ -242,10 +225,6 @@ class DotFew(KernelSpec, frozen=True):
     @property
     def unit(self) -> int:
         return self.blocks.unit
-
-    @property
-    def name(self) -> str:
-        return f"few_dots_{self.rows}_{self.blocks.name}_{self.stored.name}{self.end.name}"
 
     @property
     def arguments(self) -> tuple[str, ...]:

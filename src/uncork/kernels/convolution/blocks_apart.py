@@ -23,7 +23,7 @@ from uncork.kernels.kernel_plan import (
     Stages,
     grid,
 )
-from uncork.kernels.layer import staged
+from uncork.kernels.layer import shared_call, staged
 from uncork.kernels.runtime.addresses import address_of
 from uncork.kernels.runtime.packed_weights import arranged, packed, zeros
 from uncork.kernels.runtime.target import Target
@@ -217,19 +217,19 @@ def depthwise_over_blocks(work: BlockedWork, target: Target) -> KernelPlan:
     planes, height = g.images * work.channels, g.rows.count
     zeros = g.columns.size * work.lanes * work.size
 
-    def compute(
-        some: tuple[SizeLike, SizeLike], lines: tuple[SizeLike, SizeLike], share: int
+    def part(
+        first: SizeLike, some: SizeLike, first_row: SizeLike, lines: SizeLike, memory: Scratch
     ) -> KernelCall:
         return spec(
             source=In(0),
             target=Out(0),
             filters=address_of(packed_weights.arrays[0]),
-            zeros=Scratch(share * zeros),
+            zeros=memory,
             channels=work.channels,
-            first=some[0],
-            end=some[0] + some[1],
-            first_row=lines[0],
-            end_row=lines[0] + lines[1],
+            first=first,
+            end=first + some,
+            first_row=first_row,
+            end_row=first_row + lines,
             height=g.rows.size,
             width=g.columns.size,
             result_height=g.rows.count,
@@ -239,16 +239,6 @@ def depthwise_over_blocks(work: BlockedWork, target: Target) -> KernelPlan:
             **dict(zip(spec.end.arguments, operands_for(spec.end, work.others, 0, 0), strict=True)),
         )
 
-    def stages(threads: int) -> Stages:
-        return Stages(
-            [
-                [
-                    compute(some, lines, n)
-                    for n, (some, lines) in enumerate(grid([(planes, 1), (height, 1)], threads))
-                ]
-            ],
-            threads * zeros,
-        )
-
     cost = nanoseconds(g.images * g.pixels, work.cost * 4)
-    return staged(stages, cost, [packed_weights, *work.numbers])
+    keep = [packed_weights, *work.numbers]
+    return shared_call(part, [(planes, 1), (height, 1)], cost, keep, zeros)

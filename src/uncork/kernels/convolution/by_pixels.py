@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from uncork.kernels.convolution import direct, im2col
 from uncork.kernels.convolution.geometry import Geometry, WindowAxis, Work, typical
-from uncork.kernels.extents import largest
 from uncork.kernels.kernel_plan import AtLeast, KernelPlan, Stages
+from uncork.kernels.layer import joined, staged
 from uncork.kernels.runtime.target import Target
 from uncork.symbolic import Size
 
@@ -37,27 +37,10 @@ def by_pixels(work: Work, target: Target) -> KernelPlan | None:
     above = AtLeast(axis.count, least)
 
     def split(threads: int) -> Stages:
-        parts = [plan.split(threads) for plan in (few, many) if plan.split is not None]
-        when = [
-            condition
-            for stages, condition in zip(parts, (below, above), strict=True)
-            for _ in stages.stages
-        ]
-        return Stages(
-            [stage for stages in parts for stage in stages.stages],
-            largest(parts[0].scratch, parts[1].scratch),
-            when,
-        )
+        return joined([few.stages(threads).only(below), many.stages(threads).only(above)])
 
-    return KernelPlan(
-        f"{few.kernel} or {many.kernel}",
-        [*few.calls, *many.calls],
-        scratch=largest(few.scratch, many.scratch),
-        keep=[*few.keep, *many.keep],
-        cost=many.cost,
-        split=None if few.split is None or many.split is None else split,
-        when=[below] * len(few.calls) + [above] * len(many.calls),
-    )
+    keep = [*few.keep, *many.keep]
+    return staged(split, many.cost, keep, f"{few.kernel} or {many.kernel}")
 
 
 def _open_axis(g: Geometry) -> WindowAxis | None:

@@ -62,10 +62,8 @@ class Moved(Struct, frozen=True):
 
     def stages(self, threads: int) -> tuple[list[list[KernelCall]], SizeLike]:
         """The work of so many threads, and the memory that it takes."""
-        if threads == 1 or self.native.split is None:
-            return [[self.moved_call(call)] for call in self.native.calls], self.native.scratch
-        split = self.native.split(threads)
-        return [[self.moved_call(call) for call in stage] for stage in split.stages], split.scratch
+        found = self.native.stages(threads)
+        return [[*map(self.moved_call, stage)] for stage in found.stages], found.scratch
 
 
 def over_volumes(

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import product
 
 import numpy as np
@@ -20,14 +21,13 @@ from msgspec.structs import replace
 from uncork.kernels.convolution.geometry import (
     Geometry,
     Work,
+    cost_of,
     known,
-    pixels_of,
     runs_of_images,
-    typical,
 )
 from uncork.kernels.convolution.layout import Layout, blocks_of, direct, lanes_for, layout_of
 from uncork.kernels.convolution.spec import DirectConvolution
-from uncork.kernels.extents import is_empty, is_known, nanoseconds, same
+from uncork.kernels.extents import is_empty, is_known, same
 from uncork.kernels.gemm.address_table import address_table_call
 from uncork.kernels.kernel_plan import (
     In,
@@ -391,23 +391,12 @@ def over_planes(work: Work, target: Target) -> KernelPlan:
         for index, part in enumerate(parts)
         for call in (*maker.lay_out(part, 0, index > 0), maker.compute(part, 0))
     ]
-    g = work.geometry
-    if g.is_open:
-        each = cost(typical(g), widest) / pixels_of(typical(g))
-        return KernelPlan(
-            maker.spec.name,
-            calls,
-            maker.size(parts[0]),
-            maker.keep,
-            nanoseconds(g.images * g.pixels, each),
-            maker.split,
-        )
-    scratch = max(known(maker.size(part)) for part in parts)
+    sizes = [maker.size(part) for part in parts]
     return KernelPlan(
         maker.spec.name,
         calls,
-        scratch=scratch,
+        scratch=sizes[0] if work.geometry.is_open else max(map(known, sizes)),
         keep=maker.keep,
-        cost=cost(g, widest),
+        cost=cost_of(work.geometry, partial(cost, widest=widest)),
         split=maker.split,
     )

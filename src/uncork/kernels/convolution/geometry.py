@@ -7,7 +7,7 @@ filters turned around.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 
 import numpy as np
@@ -15,7 +15,16 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from uncork.kernels.epilogue import PLAIN, Epilogue
-from uncork.kernels.extents import certainly, decline_if, is_known, largest, product, same, smallest
+from uncork.kernels.extents import (
+    certainly,
+    decline_if,
+    is_known,
+    largest,
+    nanoseconds,
+    product,
+    same,
+    smallest,
+)
 from uncork.kernels.kernel_plan import shares
 from uncork.ops import Operation
 from uncork.ops._common.spatial import extent
@@ -286,9 +295,15 @@ def images_together(
     return shares(images, _RUNS), -(-images // _RUNS)
 
 
-def pixels_of(g: Geometry) -> int:
-    """Pixels of all images, where nothing is open."""
-    return max(1, known(g.images) * known(g.pixels))
+def cost_of(g: Geometry, cost: Callable[[Geometry], float]) -> float | Size:
+    """What a convolution costs, by what one does whose sizes are known: where they are open, a
+    typical one's for each pixel.
+    """
+    if not g.is_open:
+        return cost(g)
+    one = typical(g)
+    pixels = max(1, known(one.images) * known(one.pixels))
+    return nanoseconds(g.images * g.pixels, cost(one) / pixels)
 
 
 def _number(size: SizeLike, least: int = 1) -> int:

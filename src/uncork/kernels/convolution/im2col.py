@@ -9,6 +9,7 @@ dilated ones, in a copy of each window.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from itertools import product
 
 import numpy as np
@@ -18,13 +19,12 @@ from msgspec.structs import replace
 from uncork.kernels.convolution.geometry import (
     Geometry,
     Work,
+    cost_of,
     known,
-    pixels_of,
     runs_of_images,
-    typical,
 )
 from uncork.kernels.epilogue import PLAIN
-from uncork.kernels.extents import certainly, is_empty, is_known, nanoseconds, same
+from uncork.kernels.extents import certainly, is_empty, is_known, same
 from uncork.kernels.gemm.address_table import in_order
 from uncork.kernels.gemm.indirect import panels
 from uncork.kernels.gemm.spec_indirect import indirect_gemm
@@ -424,17 +424,11 @@ def by_rows(work: Work, widest: int) -> KernelPlan:
     """The calls of a convolution with vectors of at most so many lanes."""
     maker = _Im2colCalls(work, widest)
     calls = [call for stage in maker.calls(_SCRATCH_BYTES, 1) for call in stage]
-    g = work.geometry
-    spent = (
-        nanoseconds(g.images * g.pixels, cost(typical(g), widest) / pixels_of(typical(g)))
-        if g.is_open
-        else cost(g, widest)
-    )
     return KernelPlan(
         maker.spec.name,
         calls,
         scratch=maker.scratch(_SCRATCH_BYTES, 1),
         keep=maker.keep,
-        cost=spent,
+        cost=cost_of(work.geometry, partial(cost, widest=widest)),
         split=maker.split,
     )

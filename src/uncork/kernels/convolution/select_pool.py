@@ -13,10 +13,8 @@ from uncork.kernels.kernel_plan import (
     Out,
     Scratch,
     Selection,
-    Stages,
-    grid,
 )
-from uncork.kernels.layer import Layer, staged
+from uncork.kernels.layer import Layer, shared_call
 from uncork.kernels.loops.windows import windows_of
 from uncork.ops import Operation
 from uncork.ops.avg_pool import AvgPool1, Pooling
@@ -73,17 +71,17 @@ def select_pool(layer: Layer) -> Selection:
     planes, height = images * blocks, rows.count if rows else 1
     line = columns.size * lanes * spec.size
 
-    def compute(
-        some: tuple[SizeLike, SizeLike], lines: tuple[SizeLike, SizeLike], share: int
+    def part(
+        first: SizeLike, some: SizeLike, first_row: SizeLike, lines: SizeLike, memory: Scratch
     ) -> KernelCall:
         return spec(
             source=In(0),
             target=Out(0),
-            outside=Scratch(share * line),
-            first=some[0],
-            end=some[0] + some[1],
-            first_row=lines[0],
-            end_row=lines[0] + lines[1],
+            outside=memory,
+            first=first,
+            end=first + some,
+            first_row=first_row,
+            end_row=first_row + lines,
             height=rows.size if rows else 1,
             width=columns.size,
             result_height=height,
@@ -92,16 +90,6 @@ def select_pool(layer: Layer) -> Selection:
             left=columns.begin,
         )
 
-    def stages(threads: int) -> Stages:
-        return Stages(
-            [
-                [
-                    compute(some, lines, n)
-                    for n, (some, lines) in enumerate(grid([(planes, 1), (height, 1)], threads))
-                ]
-            ],
-            threads * line,
-        )
-
     work = planes * height * columns.count
-    return staged(stages, nanoseconds(work, spec.rows * spec.columns / 4))
+    cost = nanoseconds(work, spec.rows * spec.columns / 4)
+    return shared_call(part, [(planes, 1), (height, 1)], cost, own=line)

@@ -21,7 +21,7 @@ from uncork.kernels.kernel_plan import (
     Workspace,
 )
 from uncork.kernels.layer import Layer
-from uncork.kernels.movement.spec import CopyBytes, FillBytes
+from uncork.kernels.movement.spec import COPY_BYTES, FillBytes
 from uncork.ops.non_max_suppression import NonMaxSuppression5
 from uncork.symbolic import SizeLike
 from uncork.types import ElementType, TensorSpec
@@ -95,7 +95,7 @@ def select_boxes(layer: Layer) -> Selection:
         **memory,
     )
     # The low bytes of an i64 come first.
-    counted = CopyBytes(), [Out(3), Out(2), _bytes(layer.outputs[2])]
+    counted = COPY_BYTES(source=Out(3), target=Out(2), run=_bytes(layer.outputs[2]))
     # What lies behind the boxes taken is 0.
     calls = [*zeros(layer.outputs[:2]), chosen, counted]
     cost = nanoseconds(product((batches, classes, count)), 10.0)
@@ -105,6 +105,7 @@ def select_boxes(layer: Layer) -> Selection:
 def select_first(layer: Layer) -> Selection:
     """Select copies of how much of each input there is in the outputs."""
     calls: list[KernelCall] = [
-        (CopyBytes(), [In(n), Out(n), _bytes(spec)]) for n, spec in enumerate(layer.outputs)
+        COPY_BYTES(source=In(n), target=Out(n), run=_bytes(spec))
+        for n, spec in enumerate(layer.outputs)
     ]
     return KernelPlan("first_rows", calls, cost=nanoseconds(layer.result()[0], 4.0))

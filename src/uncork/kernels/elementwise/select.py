@@ -24,14 +24,13 @@ from uncork.kernels.extents import (
 from uncork.kernels.kernel_plan import (
     In,
     KernelCall,
-    KernelPlan,
     Operand,
     Out,
     Selection,
     Stages,
     whole_shares,
 )
-from uncork.kernels.layer import Layer
+from uncork.kernels.layer import Layer, staged
 from uncork.kernels.movement.nd_copy import Seen, strides
 from uncork.kernels.movement.select_nd_copy import seen_through
 from uncork.kernels.runtime.target import Target
@@ -242,23 +241,19 @@ def expression(
 def _native(parts: Sequence[PendingMember], target: Target) -> Selection:
     spec, loops, sources = expression(parts, target)
     steps = sum(_COSTS.get(member.op, 1.0) for member in spec.members)
-    return KernelPlan(
-        spec.name,
-        [_call(spec, loops, sources)],
-        cost=nanoseconds(product(loops.sizes), steps / spec.lanes),
-        split=lambda threads: _split(spec, loops, sources, threads),
-    )
+    cost = nanoseconds(product(loops.sizes), steps / spec.lanes)
+    return staged(lambda threads: _split(spec, loops, sources, threads), cost)
 
 
 def _call(
     spec: Expression,
     loops: Loops,
     sources: Sequence[OutsideOperand],
-    depth: int = 0,
-    part: tuple[SizeLike, SizeLike] | None = None,
+    depth: int,
+    part: tuple[SizeLike, SizeLike],
 ) -> KernelCall:
-    """The kernel on all of the result, or on turns (first, number) of the loop at `depth`."""
-    first, number = part or (0, loops.sizes[depth])
+    """The kernel on turns (first, number) of the loop at `depth`."""
+    first, number = part
     begins = [first * strides[depth] for strides in loops.strides]
     operands: list[Operand] = [Out(0, begins[0])]
     for source, begin in zip(sources, begins[1:], strict=True):

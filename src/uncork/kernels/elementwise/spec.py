@@ -55,3 +55,9 @@ class Expression(KernelSpec, frozen=True):
         for depth in range(self.loops - 1):
             names += [f"stride_{depth}", *(f"stride_{depth}_{i}" for i in operands)]
         return names
+
+
+def conversion(source: str, target: str, loops: int, lanes: int, open_row: bool) -> Expression:
+    """What a kernel is specialised for that converts elements to another type."""
+    member = Member("convert", (0,), target)
+    return Expression((source,), (True,), (member,), loops, lanes, open_row)

@@ -11,6 +11,7 @@ from uncork.kernels.extents import largest, nanoseconds, smallest
 from uncork.kernels.fourier.spec import FINE, PADDED, PAIR, WORDS, Fourier, FourierTable
 from uncork.kernels.fourier.tables import Table, table, table_bytes
 from uncork.kernels.kernel_plan import (
+    LINE,
     AtLeast,
     KernelCall,
     KernelPlan,
@@ -18,6 +19,7 @@ from uncork.kernels.kernel_plan import (
     Scratch,
     Stages,
     shares,
+    whole_lines,
 )
 from uncork.kernels.layer import Layer, staged
 from uncork.kernels.runtime.addresses import address_of_words
@@ -31,8 +33,6 @@ _NEAR = 1 << 21
 _EACH = 0.4
 #: Steps of a length that only the call knows, as far as its cost goes.
 _STEPS = 10.0
-#: Working memory begins at a cache line.
-LINE = 64
 #: Bytes from a transform to the next outer and inner one, and from a number to the next.
 Strides = tuple[SizeLike, SizeLike, SizeLike]
 #: A kernel, and for which lengths, where only the call knows the length.
@@ -183,8 +183,3 @@ def _room(spec: Fourier, padded: SizeLike, buffers: int) -> SizeLike:
 def _table_room(spec: FourierTable, length: SizeLike) -> SizeLike:
     """Bytes of the words, the first roots, and the roots and the chirp of the longest steps."""
     return WORDS * 8 + FINE * PAIR + (PADDED + 1) * length * (2 * spec.size)
-
-
-def whole_lines(size: SizeLike) -> SizeLike:
-    """The size in whole cache lines."""
-    return (size + (LINE - 1)) // LINE * LINE

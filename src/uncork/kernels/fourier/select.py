@@ -19,9 +19,9 @@ from uncork.kernels.extents import (
     same_extents,
     smallest,
 )
-from uncork.kernels.fourier.passes import Pass, planned, whole_lines
+from uncork.kernels.fourier.passes import Pass, planned
 from uncork.kernels.fourier.spec import COMPLEX, HALF, REAL, WINDOWED, Overlap
-from uncork.kernels.kernel_plan import In, Operand, Out, Scratch, Selection
+from uncork.kernels.kernel_plan import In, Operand, Out, Scratch, Selection, whole_lines
 from uncork.kernels.layer import Layer
 from uncork.kernels.runtime.addresses import address_of
 from uncork.ops.dft import DFT7, IDFT7, IRDFT9

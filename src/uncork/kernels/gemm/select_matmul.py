@@ -45,6 +45,7 @@ from uncork.kernels.kernel_plan import (
     Stages,
     grid,
     shares,
+    whole_lines,
 )
 from uncork.kernels.layer import Layer, present, staged
 from uncork.kernels.movement.strided_copy import Loop, strided_copy_call
@@ -70,8 +71,6 @@ SECOND_CACHE = 1 << 20
 _SIZES = {ElementType.f32: SINGLE, ElementType.f64: DOUBLE}
 #: So many rows of a part are worth a matrix in panels.
 _MANY_ROWS = 128
-#: Working memory of each thread begins at a cache line.
-_LINE = 64
 
 
 class ProductNumbers(Struct, frozen=True):
@@ -373,47 +372,40 @@ class _Maker:
         begin = run.first + group * firsts + (0 if batches.one_first else batch)
         address = begin * matrix + row * inner * size
         source = Scratch(address) if shape.turned_first else In(self.first, address)
+        steps: tuple[SizeLike, ...] = 0, 0, 0, 0
         if self.packed_weights:
             packed = address_of(self.packed_weights.arrays[0])
-            second: list[Operand] = [packed + column * inner * size, 0, 0, 0, 0]
+            second: Operand = packed + column * inner * size
         elif self.alone:
-            second = [Scratch(self.turned + column * inner * size), 0, 0, 0, 0]
+            second = Scratch(self.turned + column * inner * size)
         else:
-            along, across = (inner, 1) if shape.turned_second else (1, shape.columns)
-            strides = (across * size, along * size)
+            across, along = (1, inner) if shape.turned_second else (shape.columns, 1)
             which = run.second + group * seconds + (0 if batches.one_second else batch)
-            own = 0 if batches.one_second else each
-            second = [
-                In(self.second, which * each + column * strides[1]),
-                *strides,
-                own,
-                seconds * each,
-            ]
+            second = In(self.second, which * each + column * along * size)
+            steps = across * size, along * size, 0 if batches.one_second else each, seconds * each
         result = run.result + group * batches.count + batch
         stored = self.spec.result_size
         made = ((result * shape.rows + row) * shape.columns + column) * stored
-        operands: list[Operand] = [
-            source,
-            inner * size,
-            0 if batches.one_first else matrix,
-            firsts * matrix,
-            *second,
-            Out(0, made),
-            shape.columns * stored,
-            shape.rows * shape.columns * stored,
-        ]
-        operands += [
-            part.outer[1],
-            part.batches[1],
-            rows,
-            inner,
-            columns,
-            Scratch(self.turned + self.panels + part.memory),
-            Scratch(self.turned + part.memory),
-        ]
-        operands += operands_for(self.spec.end, self.others, column * size, made)
-        assert len(operands) == len(self.spec.arguments)
-        return self.spec, operands
+        ends = operands_for(self.spec.end, self.others, column * size, made)
+        return self.spec(
+            a=source,
+            a_row=inner * size,
+            a_batch=0 if batches.one_first else matrix,
+            a_outer=firsts * matrix,
+            b=second,
+            **dict(zip(("b_inner", "b_column", "b_batch", "b_outer"), steps, strict=True)),
+            output=Out(0, made),
+            output_row=shape.columns * stored,
+            output_batch=shape.rows * shape.columns * stored,
+            outer=part.outer[1],
+            batches=part.batches[1],
+            rows=rows,
+            inner=inner,
+            columns=columns,
+            table=Scratch(self.turned + self.panels + part.memory),
+            packed_weights=Scratch(self.turned + part.memory),
+            **dict(zip(self.spec.end.arguments, ends, strict=True)),
+        )
 
     def stages(self, threads: int) -> Stages:
         """The stages of a product: transposing and packing, then multiplications, run by run."""
@@ -432,7 +424,7 @@ class _Maker:
                 begins = [part.rows[0] * 8 + columns.index(part.columns) * own for part in parts]
                 scratch = self.scratch + (len(columns) - 1) * own
             else:  # and a matrix in panels
-                own = (self.panels + own + (_LINE - 1)) // _LINE * _LINE
+                own = whole_lines(self.panels + own)
                 begins = [own * index for index in range(len(parts))]
                 scratch = self.turned + own * len(parts)
             parts = [replace(part, memory=begin) for part, begin in zip(parts, begins, strict=True)]

@@ -13,23 +13,10 @@ from uncork.kernels.extents import (
     same_extents,
 )
 from uncork.kernels.gemm.select_matmul import specialised
-from uncork.kernels.kernel_plan import (
-    In,
-    KernelCall,
-    KernelPlan,
-    Operand,
-    Out,
-    Scratch,
-    Selection,
-    Stages,
-    shares,
-)
-from uncork.kernels.layer import Layer
+from uncork.kernels.kernel_plan import In, KernelCall, Out, Scratch, Selection
+from uncork.kernels.layer import Layer, shared_call
 from uncork.symbolic import SizeLike
 from uncork.types import ElementType
-
-#: Working memory of each thread begins at a cache line.
-_LINE = 64
 
 
 def select_state_product(layer: Layer) -> Selection:
@@ -60,27 +47,33 @@ def select_state_product(layer: Layer) -> Selection:
     columns = matrix[-2] if matmul.transpose_b else matrix[-1]
     spec = specialised(target.lanes, columns, packed=False)
     line = stored[-1] * 4
-    strides = (4, line) if matmul.transpose_b else (line, 4)
     table = rows * 8
     panels = (columns + (spec.width - 1)) // spec.width * spec.width * inner * 4
     made = rows * columns * 4
 
-    def part(first: SizeLike, count: SizeLike, memory: SizeLike) -> KernelCall:
+    def part(first: SizeLike, count: SizeLike, memory: Scratch) -> KernelCall:
         """The call that multiplies some of the batches."""
-        words: list[Operand] = [In(0, first * (rows * inner * 4)), inner * 4, rows * inner * 4, 0]
-        words += [In(1, first * (line * stored[-2])), *strides, line * stored[-2], 0]
-        words += [Out(0, first * made), columns * 4, made, 1, count, rows, inner, columns]
-        words += [Scratch(memory), Scratch(memory + table)]
-        assert len(words) == len(spec.arguments)
-        return spec, words
-
-    own = (table + panels + (_LINE - 1)) // _LINE * _LINE
-
-    def split(threads: int) -> Stages:
-        parts = [part(*some, own * index) for index, some in enumerate(shares(batches, threads))]
-        return Stages([parts], own * threads)
+        return spec(
+            a=In(0, first * (rows * inner * 4)),
+            a_row=inner * 4,
+            a_batch=rows * inner * 4,
+            a_outer=0,
+            b=In(1, first * (line * stored[-2])),
+            b_inner=4 if matmul.transpose_b else line,
+            b_column=line if matmul.transpose_b else 4,
+            b_batch=line * stored[-2],
+            b_outer=0,
+            output=Out(0, first * made),
+            output_row=columns * 4,
+            output_batch=made,
+            outer=1,
+            batches=count,
+            rows=rows,
+            inner=inner,
+            columns=columns,
+            table=memory,
+            packed_weights=Scratch(memory.offset + table),
+        )
 
     cost = nanoseconds(batches * rows * inner * columns, 1 / 30)
-    return KernelPlan(
-        spec.name, [part(0, batches, 0)], scratch=table + panels, cost=cost, split=split
-    )
+    return shared_call(part, batches, cost, own=table + panels)

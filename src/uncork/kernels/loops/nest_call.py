@@ -21,15 +21,13 @@ from uncork.kernels.kernel_plan import (
     Scratch,
     Stages,
     grid,
+    whole_lines,
 )
 from uncork.kernels.loops.language import indices, name_of, parse
 from uncork.kernels.loops.spec import MASKED, Nest, RowNest
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.stored_types import element_bytes
 from uncork.symbolic import SizeLike
-
-#: Room for a row is a multiple of so many bytes: no two threads write to one cache line.
-_LINE = 64
 
 
 def computed_type(name: str) -> str:
@@ -38,8 +36,9 @@ def computed_type(name: str) -> str:
 
 
 def row_bytes(count: SizeLike, name: str) -> SizeLike:
-    """The bytes of a row in working memory: whole cache lines."""
-    return (count * element_bytes(name) + (_LINE - 1)) // _LINE * _LINE
+    """The bytes of a row in working memory: whole cache lines, of which no two threads write
+    to one."""
+    return whole_lines(count * element_bytes(name))
 
 
 class View(Struct, frozen=True):
@@ -168,7 +167,7 @@ class Call(Struct, frozen=True):
         vectors = parse(self.text).axes
         lanes = self.spec().lanes
         counts = [(self.sizes[axis], lanes if vectors[axis].vector else 1) for axis in axes]
-        scratch = (self.scratch + (_LINE - 1)) // _LINE * _LINE
+        scratch = whole_lines(self.scratch)
         calls: list[KernelCall] = []
         for index, part in enumerate(grid(counts, threads, whole=True)):
             views = {name: _own(view, scratch * index) for name, view in self.views.items()}

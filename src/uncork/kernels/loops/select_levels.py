@@ -13,17 +13,16 @@ from uncork.kernels.extents import (
     decline_if,
     extents,
     is_empty,
-    largest,
     may_be_empty,
     nanoseconds,
     product,
 )
 from uncork.kernels.kernel_plan import In, KernelCall, KernelPlan, Out, Selection, Stages
-from uncork.kernels.layer import Layer
+from uncork.kernels.layer import Layer, joined, staged
 from uncork.kernels.loops.nest_call import Call, View, computed_type, require_types
 from uncork.kernels.loops.regions import Rooms
 from uncork.kernels.loops.select_regions import MOST_SIZE, frame, mean_lines
-from uncork.kernels.movement.spec import CopyBytes, FillBytes
+from uncork.kernels.movement.spec import COPY_BYTES, FillBytes
 from uncork.kernels.runtime.addresses import address_of
 from uncork.kernels.runtime.target import Target
 from uncork.ops.detectron import DetectronROIFeatureExtractor6, Level, level_of
@@ -47,7 +46,7 @@ def select_features(layer: Layer) -> Selection:
     decline_if(computed_type(name) != "f32", f"no kernel for {name}")
     rois, *pyramid = (extents(spec) for spec in specs)
     item = specs[0].element_type.dtype.itemsize
-    copied: KernelCall = CopyBytes(), [In(0), Out(1), rois[0] * (4 * item)]
+    copied = COPY_BYTES(source=In(0), target=Out(1), run=rois[0] * (4 * item))
     result = extents(outputs[0])
     if is_empty(result):
         return KernelPlan("align_nothing", [copied])
@@ -62,18 +61,9 @@ def select_features(layer: Layer) -> Selection:
     native = [call.native() for call in calls]
 
     def split(threads: int) -> Stages:
-        parts = [plan.split(threads) for plan in native if plan.split is not None]
-        stages = [stage for part in parts for stage in part.stages]
-        return Stages([first, *stages], functools.reduce(largest, [p.scratch for p in parts]))
+        return joined([Stages([first], 0), *(plan.stages(threads) for plan in native)])
 
-    return KernelPlan(
-        native[0].kernel,
-        [*first, *(call for plan in native for call in plan.calls)],
-        functools.reduce(largest, [plan.scratch for plan in native]),
-        [numbers],
-        nanoseconds(product(result), 8.0),
-        split,
-    )
+    return staged(split, nanoseconds(product(result), 8.0), [numbers], native[0].kernel)
 
 
 def _numbers(operation: DetectronROIFeatureExtractor6, levels: int) -> Array:

@@ -1,6 +1,4 @@
-"""The emitters of strided copies, loops around a copy of neighbouring bytes, and of plain copies
-and fills.
-"""
+"""The emitters of strided copies, loops around a copy of neighbouring bytes, and of fills."""
 
 from __future__ import annotations
 
@@ -8,7 +6,7 @@ from uncork.kernels.codegen.copies import copy_open
 from uncork.kernels.codegen.emit import U8, U16, U32, U64, Kernel, Value, emitter
 from uncork.kernels.kernel_spec import OPEN
 from uncork.kernels.movement.emit_gather import copy
-from uncork.kernels.movement.spec import CopyBytes, FillBytes, NdCopy
+from uncork.kernels.movement.spec import FillBytes, NdCopy
 
 #: Turns of the innermost loop that are written out, for short runs.
 _UNROLLED = 4
@@ -46,17 +44,6 @@ def emit_nd_copy(k: Kernel, spec: NdCopy) -> None:
             turn(i)
 
     loops(0, a["source"], a["target"])
-
-
-@emitter
-def emit_copy_bytes(k: Kernel, spec: CopyBytes) -> None:
-    """The LLVM text of a copy of one run of bytes."""
-    source, target, count = k.arguments
-    whole = count & -64
-    with k.loop(0, whole, 64) as i:
-        k.store(k.load(source + i, U8, 64), target + i)
-    with k.loop(whole, count) as i:
-        k.store(k.load(source + i, U8), target + i)
 
 
 @emitter

@@ -24,7 +24,7 @@ from uncork.kernels.kernel_plan import (
     Stages,
     shares,
 )
-from uncork.kernels.layer import Layer
+from uncork.kernels.layer import Layer, staged
 from uncork.kernels.movement.select_nd_copy import select_nd_copy
 from uncork.kernels.movement.spec import CopyTable, NdCopy
 from uncork.kernels.runtime.addresses import address_of
@@ -130,13 +130,8 @@ def _select_runs(
         """The calls of so many threads, which share every move: no two write to one place."""
         return Stages([[move.part(*p) for move in moves for p in shares(move.runs, threads)]], 0)
 
-    return KernelPlan(
-        name,
-        [move.part(0, move.runs) for move in moves],
-        keep=[table for move in moves for table in move.tables],
-        cost=float(sum(c.size for c in covered)),
-        split=split,
-    )
+    keep = [table for move in moves for table in move.tables]
+    return staged(split, float(sum(c.size for c in covered)), keep, name)
 
 
 class _Move(Struct, frozen=True):

@@ -16,13 +16,13 @@ from uncork.kernels.extents import certainly, extents, nanoseconds, product, sam
 from uncork.kernels.kernel_plan import (
     In,
     KernelCall,
-    KernelPlan,
     Out,
     Selection,
     Stages,
     grid,
     whole_shares,
 )
+from uncork.kernels.layer import staged
 from uncork.kernels.movement.nd_copy import (
     MOST_LOOPS,
     Copy,
@@ -65,14 +65,17 @@ def select_nd_copy(
     ):
         return None
     bytes_of = [product(extents(spec)) * spec.element_type.dtype.itemsize for spec in outputs]
-    calls = [_call(copy, bytes_of[0]) for copy in copies]
-    name = calls[-1][0].name if calls else "nd_copy_nothing"
-    return KernelPlan(
-        name,
-        calls,
-        cost=nanoseconds(total(bytes_of), 1 / 8),
-        split=lambda threads: _split(copies, bytes_of[0], threads),
-    )
+
+    def split(threads: int) -> Stages:
+        """Fills first, one after the other; then all copies at once, of which no two write to one
+        place.
+        """
+        fills = [[_fill(copy, bytes_of[0])] for copy in copies if isinstance(copy, Fill)]
+        moves = [p for copy in copies if isinstance(copy, Copy) for p in _parts(copy, threads)]
+        return Stages([*fills, moves] if moves else fills, 0)
+
+    cost = nanoseconds(total(bytes_of), 1 / 8)
+    return staged(split, cost, name="" if copies else "nd_copy_nothing")
 
 
 def seen_through(operation: Operation, inputs: Specs, outputs: Specs, number: int) -> Seen | None:
@@ -100,28 +103,12 @@ def seen_through(operation: Operation, inputs: Specs, outputs: Specs, number: in
     return Seen(copy.source_offset, tuple(steps))
 
 
-def _call(copy: Copy | Fill, output_bytes: SizeLike) -> KernelCall:
-    if isinstance(copy, Copy):
-        return nd_copy(
-            In(copy.source, copy.source_offset),
-            Out(copy.target, copy.target_offset),
-            copy.loops,
-            copy.run,
-        )
-    return FillBytes(copy.element if copy.value is not None else 0), [
-        0 if copy.value is None else In(copy.value),
+def _fill(fill: Fill, output_bytes: SizeLike) -> KernelCall:
+    return FillBytes(fill.element if fill.value is not None else 0), [
+        0 if fill.value is None else In(fill.value),
         Out(0),
         output_bytes,
     ]
-
-
-def _split(copies: Sequence[Copy | Fill], output_bytes: SizeLike, threads: int) -> Stages:
-    """The calls of so many threads: fills first, one after the other; then all copies at once, of
-    which no two write to one place.
-    """
-    fills = [[_call(copy, output_bytes)] for copy in copies if isinstance(copy, Fill)]
-    moves = [part for copy in copies if isinstance(copy, Copy) for part in _parts(copy, threads)]
-    return Stages([*fills, moves] if moves else fills, 0)
 
 
 def _parts(copy: Copy, threads: int) -> list[KernelCall]:

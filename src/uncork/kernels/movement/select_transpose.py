@@ -12,16 +12,12 @@ from uncork.kernels.extents import certainly, extents, is_empty, nanoseconds, pr
 from uncork.kernels.kernel_plan import (
     In,
     KernelCall,
-    KernelPlan,
     Out,
     Selection,
-    Stages,
-    shares,
-    whole_shares,
 )
-from uncork.kernels.layer import Layer
+from uncork.kernels.layer import Layer, shared_call
 from uncork.kernels.movement.select_copy_table import select_move
-from uncork.kernels.movement.spec import BLOCK_LOOPS, TransposeBlocks
+from uncork.kernels.movement.spec import BLOCK_LOOPS
 from uncork.kernels.movement.transpose import Loop, blocks_fit, transpose_call
 from uncork.symbolic import SizeLike
 
@@ -84,14 +80,9 @@ def select_transpose(layer: Layer) -> Selection:
         ]
     )
     cost = nanoseconds(product(sizes), 1 / 6)
-
-    def split(threads: int) -> Stages:
-        if certainly(turns, 1):
-            some = whole_shares(sizes[last], threads, max(side, _SHARED))
-            return Stages([[columns_part(*share) for share in some]], 0)
-        return Stages([[part(*share) for share in shares(turns, threads)]], 0)
-
-    return KernelPlan(TransposeBlocks(side).name, [part(0, turns)], cost=cost, split=split)
+    if certainly(turns, 1):
+        return shared_call(columns_part, [(sizes[last], max(side, _SHARED))], cost, whole=True)
+    return shared_call(part, turns, cost)
 
 
 def _merged(sizes: Sequence[SizeLike], axes: Sequence[int]) -> tuple[list[SizeLike], list[int]]:

@@ -10,6 +10,7 @@ from math import prod
 from msgspec.structs import replace
 
 from uncork.kernels.kernel_plan import (
+    LINE,
     In,
     KernelCall,
     Operand,
@@ -24,8 +25,6 @@ from uncork.symbolic import SizeLike
 
 #: Fewer numbers are moved by one thread before another has begun.
 _LEAST = 1 << 14
-#: Bytes of a cache line: threads clear whole ones.
-_LINE = 64
 #: Operands before the loops, by the kernel.
 _BEFORE: dict[type[KernelSpec], int] = {StridedCopy: 4, TransposeBlocks: 2}
 _LOOPS: dict[type[KernelSpec], int] = {
@@ -44,7 +43,7 @@ def shared_moves(calls: Iterable[KernelCall], threads: int) -> Iterator[list[Ker
             nothing = [0] * (3 * (COPY_LOOPS + 1))
             yield [
                 (spec, [0, 0, _moved(cleared, first), count, *nothing])
-                for first, count in shares(clear, threads, _LINE)
+                for first, count in shares(clear, threads, LINE)
             ]
             call = spec, [*operands[:2], 0, 0, *operands[4:]]
         if threads > 1 and isinstance(spec, (StridedCopy, TransposeBlocks)):

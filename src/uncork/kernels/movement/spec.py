@@ -57,6 +57,10 @@ class NdCopy(KernelSpec, frozen=True):
         return ["source", "target", *loops, "run"]
 
 
+#: A copy of one run of bytes.
+COPY_BYTES = NdCopy(0, OPEN)
+
+
 class FillBytes(KernelSpec, frozen=True):
     """The spec of a fill with one value of `element` bytes (0: with zeros); the arguments are the
     value's address, the target, and the number of bytes.
@@ -65,13 +69,6 @@ class FillBytes(KernelSpec, frozen=True):
     emitter: ClassVar[str] = "uncork.kernels.movement.emit_nd_copy:emit_fill_bytes"
     arguments: ClassVar[tuple[str, ...]] = ("value", "target", "bytes")
     element: int
-
-
-class CopyBytes(KernelSpec, frozen=True):
-    """A copy of one run of bytes: source, target, bytes."""
-
-    emitter: ClassVar[str] = "uncork.kernels.movement.emit_nd_copy:emit_copy_bytes"
-    arguments: ClassVar[tuple[str, ...]] = ("source", "target", "bytes")
 
 
 class CopyTable(KernelSpec, frozen=True):

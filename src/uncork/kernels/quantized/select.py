@@ -160,6 +160,5 @@ def select_reheld(layer: Layer) -> Selection:
         arguments: list[Operand] = [In(0), Out(0), address_of(numbers), *sizes, first, count]
         return spec, arguments
 
-    return shared_call(
-        some, shared, nanoseconds(product(plain), 1 / 8), target.lanes, keep=[numbers]
-    )
+    cost = nanoseconds(product(plain), 1 / 8)
+    return shared_call(some, [(shared, target.lanes)], cost, keep=[numbers])

@@ -8,8 +8,8 @@ from functools import partial
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from uncork.kernels.extents import largest
 from uncork.kernels.kernel_plan import (
+    LINE,
     AtLeast,
     In,
     KernelCall,
@@ -19,16 +19,17 @@ from uncork.kernels.kernel_plan import (
     Scratch,
     Stages,
     shares,
+    whole_lines,
 )
+from uncork.kernels.layer import joined
 from uncork.kernels.recurrent.pack import pack, pack_weights_call, projected_table
-from uncork.kernels.recurrent.spec import ARGUMENTS, PanelsOfWeights, Recurrent
+from uncork.kernels.recurrent.spec import PanelsOfWeights, Recurrent
 from uncork.kernels.recurrent.workspace import ahead_steps, workspace
 from uncork.kernels.runtime.addresses import address_of
 from uncork.kernels.runtime.packed_weights import packed
 from uncork.symbolic import Size, SizeLike
 from uncork.types import Array, ElementType
 
-_LINE = 64
 #: Members of a team make at least so many operations each in a step.
 _TEAM_FLOPS = 150_000
 #: Weights of this size are read again in every step by every thread that has rows of its own; a
@@ -108,12 +109,12 @@ class SequenceCalls(Struct):
     def workspace(self, batch: SizeLike) -> SizeLike:
         """Bytes for so many rows, in whole cache lines."""
         return self._y_at(batch) + (
-            _lines(self.steps * self.hidden * self.spec.size) if self.states_only else 0
+            whole_lines(self.steps * self.hidden * self.spec.size) if self.states_only else 0
         )
 
     def _y_at(self, batch: SizeLike) -> SizeLike:
         """Where Y lies in the workspace when it is not an output."""
-        return _lines(workspace(self.spec, batch, self.steps, self.inputs, self.hidden))
+        return whole_lines(workspace(self.spec, batch, self.steps, self.inputs, self.hidden))
 
     def pack_now(self, sources: Sequence[Array]) -> None:
         """Pack constant weights, once for all calls."""
@@ -159,58 +160,57 @@ class SequenceCalls(Struct):
                 many, target = spec.padded(hidden) // width, Scratch(self.packed_bytes)
                 self.packing.append(pack_weights_call(panels, source, inner, hidden, many, target))
                 places.append(target)
-                self.packed_bytes += -(-panels.bytes(many, inner) // _LINE) * _LINE
+                self.packed_bytes += whole_lines(panels.bytes(many, inner))
             self.weights.append(places)
 
     def rows(self, d: int, first: SizeLike, count: SizeLike, scratch: SizeLike) -> KernelCall:
         """The call of the kernel for one direction of some rows of the batch."""
-        directions, row, steps = len(self.walks), self.hidden * self.spec.size, self.steps
-        at = (first * directions + d) * row  # of a row's state in this direction
-        has_cell = self.spec.cell == "lstm"
-        states: list[Operand] = [In(1, at), directions * row]
-        states += [In(2, at), directions * row] if has_cell else [0, 0]
-        y: list[Operand] = (
-            [Scratch(scratch + self._y_at(count)), 0]
-            if self.states_only
-            else [Out(0, at * steps), directions * steps * row]
-        )
-        state = 0 if self.states_only else 1
-        results = [
-            *y,
-            Out(state, at),
-            directions * row,
-            *([Out(state + 1, at), directions * row] if has_cell else [0, 0]),
-        ]
+        return self.spec(**self._operands(d, first, count, scratch))
+
+    def _operands(
+        self, d: int, first: SizeLike, count: SizeLike, scratch: SizeLike
+    ) -> dict[str, Operand]:
+        """The operands of that call."""
+        spec, directions, steps = self.spec, len(self.walks), self.steps
+        row = self.hidden * spec.size
+        at, state_row = (first * directions + d) * row, directions * row
+        has_cell, state = spec.cell == "lstm", 0 if self.states_only else 1
         each: Operand = 0
-        if self.spec.lengths:
-            size = ElementType.parse(self.spec.lengths).dtype.itemsize
+        if spec.lengths:
+            size = ElementType.parse(spec.lengths).dtype.itemsize
             each = In(self._lengths_input, first * size)
         step = (
-            self.inputs * self.spec.size
+            self.inputs * spec.size
             if self.lookup is None
-            else ElementType.parse(self.spec.lookup).dtype.itemsize
+            else ElementType.parse(spec.lookup).dtype.itemsize
         )
-        operands: list[Operand] = [
-            In(0, first * steps * step),
-            steps * step,
-            step,
-            *states,
-            each,
-            *results,
-            *self.weights[d],
-        ]
-        operands += [
-            count,
-            steps,
-            self.inputs,
-            self.hidden,
-            self.spec.padded(self.hidden),
-            int(self.walks[d]),
-            self.clip,
-        ]
-        operands += [ahead_steps(self.spec, count, steps, self.hidden), Scratch(scratch)]
-        assert len(operands) == len(ARGUMENTS)
-        return self.spec, operands
+        weights = zip(("w", "r", "r_new", "bias", "inner_bias"), self.weights[d], strict=True)
+        return {
+            "x": In(0, first * steps * step),
+            "x_row": steps * step,
+            "x_step": step,
+            "h0": In(1, at),
+            "h0_row": state_row,
+            "c0": In(2, at) if has_cell else 0,
+            "c0_row": state_row if has_cell else 0,
+            "lengths": each,
+            "y": Scratch(scratch + self._y_at(count)) if self.states_only else Out(0, at * steps),
+            "y_row": 0 if self.states_only else steps * state_row,
+            "ho": Out(state, at),
+            "ho_row": state_row,
+            "co": Out(state + 1, at) if has_cell else 0,
+            "co_row": state_row if has_cell else 0,
+            **dict(weights),
+            "batch": count,
+            "steps": steps,
+            "inputs": self.inputs,
+            "hidden": self.hidden,
+            "padded": spec.padded(self.hidden),
+            "backward": int(self.walks[d]),
+            "clip": self.clip,
+            "ahead": ahead_steps(spec, count, steps, self.hidden),
+            "workspace": Scratch(scratch),
+        }
 
     def split(self, threads: int) -> Stages:
         """The stages in which so many threads share the work."""
@@ -251,13 +251,12 @@ class SequenceCalls(Struct):
     def _by_team_or_rows(self, batch: Size, by_team: Stages, by_rows: Stages, limit: int) -> Stages:
         """The stages of the team where there are fewer rows than the limit, else those by rows."""
         packing = by_rows.stages[: len(self.packing)]
-        few, many = by_team.stages[len(packing) :], by_rows.stages[len(packing) :]
-        when = (
-            [None] * len(packing)
-            + [AtLeast(batch, limit, otherwise=True)] * len(few)
-            + [AtLeast(batch, limit)] * len(many)
+        few, many = (replace(by, stages=by.stages[len(packing) :]) for by in (by_team, by_rows))
+        few, many = (
+            few.only(AtLeast(batch, limit, otherwise=True)),
+            many.only(AtLeast(batch, limit)),
         )
-        return Stages([*packing, *few, *many], largest(by_team.scratch, by_rows.scratch), when)
+        return joined([Stages(packing, 0), few, many])
 
     def _by_team(self, members: int) -> Stages:
         """The stages in which so many threads run every direction and share its units."""
@@ -267,20 +266,15 @@ class SequenceCalls(Struct):
         scratch: SizeLike = self.packed_bytes
         for d in range(len(self.walks)):
             lines = scratch + self.workspace(self.batch)
-            operands = self.rows(d, 0, self.batch, scratch)[1]
+            operands = self._operands(d, 0, self.batch, scratch)
+            team = {"members": members, "lines": Scratch(lines), "let_run": ReleaseGil()}
             first, *others = [
-                (spec, [*operands, member, members, Scratch(lines), ReleaseGil()])
-                for member in range(-1, members)
+                spec(**operands, **team, member=member) for member in range(-1, members)
             ]
             stages.append([first])
             calls += others
-            scratch = lines + 2 * _LINE * members
+            scratch = lines + 2 * LINE * members
         return Stages([*stages, calls], scratch)
-
-
-def _lines(count: SizeLike) -> SizeLike:
-    """A number of bytes rounded up to whole cache lines."""
-    return (count + (_LINE - 1)) // _LINE * _LINE
 
 
 def _packed_arrays(

@@ -17,7 +17,7 @@ from uncork.kernels.codegen.scalar_ops import COMPUTED
 from uncork.kernels.elementwise.emit import STORED, narrowed, widened
 from uncork.kernels.kernel_spec import OPEN
 from uncork.kernels.movement.emit_gather import copy
-from uncork.kernels.scatter.spec import MOVES, Action, Elements, Mean, Recast, Tuples
+from uncork.kernels.scatter.spec import MOVES, Action, Elements, Mean, Tuples
 
 #: How reductions join booleans, which lie in memory as 0 and 1.
 _OF_BOOLEANS = {"sum": "or", "prod": "and", "min": "and", "max": "or", "sub": "xor"}
@@ -93,21 +93,6 @@ def emit_elements(k: Kernel, spec: Elements) -> None:
             row_at.set(row_at.get() + a[f"index_{last}"] * bytes_of)
 
     loops(0, a["places"], k.integer(0))
-
-
-@emitter
-def emit_recast(k: Kernel, spec: Recast) -> None:
-    """The LLVM text of a kernel that widens or rounds elements."""
-    source, target, count = k.arguments
-    given, made = STORED[spec.source], STORED[spec.target]
-
-    def some(first: Value, lanes: int) -> None:
-        wide = widened(k, spec.source, k.load(source + first * given.bytes, given, lanes)).to(
-            COMPUTED[spec.target]
-        )
-        k.store(narrowed(k, wide, spec.target), target + first * made.bytes)
-
-    _vectors(k, count, spec.lanes, some)
 
 
 @emitter

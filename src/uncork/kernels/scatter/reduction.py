@@ -7,17 +7,16 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
+from uncork.kernels.elementwise.spec import conversion
 from uncork.kernels.extents import decline_if, extents, product
-from uncork.kernels.kernel_plan import In, KernelCall, Operand, Out, Scratch, shares
-from uncork.kernels.movement.spec import CopyBytes, FillBytes
+from uncork.kernels.kernel_plan import LINE, In, KernelCall, Operand, Out, Scratch, shares
+from uncork.kernels.movement.spec import COPY_BYTES, FillBytes
 from uncork.kernels.runtime.target import Target
-from uncork.kernels.scatter.spec import Action, Mean, Recast
+from uncork.kernels.scatter.spec import Action, Mean
 from uncork.kernels.stored_types import element_bytes
 from uncork.symbolic import SizeLike
 from uncork.types import TensorSpec
 
-#: Threads share elements, or bytes, by whole cache lines of any of them.
-_LINE = 64
 #: The types that sums are held in, by the types of the elements, where these are not their own.
 _HELD = {"f16": "f32", "bf16": "f32"}
 
@@ -80,18 +79,18 @@ class Joining(Struct, frozen=True):
         if self.held == self.stored:
             stages.append(copied(self.elements * held, threads, self.destination))
         else:
-            recast = Recast(self.stored, self.held, self.lanes)
+            recast = conversion(self.stored, self.held, 1, self.lanes, self.lanes > 1)
             stages.append(
                 [
-                    (recast, [In(0, first * stored), _from(self.destination, first * held), number])
-                    for first, number in shares(self.elements, threads, _LINE)
+                    (recast, [_from(self.destination, first * held), In(0, first * stored), number])
+                    for first, number in shares(self.elements, threads, LINE)
                 ]
             )
         if self.is_mean:
             stages.append(
                 [
                     (FillBytes(0), [0, _from(self.counts, first * 8), number * 8])
-                    for first, number in shares(self.elements, threads, _LINE)
+                    for first, number in shares(self.elements, threads, LINE)
                 ]
             )
         return stages
@@ -104,23 +103,23 @@ class Joining(Struct, frozen=True):
             return []
         held, stored = self.held_bytes, element_bytes(self.stored)
         calls: list[KernelCall] = []
-        for first, number in shares(self.elements, threads, _LINE):
+        for first, number in shares(self.elements, threads, LINE):
             destination, target = _from(self.destination, first * held), Out(0, first * stored)
             if self.is_mean:
                 counts = _from(self.counts, first * 8)
                 operands: list[Operand] = [destination, counts, target, number, int(self.uses_data)]
                 calls.append((Mean(self.held, self.stored), operands))
             else:
-                recast = Recast(self.held, self.stored, self.lanes)
-                calls.append((recast, [destination, target, number]))
+                recast = conversion(self.held, self.stored, 1, self.lanes, self.lanes > 1)
+                calls.append((recast, [target, destination, number]))
         return [calls]
 
 
 def copied(size: SizeLike, threads: int, target: Out | Scratch) -> list[KernelCall]:
     """The calls in which so many threads copy the first input, of so many bytes."""
     return [
-        (CopyBytes(), [In(0, first), _from(target, first), number])
-        for first, number in shares(size, threads, _LINE)
+        COPY_BYTES(source=In(0, first), target=_from(target, first), run=number)
+        for first, number in shares(size, threads, LINE)
     ]
 
 

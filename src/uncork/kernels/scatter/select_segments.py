@@ -5,16 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from uncork.kernels.extents import nanoseconds, product
-from uncork.kernels.kernel_plan import In, KernelCall, Out, Selection
+from uncork.kernels.kernel_plan import LINE, In, KernelCall, Out, Selection
 from uncork.kernels.layer import Layer, shared_call
 from uncork.kernels.loops.nest_call import vector_lanes
 from uncork.kernels.scatter.spec_segments import MaxOfSegments
 from uncork.ops.segment_max import SegmentMax16, lowest
 from uncork.storage import encode
 from uncork.symbolic import SizeLike
-
-#: Threads share the elements of a row by whole cache lines of any type.
-_LINE = 64
 
 
 def select_segment_max(layer: Layer) -> Selection:
@@ -37,4 +34,4 @@ def select_segment_max(layer: Layer) -> Selection:
             width=some,
         )
 
-    return shared_call(part, width, nanoseconds(rows * width, item / 16), _LINE)
+    return shared_call(part, [(width, LINE)], nanoseconds(rows * width, item / 16))

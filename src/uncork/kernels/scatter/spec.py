@@ -103,16 +103,6 @@ class Elements(KernelSpec, frozen=True):
         return ["places", "indices", "rows", "size", *loops]
 
 
-class Recast(KernelSpec, frozen=True):
-    """The spec of a kernel that converts elements to another type: `source`, `target`, `count`."""
-
-    emitter: ClassVar[str] = "uncork.kernels.scatter.emit:emit_recast"
-    arguments: ClassVar[tuple[str, ...]] = ("source", "target", "count")
-    source: str
-    target: str
-    lanes: int
-
-
 class Mean(KernelSpec, frozen=True):
     """The spec of a kernel that divides sums by how many terms they have: `places`, `counts`,
     `output`, `count`, `more` terms than were counted.

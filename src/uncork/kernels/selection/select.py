@@ -17,10 +17,8 @@ from uncork.kernels.kernel_plan import (
     Out,
     Scratch,
     Selection,
-    Stages,
-    shares,
 )
-from uncork.kernels.layer import Layer, shared_call, staged
+from uncork.kernels.layer import Layer, shared_call
 from uncork.kernels.selection.spec import DIGITS, BestOfColumns, BestOfRows, Ranked, Sorted
 from uncork.symbolic import Size, SizeLike
 from uncork.types import ElementType
@@ -29,8 +27,6 @@ from uncork.types import ElementType
 _MOST_BEST = 64
 #: Rows that are shorter are not sorted, nor are those of which less than such a share is wanted.
 _SHORT, _SHARE = 80, 8
-#: Working memory of each thread begins at a cache line.
-_LINE = 64
 #: So few of columns are kept in order, a vector of columns at once.
 _FEW = 16
 
@@ -116,16 +112,12 @@ def _sorted(spec: Sorted, sizes: Sequence[SizeLike], item: int, width: int) -> S
     are wanted).
     """
     rows, size, inner, count = sizes
-    memory = size * (2 * 8) + DIGITS * 256 * 8
 
-    def split(threads: int) -> Stages:
-        own = (memory + (_LINE - 1)) // _LINE * _LINE
-        calls: list[KernelCall] = []
-        for number, (first, some) in enumerate(shares(rows, threads)):
-            made = first * count * inner
-            there = In(0, first * size * inner * item)
-            outs: list[Operand] = [Out(0, made * item), Out(1, made * width)]
-            calls.append((spec, [there, *outs, some, size, inner, count, Scratch(own * number)]))
-        return Stages([calls], own * len(calls))
+    def part(first: SizeLike, some: SizeLike, memory: Scratch) -> KernelCall:
+        made = first * count * inner
+        there = In(0, first * size * inner * item)
+        outs: list[Operand] = [Out(0, made * item), Out(1, made * width)]
+        return spec, [there, *outs, some, size, inner, count, memory]
 
-    return staged(split, nanoseconds(rows * size * inner, 10.0))
+    own = size * (2 * 8) + DIGITS * 256 * 8
+    return shared_call(part, rows, nanoseconds(rows * size * inner, 10.0), own=own)
