@@ -22,7 +22,7 @@ from msgspec.structs import replace
 
 from uncork import storage
 from uncork.internal_ops.compressed_linear import CompressedMatrix
-from uncork.internal_ops.decompression import Step
+from uncork.internal_ops.decompression import POWERS, Step, numbers_of
 from uncork.internal_ops.packed_const import PackedConst
 from uncork.ir.model import Model, Node, Source
 from uncork.ops.arithmetic import Add, Multiply, Subtract
@@ -240,7 +240,7 @@ class Stored:
         for step in self.steps:
             before = found[-1] if found else step
             if found and not (before.subtracts or step.subtracts or before.rounds):
-                operand = before.operand.astype(np.float32) * step.operand.astype(np.float32)
+                operand = numbers_of(before.operand) * numbers_of(step.operand)
                 found[-1] = replace(step, operand=operand)
             else:
                 found.append(step)
@@ -351,6 +351,8 @@ class Stored:
             sizes += whole if any(size > 1 for size in given) else [1] * len(block)
         shape = [math.prod(sizes[: len(blocks[0])]), math.prod(sizes[len(blocks[0]) :])]
         spread = np.broadcast_to(turned, [*sizes, *(1 for _ in rest)])
+        if turned.dtype == POWERS:
+            return np.ascontiguousarray(spread).reshape(shape)
         narrow = (np.uint8, np.float16) if step.subtracts else (np.float16,)
         return _narrowed(np.ascontiguousarray(spread).reshape(shape), *narrow)
 
@@ -466,8 +468,14 @@ def _step(model: Model, node: Node, stored: Stored) -> bool:
             return False
         alone = operation.batch_count(len(stored.dims)) == 0
         return alone and stored.look_up(table, model.spec(node.inputs[0]).element_type)
+    if getattr(operation, "auto_broadcast", "numpy") != "numpy":
+        return False
+    if isinstance(operation, Multiply):
+        powers = _powers(model, node.inputs[1 - position])
+        if powers is not None:
+            return stored.multiply(powers)
     operand = computed_value(model, node.inputs[1 - position])
-    if operand is None or getattr(operation, "auto_broadcast", "numpy") != "numpy":
+    if operand is None:
         return False
     if isinstance(operation, Subtract):
         return stored.subtract(operand, spec.element_type)
@@ -477,6 +485,30 @@ def _step(model: Model, node: Node, stored: Stored) -> bool:
     return stored.computed is not None and stored.subtract(-numbers, spec.element_type)
 
 
+def _powers(model: Model, source: Source) -> Array | None:
+    """A constant of f8e8m0 that becomes this tensor, as it lies in the file; None where there is
+    none, or a number that a type on the way does not have.
+    """
+    node, exponents = model.by_id[source.node], _IN_F32
+    while isinstance(node.operation, (Convert1, *RESHAPES)):
+        kind = node.outputs[0].spec.element_type
+        if kind is ElementType.f16:
+            exponents = _IN_F16
+        elif kind is not ElementType.f32 and kind is not ElementType.f8e8m0:
+            return None
+        node = model.by_id[node.inputs[0].node]
+    constant, shape = node.operation, model.spec(source).shape
+    if not isinstance(constant, Const) or constant.element_type is not ElementType.f8e8m0:
+        return None
+    codes = constant.value
+    if not codes.size or codes.min() < exponents[0] or codes.max() > exponents[1]:
+        return None
+    return np.ascontiguousarray(codes).view(POWERS).reshape(shape.static)
+
+
+#: The least and the largest exponent of powers of 2 that f16 has; of those that are normal in f32,
+#: and are so by the factors that kernels have for them.
+_IN_F16, _IN_F32 = (127 - 24, 127 + 15), (1, 127 + 100)
 #: Values that are looked at together.
 _PART = 1 << 20
 

@@ -89,7 +89,8 @@ class Decoder:
         wide = stored.lanes == 16 or (self._permutes() and stored.book and self._is_alone)
         self.by_table = self.four_bits and wide
         #: What decoded numbers are multiples of before scales, which are small enough.
-        unit = stored.element_type == "f8e4m3" and stored.scales == "f16" and not stored.zeros
+        small = stored.scales in ("f16", "f8e8m0")
+        unit = stored.element_type == "f8e4m3" and small and not stored.zeros
         self.unit = UNIT_OF_E4M3 if unit else 1.0
 
     def block(self, column: Column, position: Value, partly: bool) -> list[Value]:
