@@ -40,6 +40,7 @@ class Stored:
         scales: str = "f16",
         columns: int = COLUMNS,
         later: Sequence[str] = (),
+        cut: bool = False,
     ) -> None:
         self.builder = uncork.Builder(f"{stored}, groups of {group or INNER}, zero points {zeros}")
         self.generator = np.random.default_rng(3)
@@ -65,6 +66,10 @@ class Stored:
             exact = number.astype(np.float64)
             value = value * exact if kind == "Multiply" else value - exact
         self.value = value.reshape(columns, INNER)
+        if cut:  # columns and places by turns, and cut into other columns
+            turned = self.builder.constant(np.array([1, 2, 0]))
+            (matrix,) = self.builder.add("Transpose", 1, matrix, turned)
+            self.value = value.transpose(1, 2, 0).reshape(columns, INNER)
         if group:
             whole = self.builder.constant(np.array([columns, INNER]))
             (matrix,) = self.builder.add("Reshape", 1, matrix, whole, special_zero=False)
@@ -74,9 +79,11 @@ class Stored:
         self, stored: str, shape: tuple[int, ...], around_one: bool = False
     ) -> tuple[Source, np.ndarray]:
         """A constant of any codes that are numbers, converted, and these numbers."""
-        if stored == "book":
-            book = self.generator.standard_normal(64).astype(np.float16)
-            codes = self.generator.integers(0, len(book), shape).astype(np.uint8)
+        if stored.startswith("book"):
+            count = int(stored.removeprefix("book of "))
+            book = self.generator.standard_normal(count).astype(np.float16)
+            codes = self.generator.integers(0, count, shape)
+            codes = codes.astype(np.uint8 if count <= 256 else np.uint16)
             given = self.builder.constant(book), self.builder.constant(codes)
             (made,) = self.builder.add("Gather", 8, *given, self.builder.constant(np.int64(0)))
             return made, book[codes].astype(np.float64)
@@ -129,7 +136,9 @@ AS_STORED: dict[str, dict[str, Any]] = {
     "f4e2m1, f8e8m0": {"stored": "f4e2m1", "group": 32, "scales": "f8e8m0"},
     "f8e4m3, f8e8m0": {"stored": "f8e4m3", "group": 32, "scales": "f8e8m0"},
     "u4, u4, groups of 56": {"stored": "u4", "group": 56, "zeros": "u4"},
-    "book": {"stored": "book"},
+    "book": {"stored": "book of 64"},
+    "book of 16 bits": {"stored": "book of 3000"},
+    "groups cut elsewhere": {"stored": "u4", "zeros": "u4", "cut": True},
     "i4, two scales": {"stored": "i4", "later": ["Multiply"]},
     "i4, three scales": {"stored": "i4", "later": ["Multiply", "Multiply"]},
     "u8, zero points behind scales": {"stored": "u8", "later": ["Subtract"]},

@@ -161,6 +161,27 @@ def points_behind_scales(to: str) -> Chain:
     return chain.reshape(COLUMNS, INNER) if to == "f32" else chain.reshape(COLUMNS, INNER).convert()
 
 
+def mixed(stored: str, turns: bool) -> Chain:
+    """Groups that are cut elsewhere once they were turned: along axes that lie beside each other, or
+    that do not.
+    """
+    chain = Chain((GROUPS, SIZE, COLUMNS), stored).convert().scale(GROUPS, 1, COLUMNS)
+    chain.transpose(*((2, 0, 1) if turns else (1, 2, 0)))
+    return chain.reshape(COLUMNS // 4, 4, INNER).reshape(COLUMNS, INNER).scale(COLUMNS, 1)
+
+
+def mixed_columns() -> Chain:
+    chain = Chain((INNER, COLUMNS), "i8").convert().scale(1, COLUMNS)
+    chain.reshape(INNER // 32, 32 * COLUMNS).transpose(1, 0).reshape(COLUMNS, INNER)
+    return chain.scale(COLUMNS, 1)
+
+
+def cut_elsewhere() -> Chain:
+    """Axes that lie in another order, joined, and cut within what was one of them."""
+    chain = Chain((COLUMNS, INNER), "u4").convert().scale(COLUMNS, 1)
+    return chain.transpose(1, 0).reshape(9, INNER * COLUMNS // 9).reshape(COLUMNS, INNER)
+
+
 def chain_type(name: str) -> type[np.floating]:
     return {"f16": np.float16, "f32": np.float32}[name]
 
@@ -223,6 +244,39 @@ CHAINS: dict[str, tuple[Callable[[], Chain], bool, str]] = {
         True,
         "u4",
     ),
+    "codes of many bits that number a table": (
+        lambda: (
+            Chain(
+                (COLUMNS, INNER),
+                "i16",
+                np.random.default_rng(8).integers(0, 200, (COLUMNS, INNER)).astype(np.int16),
+            )
+            .convert("i32")
+            .numbers(np.linspace(-1, 1, 200).astype(np.float32))
+            .scale(COLUMNS, 1)
+        ),
+        True,
+        "u8",
+    ),
+    "a table of many numbers": (
+        lambda: (
+            Chain(
+                (COLUMNS, GROUPS, SIZE),
+                "u16",
+                np.random.default_rng(8).integers(0, 700, (COLUMNS, GROUPS, SIZE), np.uint16),
+            )
+            .numbers(np.linspace(-1, 1, 700).astype(np.float16))
+            .scale(COLUMNS, GROUPS, 1, to="f16")
+            .reshape(COLUMNS, INNER)
+            .convert()
+        ),
+        True,
+        "u16",
+    ),
+    "groups turned and cut": (lambda: mixed("u4", True), True, "u4"),
+    "groups cut along others": (lambda: mixed("i4", False), True, "i4"),
+    "axes cut elsewhere": (cut_elsewhere, True, "u4"),
+    "columns cut elsewhere": (mixed_columns, True, "i8"),
     "a scale for each number": (
         lambda: Chain((COLUMNS, INNER), "i8").convert().scale(COLUMNS, INNER),
         True,
@@ -285,10 +339,13 @@ def test_what_is_understood(name: str) -> None:
 
 
 def refused() -> dict[str, Chain]:
-    long = Chain((COLUMNS, INNER), "u8").numbers(np.linspace(-1, 1, 257).astype(np.float32))
-    mixed = Chain((INNER, COLUMNS), "i8").convert().scale(1, COLUMNS)
-    mixed.reshape(INNER // 32, 32 * COLUMNS).transpose(1, 0).reshape(COLUMNS, INNER)
-    return {"a long table": long, "a shape that mixes axes": mixed.scale(COLUMNS, 1)}
+    wide = np.random.default_rng(9).integers(0, 70000, (COLUMNS, INNER)).astype(np.int32)
+    long = Chain(wide.shape, "i32", wide).numbers(np.linspace(-1, 1, 70000).astype(np.float32))
+    many = np.random.default_rng(9).integers(0, 9, (COLUMNS, INNER)).astype(np.int32)
+    return {
+        "a long table": long,
+        "whole numbers of many bits": Chain(many.shape, "i32", many).convert().scale(COLUMNS, 1),
+    }
 
 
 @pytest.mark.parametrize("name", refused())

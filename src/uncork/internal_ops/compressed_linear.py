@@ -46,7 +46,7 @@ class CompressedMatrix(Struct, frozen=True, eq=False, dict=True):
     are stored, or with `packed`, which is that shape, the bytes of `model.bin`. `zero_points` and
     `scales` are [columns or 1, groups or 1], of f32 or of a type (u8, f16,
     `POWERS`) that holds the same numbers in fewer bytes; None where the layers have no such step.
-    `numbers` f32 [16 or 256] are what codes below that stand for, where that is not themselves.
+    `numbers` f32 [16 or more] are what codes below that stand for, where that is not themselves.
 
     Of a `stack` of several matrices the columns follow each other, a matrix after the other.
     """

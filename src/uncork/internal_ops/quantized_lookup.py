@@ -35,7 +35,7 @@ class CompressedTable(Struct, frozen=True, eq=False, dict=True):
     4-bit values, two a byte, the first in the low bits. `zero_point` and `scale` are [rows] or [1],
     of f32 or of a type (u8, f16, `POWERS`) that holds the same numbers in fewer bytes; None where the chain
     has no such step. A row is made of `groups` parts of one length, one after the other, with
-    operands of their own of later steps. `numbers` f32 [16 or 256] are what codes stand for, where
+    operands of their own of later steps. `numbers` f32 [16 or more] are what codes stand for, where
     that is not themselves.
     """
 

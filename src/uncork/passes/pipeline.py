@@ -68,7 +68,7 @@ _SMALL = _HALVES | {
     ElementType.parse(name)
     for name in (
         *("i8", "u8", "i4", "u4", "u1", "u2", "u3", "u6"),
-        *("nf4", "f4e2m1", "f8e4m3", "f8e5m2", "f8e8m0"),
+        *("nf4", "f4e2m1", "f8e4m3", "f8e5m2", "f8e8m0", "i16", "u16"),
     )
 }
 AS_READ: tuple[Pass, ...] = (

@@ -50,8 +50,10 @@ _HELD_AS = {
     ElementType.u6: ElementType.u8,
 }
 _FOUR_BITS = frozenset({ElementType.i4, ElementType.u4})
-#: Numbers of a table: of codes of four bits, and of a byte.
-_BOOK, _LONG_BOOK = 16, 256
+#: The codes of a table of up to so many numbers. That of codes of 16 bits has no more than those
+#: that codes number.
+_CODES_OF_BOOKS = {16: ElementType.u4, 256: ElementType.u8, 65536: ElementType.u16}
+_BOOK, _LONGEST = min(_CODES_OF_BOOKS), max(_CODES_OF_BOOKS)
 #: Codes of four bits that are loaded at once: columns are whole ones, or the codes are held in
 #: bytes.
 _PER_WORD = 8
@@ -84,15 +86,13 @@ class Stored:
 
     # ---- moves
 
-    def reshape(self, shape: Sequence[int]) -> bool:
-        """Give the tensor another shape; False where that neither splits nor joins axes."""
+    def reshape(self, shape: Sequence[int]) -> None:
+        """Give the tensor another shape, of as many numbers."""
         waiting = [axis for dim in self.dims for axis in dim]
         dims: list[list[int]] = []
         for left in shape:
             dim: list[int] = []
             while left > 1:
-                if not waiting:
-                    return False
                 size = self.sizes[waiting[0]]
                 if left % size == 0:
                     dim.append(waiting.pop(0))
@@ -102,10 +102,9 @@ class Stored:
                     dim.append(first)
                     left = 1
                 else:
-                    return False
+                    waiting[:2] = [self._join(*waiting[:2])]
             dims.append(dim)
         self.dims = dims
-        return not waiting
 
     def transpose(self, order: Sequence[int]) -> None:
         self.dims = [self.dims[axis] for axis in order]
@@ -123,6 +122,33 @@ class Stored:
             operand = step.operand.reshape([*shape[:place], *pieces, *shape[place + 1 :]])
             self.steps[number] = replace(step, operand=operand)
         return first, second
+
+    def _join(self, first: int, second: int) -> int:
+        """One axis in place of two, which the tensor has one after the other: the codes are laid so
+        if they lie otherwise, and what varies along one of the two does so along both.
+        """
+        place = self.order.index(first)
+        wanted = [axis for axis in self.order if axis != second]
+        wanted.insert(wanted.index(first) + 1, second)
+        if wanted != self.order:
+            turned = [self.order.index(axis) for axis in wanted]
+            lying, laid = ([a for a in axes if self.sizes[a] > 1] for axes in (self.order, wanted))
+            if lying != laid:
+                self._hold(self.made_codes().transpose(turned), self.element_type)
+            for number, step in enumerate(self.steps):
+                self.steps[number] = replace(step, operand=step.operand.transpose(turned))
+            self.order, place = wanted, wanted.index(first)
+        sizes, joined = [self.sizes[first], self.sizes[second]], max(self.sizes) + 1
+        for number, step in enumerate(self.steps):
+            shape = list(step.operand.shape)
+            if shape[place : place + 2] != [1, 1]:
+                shape[place : place + 2] = sizes
+            operand = np.broadcast_to(step.operand, shape)
+            shape[place : place + 2] = [math.prod(shape[place : place + 2])]
+            self.steps[number] = replace(step, operand=operand.reshape(shape))
+        self.order[place : place + 2] = [joined]
+        self.sizes[joined] = math.prod(sizes)
+        return joined
 
     # ---- steps
 
@@ -180,17 +206,16 @@ class Stored:
             self.computed is not None
             or self.numbers is not None
             or table.ndim != 1
-            or len(table) > _LONG_BOOK
+            or len(table) > _LONGEST
             or not (self.element_type in _UNSIGNED or codes.min() >= 0)
             or codes.max() >= len(table)
         ):
             return False
-        short = len(table) <= _BOOK
-        self.numbers = np.zeros(_BOOK if short else _LONG_BOOK, np.float32)
+        room, held = next(found for found in _CODES_OF_BOOKS.items() if len(table) <= found[0])
+        self.numbers = np.zeros(len(table) if room == _LONGEST else room, np.float32)
         self.numbers[: len(table)] = decode(table, element_type)
-        held = ElementType.u4 if short else ElementType.u8
         if self.element_type is not held:
-            self._hold(codes.astype(np.uint8), held)
+            self._hold(codes.astype(held.dtype), held)
         if element_type in _COMPUTED:
             self.computed = element_type
         return True
@@ -311,7 +336,8 @@ class Stored:
         held = _HELD_AS.get(element_type, element_type)
         if held in _FOUR_BITS and shape[1] * shape[2] % whole:
             held = ElementType.i8 if held is ElementType.i4 else ElementType.u8
-        if held not in _FOUR_BITS | _EIGHT_BITS | _WIDE:
+        numbered = self.numbers is not None and held is ElementType.u16
+        if not numbered and held not in _FOUR_BITS | _EIGHT_BITS | _WIDE:
             return None
         codes, axes, packed = self._lying(blocks, shape, held)
         numbers = self.numbers
@@ -406,7 +432,8 @@ def stored_values(
         return None
     constant = path.pop().operation
     assert isinstance(constant, Const)
-    kept = constant.element_type.bits <= 8 or constant.element_type in _WIDE
+    kind = constant.element_type  # integers of more bits may number a table
+    kept = kind.bits <= 8 or kind in _WIDE or kind.is_integer
     if not path or not kept or constant.element_type is ElementType.boolean or not constant.count:
         return None
     stored = Stored(constant, rounds)
@@ -454,7 +481,8 @@ def _step(model: Model, node: Node, stored: Stored) -> bool:
     if isinstance(operation, Convert1):
         return stored.convert(spec.element_type)
     if isinstance(operation, RESHAPES):
-        return stored.reshape(spec.shape.static)
+        stored.reshape(spec.shape.static)
+        return True
     position = _data(model, node)
     assert position is not None
     if isinstance(operation, Transpose1):
