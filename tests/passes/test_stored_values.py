@@ -324,7 +324,9 @@ def test_what_is_understood(name: str) -> None:
     )
     assert operation.weights.element_type.name == held
     value = chain.value if transposed else chain.value.T
-    np.testing.assert_allclose(operation.weights.values(), value, rtol=2e-3, atol=min(1e-6, np.nanmax(abs(value)) / 64))
+    np.testing.assert_allclose(
+        operation.weights.values(), value, rtol=2e-3, atol=min(1e-6, np.nanmax(abs(value)) / 64)
+    )
     reference = uncork.compile_model(model, backend="reference")
     for rows in (1, 3, 20):
         x = np.random.default_rng(rows).standard_normal((rows, INNER)).astype(np.float32)

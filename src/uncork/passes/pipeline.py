@@ -137,6 +137,13 @@ ON_LOAD: tuple[Pass, ...] = (
         _HALVES,
         option="target",
     ),
+    # Before `compressed_products`, which know MatMul.
+    Pass(
+        "einsum_of_stored",
+        "Einsum by weights that are stored in few bits becomes a MatMul",
+        frozenset({"Einsum"}),
+        _SMALL,
+    ),
     # Before `fold_constants`, which would make the matrices.
     Pass(
         "compressed_products",
