@@ -162,8 +162,8 @@ def points_behind_scales(to: str) -> Chain:
 
 
 def mixed(stored: str, turns: bool) -> Chain:
-    """Groups that are cut elsewhere once they were turned: along axes that lie beside each other, or
-    that do not.
+    """Groups that are cut elsewhere once they were turned: along axes that lie beside each other,
+    or that do not.
     """
     chain = Chain((GROUPS, SIZE, COLUMNS), stored).convert().scale(GROUPS, 1, COLUMNS)
     chain.transpose(*((2, 0, 1) if turns else (1, 2, 0)))

@@ -33,10 +33,10 @@ class CompressedTable(Struct, frozen=True, eq=False, dict=True):
 
     `codes` are carrier values in the table's shape, or with `packed` the bytes of `model.bin`:
     4-bit values, two a byte, the first in the low bits. `zero_point` and `scale` are [rows] or [1],
-    of f32 or of a type (u8, f16, `POWERS`) that holds the same numbers in fewer bytes; None where the chain
-    has no such step. A row is made of `groups` parts of one length, one after the other, with
-    operands of their own of later steps. `numbers` f32 [16 or more] are what codes stand for, where
-    that is not themselves.
+    of f32 or of a type (u8, f16, `POWERS`) that holds the same numbers in fewer bytes; None where
+    the chain has no such step. A row is made of `groups` parts of one length, one after the other,
+    with operands of their own of later steps. `numbers` f32 [16 or more] are what codes stand for,
+    where that is not themselves.
     """
 
     element_type: ElementType

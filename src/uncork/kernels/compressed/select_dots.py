@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 from msgspec import Struct
 
 from uncork.internal_ops.compressed_linear import ACTIVATION_BYTES, CompressedMatrix
