@@ -55,6 +55,16 @@ class Stored:
         if scales == "f16":
             number = (self.generator.uniform(1, 2, one) / 256).astype(np.float16)
             scale = self.builder.constant(number)
+        elif scales == "two levels":  # of f8e4m3, and one of all, as NVFP4
+            kind = ElementType.f8e4m3
+            codes = self.generator.integers(40, 72, one).astype(np.uint8)
+            exact = np.float32(0.0371)
+            (scale,) = self.builder.add(
+                "Convert", 1, self.builder.constant(codes, kind), destination_type="f32"
+            )
+            (scale,) = self.builder.add("Multiply", 1, scale, self.builder.constant(exact))
+            (scale,) = self.builder.add("Convert", 1, scale, destination_type="f16")
+            number = (storage.decode(codes, kind) * exact).astype(np.float16)
         else:
             scale, number = self.small(scales, one, around_one=True)
         (matrix,) = self.builder.add("Multiply", 1, matrix, scale)
@@ -135,6 +145,7 @@ AS_STORED: dict[str, dict[str, Any]] = {
     "f8e5m2": {"stored": "f8e5m2", "group": 0},
     "f4e2m1, f8e8m0": {"stored": "f4e2m1", "group": 32, "scales": "f8e8m0"},
     "f8e4m3, f8e8m0": {"stored": "f8e4m3", "group": 32, "scales": "f8e8m0"},
+    "f4e2m1, two levels": {"stored": "f4e2m1", "group": 16, "scales": "two levels"},
     "u4, u4, groups of 56": {"stored": "u4", "group": 56, "zeros": "u4"},
     "book": {"stored": "book of 64"},
     "book of 16 bits": {"stored": "book of 3000"},
@@ -302,4 +313,6 @@ def test_memory_is_that_of_the_file(name: str, tmp_path: Path) -> None:
     grown, file = map(int, done.stdout.split())
     if name in ("u2, u2", "u3, u3"):
         file += LARGE * INNER // 2 - LARGE * INNER * int(name[1]) // 8
+    if "two levels" in name:  # scales are as the layers compute them, in f16 for those of 8 bits
+        file += LARGE * INNER // 16
     assert grown < 1.2 * file + (4 << 20), f"{grown:,} bytes for a file of {file:,}"

@@ -16,6 +16,7 @@ import uncork
 from uncork import storage
 from uncork.internal_ops.compressed_linear import CompressedLinear
 from uncork.ir.model import Source
+from uncork.passes import rewrite
 from uncork.passes.stored_values import stored_values
 from uncork.types import ElementType
 
@@ -338,6 +339,31 @@ def test_what_is_understood(name: str) -> None:
         got = np.asarray(compiled(x)["y"])
         np.testing.assert_allclose(got, exact, rtol=0, atol=2e-6 * np.nanmax(abs(exact)))
     assert not [step for step in compiled.plan.steps if step.kernel == "reference"]
+
+
+@pytest.mark.parametrize("part", [1, 50, 1 << 20])
+def test_large_operands_are_computed_some_rows_at_a_time(
+    part: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rewrite, "_PART", part)
+    generator, builder = np.random.default_rng(2), uncork.Builder()
+    codes = generator.integers(0, 0x78, (COLUMNS, GROUPS, 40)).astype(np.uint8)
+    given = [
+        generator.uniform(1, 2, shape).astype(np.float32)
+        for shape in ((), (COLUMNS, 1, 1), (GROUPS, 40), (1, GROUPS, 1))
+    ]
+    constant = builder.constant(codes, "f8e4m3")
+    (scale,) = builder.add("Convert", 1, constant, destination_type="f32")
+    wanted = storage.decode(codes, ElementType.f8e4m3)
+    for number in given:
+        (scale,) = builder.add("Multiply", 1, scale, builder.constant(number))
+        wanted = wanted * number
+    (scale,) = builder.add("Convert", 1, scale, destination_type="f16")
+    builder.result(scale, "scale")
+    model = builder.model()
+    (result,) = (model.by_id[number] for number in model.results)
+    computed = rewrite.computed_value(model, result.inputs[0])
+    np.testing.assert_array_equal(computed, wanted.astype(np.float16))
 
 
 def refused() -> dict[str, Chain]:

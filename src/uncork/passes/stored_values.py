@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from weakref import WeakKeyDictionary, ref
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +26,7 @@ from uncork.internal_ops.compressed_linear import CompressedMatrix
 from uncork.internal_ops.decompression import POWERS, Step, numbers_of
 from uncork.internal_ops.packed_const import PackedConst
 from uncork.ir.model import Model, Node, Source
+from uncork.ops import Operation
 from uncork.ops.arithmetic import Add, Multiply, Subtract
 from uncork.ops.convert import Convert1
 from uncork.ops.gather import Gather1, Gather7
@@ -32,7 +34,7 @@ from uncork.ops.parameter import Const
 from uncork.ops.reshape import Reshape1
 from uncork.ops.squeeze import Squeeze1, Unsqueeze1
 from uncork.ops.transpose import Transpose1
-from uncork.passes.rewrite import computed_value, known_value
+from uncork.passes.rewrite import computed_value, is_known, known_value
 from uncork.storage import code_book, decode
 from uncork.types import Array, ElementType
 
@@ -502,7 +504,7 @@ def _step(model: Model, node: Node, stored: Stored) -> bool:
         powers = _powers(model, node.inputs[1 - position])
         if powers is not None:
             return stored.multiply(powers)
-    operand = computed_value(model, node.inputs[1 - position])
+    operand = _operand(model, node.inputs[1 - position])
     if operand is None:
         return False
     if isinstance(operation, Subtract):
@@ -511,6 +513,25 @@ def _step(model: Model, node: Node, stored: Stored) -> bool:
     if isinstance(operation, Multiply):
         return stored.multiply(numbers)
     return stored.computed is not None and stored.subtract(-numbers, spec.element_type)
+
+
+#: Operands that layers computed, as long as somebody has them: a product and a look-up of one
+#: matrix have the same.
+_COMPUTED_OF: WeakKeyDictionary[Operation, ref[Array]] = WeakKeyDictionary()
+
+
+def _operand(model: Model, source: Source) -> Array | None:
+    """The value of an operand that is a constant or is computed of such; None of any other."""
+    operation = model.by_id[source.node].operation
+    if operation is None or is_known(model, source):
+        return computed_value(model, source)
+    before = _COMPUTED_OF.get(operation)
+    value = None if before is None else before()
+    if value is None:
+        value = computed_value(model, source)
+        if value is not None:
+            _COMPUTED_OF[operation] = ref(value)
+    return value
 
 
 def _powers(model: Model, source: Source) -> Array | None:
