@@ -16,6 +16,7 @@ import uncork
 from uncork import storage
 from uncork.internal_ops.compressed_linear import CompressedLinear
 from uncork.ir.model import Source
+from uncork.passes import rewrite
 from uncork.passes.stored_values import stored_values
 from uncork.types import ElementType
 
@@ -161,6 +162,27 @@ def points_behind_scales(to: str) -> Chain:
     return chain.reshape(COLUMNS, INNER) if to == "f32" else chain.reshape(COLUMNS, INNER).convert()
 
 
+def mixed(stored: str, turns: bool) -> Chain:
+    """Groups that are cut elsewhere once they were turned: along axes that lie beside each other,
+    or that do not.
+    """
+    chain = Chain((GROUPS, SIZE, COLUMNS), stored).convert().scale(GROUPS, 1, COLUMNS)
+    chain.transpose(*((2, 0, 1) if turns else (1, 2, 0)))
+    return chain.reshape(COLUMNS // 4, 4, INNER).reshape(COLUMNS, INNER).scale(COLUMNS, 1)
+
+
+def mixed_columns() -> Chain:
+    chain = Chain((INNER, COLUMNS), "i8").convert().scale(1, COLUMNS)
+    chain.reshape(INNER // 32, 32 * COLUMNS).transpose(1, 0).reshape(COLUMNS, INNER)
+    return chain.scale(COLUMNS, 1)
+
+
+def cut_elsewhere() -> Chain:
+    """Axes that lie in another order, joined, and cut within what was one of them."""
+    chain = Chain((COLUMNS, INNER), "u4").convert().scale(COLUMNS, 1)
+    return chain.transpose(1, 0).reshape(9, INNER * COLUMNS // 9).reshape(COLUMNS, INNER)
+
+
 def chain_type(name: str) -> type[np.floating]:
     return {"f16": np.float16, "f32": np.float32}[name]
 
@@ -168,6 +190,20 @@ def chain_type(name: str) -> type[np.floating]:
 def of_short_groups(stored: str, size: int) -> Chain:
     chain = Chain((COLUMNS, INNER // size, size), stored).convert()
     return chain.scale(COLUMNS, INNER // size, 1).reshape(COLUMNS, INNER)
+
+
+def powers(least: int, most: int, to: str = "f32") -> Chain:
+    """Scales of f8e8m0, of codes from the least to the most."""
+    chain = Chain((COLUMNS, GROUPS, SIZE), "f4e2m1").convert(to)
+    codes = chain.generator.integers(least, most + 1, (COLUMNS, GROUPS, 1)).astype(np.uint8)
+    codes[0, 0], codes[-1, -1] = least, most
+    scales = chain.builder.constant(codes, "f8e8m0")
+    (scales,) = chain.builder.add("Convert", 1, scales, destination_type=to)
+    (chain.matrix,) = chain.builder.add("Multiply", 1, chain.matrix, scales)
+    numbers = np.ldexp(1.0, codes.astype(np.int64) - 127).astype(chain_type(to))
+    chain.value = (chain.value * numbers.astype(np.float64)).astype(chain_type(to)).astype(float)
+    chain = chain.reshape(COLUMNS, INNER)
+    return chain if to == "f32" else chain.convert()
 
 
 CHAINS: dict[str, tuple[Callable[[], Chain], bool, str]] = {
@@ -198,12 +234,50 @@ CHAINS: dict[str, tuple[Callable[[], Chain], bool, str]] = {
         True,
         "u4",
     ),
+    "scales of 8 bits": (lambda: powers(118, 129), True, "u4"),
+    "scales of 8 bits in f16": (lambda: powers(118, 129, "f16"), True, "u4"),
+    "scales of 8 bits that f16 rounds to 0": (lambda: powers(99, 120, "f16"), True, "u4"),
+    "scales of 8 bits that are not normal": (lambda: powers(0, 9), True, "u4"),
+    "scales of 8 bits that are large": (lambda: powers(215, 240), True, "u4"),
     "a NaN in a float of 8 bits": (not_a_number, True, "u8"),
     "a third scale behind a rounded one": (
         lambda: two_scales_in_halves("f32").scale(COLUMNS, 1),
         True,
         "u4",
     ),
+    "codes of many bits that number a table": (
+        lambda: (
+            Chain(
+                (COLUMNS, INNER),
+                "i16",
+                np.random.default_rng(8).integers(0, 200, (COLUMNS, INNER)).astype(np.int16),
+            )
+            .convert("i32")
+            .numbers(np.linspace(-1, 1, 200).astype(np.float32))
+            .scale(COLUMNS, 1)
+        ),
+        True,
+        "u8",
+    ),
+    "a table of many numbers": (
+        lambda: (
+            Chain(
+                (COLUMNS, GROUPS, SIZE),
+                "u16",
+                np.random.default_rng(8).integers(0, 700, (COLUMNS, GROUPS, SIZE), np.uint16),
+            )
+            .numbers(np.linspace(-1, 1, 700).astype(np.float16))
+            .scale(COLUMNS, GROUPS, 1, to="f16")
+            .reshape(COLUMNS, INNER)
+            .convert()
+        ),
+        True,
+        "u16",
+    ),
+    "groups turned and cut": (lambda: mixed("u4", True), True, "u4"),
+    "groups cut along others": (lambda: mixed("i4", False), True, "i4"),
+    "axes cut elsewhere": (cut_elsewhere, True, "u4"),
+    "columns cut elsewhere": (mixed_columns, True, "i8"),
     "a scale for each number": (
         lambda: Chain((COLUMNS, INNER), "i8").convert().scale(COLUMNS, INNER),
         True,
@@ -223,6 +297,21 @@ CHAINS: dict[str, tuple[Callable[[], Chain], bool, str]] = {
 }
 
 
+@pytest.mark.parametrize("to", ["f16", "f32"])
+def test_scales_of_8_bits_are_read_where_they_lie(to: str) -> None:
+    model = powers(118, 129, to).model(True)
+    (product,) = (node for node in model.nodes if node.type_name == "MatMul")
+    stored = stored_values(model, product.inputs[1])
+    matrix = None if stored is None else stored.matrix(True)
+    assert matrix is not None and matrix.scales is not None
+    (constant,) = (
+        node.operation
+        for node in model.nodes
+        if node.type_name == "Const" and node.outputs[0].spec.element_type is ElementType.f8e8m0
+    )
+    assert np.shares_memory(matrix.scales, constant.value)
+
+
 @pytest.mark.parametrize("name", CHAINS)
 def test_what_is_understood(name: str) -> None:
     make, transposed, held = CHAINS[name]
@@ -236,7 +325,9 @@ def test_what_is_understood(name: str) -> None:
     )
     assert operation.weights.element_type.name == held
     value = chain.value if transposed else chain.value.T
-    np.testing.assert_allclose(operation.weights.values(), value, rtol=2e-3, atol=1e-6)
+    np.testing.assert_allclose(
+        operation.weights.values(), value, rtol=2e-3, atol=min(1e-6, np.nanmax(abs(value)) / 64)
+    )
     reference = uncork.compile_model(model, backend="reference")
     for rows in (1, 3, 20):
         x = np.random.default_rng(rows).standard_normal((rows, INNER)).astype(np.float32)
@@ -250,11 +341,39 @@ def test_what_is_understood(name: str) -> None:
     assert not [step for step in compiled.plan.steps if step.kernel == "reference"]
 
 
+@pytest.mark.parametrize("part", [1, 50, 1 << 20])
+def test_large_operands_are_computed_some_rows_at_a_time(
+    part: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rewrite, "_PART", part)
+    generator, builder = np.random.default_rng(2), uncork.Builder()
+    codes = generator.integers(0, 0x78, (COLUMNS, GROUPS, 40)).astype(np.uint8)
+    given = [
+        generator.uniform(1, 2, shape).astype(np.float32)
+        for shape in ((), (COLUMNS, 1, 1), (GROUPS, 40), (1, GROUPS, 1))
+    ]
+    constant = builder.constant(codes, "f8e4m3")
+    (scale,) = builder.add("Convert", 1, constant, destination_type="f32")
+    wanted = storage.decode(codes, ElementType.f8e4m3)
+    for number in given:
+        (scale,) = builder.add("Multiply", 1, scale, builder.constant(number))
+        wanted = wanted * number
+    (scale,) = builder.add("Convert", 1, scale, destination_type="f16")
+    builder.result(scale, "scale")
+    model = builder.model()
+    (result,) = (model.by_id[number] for number in model.results)
+    computed = rewrite.computed_value(model, result.inputs[0])
+    np.testing.assert_array_equal(computed, wanted.astype(np.float16))
+
+
 def refused() -> dict[str, Chain]:
-    long = Chain((COLUMNS, INNER), "u8").numbers(np.linspace(-1, 1, 257).astype(np.float32))
-    mixed = Chain((INNER, COLUMNS), "i8").convert().scale(1, COLUMNS)
-    mixed.reshape(INNER // 32, 32 * COLUMNS).transpose(1, 0).reshape(COLUMNS, INNER)
-    return {"a long table": long, "a shape that mixes axes": mixed.scale(COLUMNS, 1)}
+    wide = np.random.default_rng(9).integers(0, 70000, (COLUMNS, INNER)).astype(np.int32)
+    long = Chain(wide.shape, "i32", wide).numbers(np.linspace(-1, 1, 70000).astype(np.float32))
+    many = np.random.default_rng(9).integers(0, 9, (COLUMNS, INNER)).astype(np.int32)
+    return {
+        "a long table": long,
+        "whole numbers of many bits": Chain(many.shape, "i32", many).convert().scale(COLUMNS, 1),
+    }
 
 
 @pytest.mark.parametrize("name", refused())

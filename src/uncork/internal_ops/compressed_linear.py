@@ -18,7 +18,7 @@ import numpy as np
 from msgspec import Struct
 
 from uncork.concurrency import lazy
-from uncork.internal_ops.decompression import Step
+from uncork.internal_ops.decompression import Step, numbers_of
 from uncork.internal_ops.fused import FusedProduct
 from uncork.ops._operation import Operation
 from uncork.ops._ports import INTEGER, REAL, Field, Input, Output
@@ -44,9 +44,9 @@ class CompressedMatrix(Struct, frozen=True, eq=False, dict=True):
 
     `codes` are carrier values [columns, groups, size of a group], in the order of `axes` as they
     are stored, or with `packed`, which is that shape, the bytes of `model.bin`. `zero_points` and
-    `scales` are [columns or 1, groups or 1], of f32 or of a type (u8, f16) that holds
-    the same numbers in fewer bytes; None where the layers have no such step.
-    `numbers` f32 [16 or 256] are what codes below that stand for, where that is not themselves.
+    `scales` are [columns or 1, groups or 1], of f32 or of a type (u8, f16,
+    `POWERS`) that holds the same numbers in fewer bytes; None where the layers have no such step.
+    `numbers` f32 [16 or more] are what codes below that stand for, where that is not themselves.
 
     Of a `stack` of several matrices the columns follow each other, a matrix after the other.
     """
@@ -123,7 +123,7 @@ class CompressedMatrix(Struct, frozen=True, eq=False, dict=True):
             if self.zero_points is not None:
                 result = self._rounded(result - self.zero_points[:, :, np.newaxis])
             if self.scales is not None:
-                result = self._rounded(result * self.scales[:, :, np.newaxis])
+                result = self._rounded(result * numbers_of(self.scales)[:, :, np.newaxis])
         for step in self.later:
             result = step.applied(result, step.operand[:, :, np.newaxis])
         return result.reshape(self.shape[0], self.inner)

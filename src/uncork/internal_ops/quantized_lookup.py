@@ -20,7 +20,7 @@ import numpy as np
 from msgspec import Struct
 
 from uncork.concurrency import lazy
-from uncork.internal_ops.decompression import Step
+from uncork.internal_ops.decompression import Step, numbers_of
 from uncork.ops._operation import Operation
 from uncork.ops._ports import Field
 from uncork.storage import decode
@@ -33,10 +33,10 @@ class CompressedTable(Struct, frozen=True, eq=False, dict=True):
 
     `codes` are carrier values in the table's shape, or with `packed` the bytes of `model.bin`:
     4-bit values, two a byte, the first in the low bits. `zero_point` and `scale` are [rows] or [1],
-    of f32 or of a type (u8, f16) that holds the same numbers in fewer bytes; None where the chain
-    has no such step. A row is made of `groups` parts of one length, one after the other, with
-    operands of their own of later steps. `numbers` f32 [16 or 256] are what codes stand for, where
-    that is not themselves.
+    of f32 or of a type (u8, f16, `POWERS`) that holds the same numbers in fewer bytes; None where
+    the chain has no such step. A row is made of `groups` parts of one length, one after the other,
+    with operands of their own of later steps. `numbers` f32 [16 or more] are what codes stand for,
+    where that is not themselves.
     """
 
     element_type: ElementType
@@ -64,10 +64,10 @@ class CompressedTable(Struct, frozen=True, eq=False, dict=True):
         if not given:
             return None
         if len(given) == 1:
-            return given[0].astype(np.float32, copy=False).reshape(-1, 1)
+            return numbers_of(given[0]).reshape(-1, 1)
         pairs = np.empty((max(len(p) for p in given), 2), np.float32)
         for column, parameter in enumerate(given):
-            pairs[:, column] = parameter
+            pairs[:, column] = numbers_of(parameter)
         return pairs
 
     def rows(self, ids: Array) -> Array:
@@ -102,8 +102,8 @@ class CompressedTable(Struct, frozen=True, eq=False, dict=True):
 
     def _of_rows(self, parameter: Array, ids: Array) -> Array:
         """Zero points or scales for the rows looked up, to go with [n, columns]."""
-        chosen: Array = (parameter if len(parameter) == 1 else parameter[ids])[:, np.newaxis]
-        return chosen
+        chosen = parameter if len(parameter) == 1 else parameter[ids]
+        return numbers_of(chosen)[:, np.newaxis]
 
     def _rounded(self, values: Array) -> Array:
         return values.astype(np.float16).astype(np.float32) if self.half else values

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from uncork.internal_ops.decompression import Step
+from uncork.internal_ops.decompression import POWERS, Step
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.steps import SHARED, WHOLE, StepSpec
 from uncork.types import Array, ElementType
@@ -52,6 +52,8 @@ def type_of(operand: Array | None, target: Target) -> str:
     """The type in which kernels read zero points or scales; nothing where there are none."""
     if operand is None:
         return ""
+    if operand.dtype == POWERS:
+        return ElementType.f8e8m0.name
     if operand.dtype == np.float16 and not converts_halves(target):
         return "f32"
     return f"{operand.dtype.kind}{operand.dtype.itemsize * 8}"
@@ -72,4 +74,5 @@ def steps_of(steps: Sequence[Step], target: Target) -> tuple[StepSpec, ...]:
 
 def laid_out(operand: Array, kind: str) -> Array:
     """An operand as kernels read it of this kind, one number after the other."""
-    return np.ascontiguousarray(operand, ElementType.parse(kind.partition("_")[0]).dtype)
+    lying = operand["exponent"] if operand.dtype == POWERS else operand
+    return np.ascontiguousarray(lying, ElementType.parse(kind.partition("_")[0]).dtype)

@@ -68,7 +68,7 @@ _SMALL = _HALVES | {
     ElementType.parse(name)
     for name in (
         *("i8", "u8", "i4", "u4", "u1", "u2", "u3", "u6"),
-        *("nf4", "f4e2m1", "f8e4m3", "f8e5m2", "f8e8m0"),
+        *("nf4", "f4e2m1", "f8e4m3", "f8e5m2", "f8e8m0", "i16", "u16"),
     )
 }
 AS_READ: tuple[Pass, ...] = (
@@ -136,6 +136,13 @@ ON_LOAD: tuple[Pass, ...] = (
         frozenset(name for family in ONLY_SINGLES for name in types_of(family)),
         _HALVES,
         option="target",
+    ),
+    # Before `compressed_products`, which know MatMul.
+    Pass(
+        "einsum_of_stored",
+        "Einsum by weights that are stored in few bits becomes a MatMul",
+        frozenset({"Einsum"}),
+        _SMALL,
     ),
     # Before `fold_constants`, which would make the matrices.
     Pass(

@@ -22,6 +22,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from uncork.internal_ops.compressed_linear import CompressedLinear, FusedCompressedLinear
+from uncork.internal_ops.decompression import numbers_of
 from uncork.internal_ops.fused import FusedConvolution, FusedLinear, FusedProduct
 from uncork.internal_ops.quantized import (
     PLAIN,
@@ -100,7 +101,7 @@ def _of_stored(operation: CompressedLinear) -> QuantizedWeights | None:
     scales = (
         np.ones(columns, np.float32)
         if matrix.scales is None
-        else np.broadcast_to(matrix.scales[:, 0], columns)
+        else np.broadcast_to(numbers_of(matrix.scales[:, 0]), columns)
     )
     last = not getattr(product, "transpose_b", False)
     shape = (inner, columns) if last else (columns, inner)

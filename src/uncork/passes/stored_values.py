@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from weakref import WeakKeyDictionary, ref
 
 import numpy as np
 import numpy.typing as npt
@@ -22,9 +23,10 @@ from msgspec.structs import replace
 
 from uncork import storage
 from uncork.internal_ops.compressed_linear import CompressedMatrix
-from uncork.internal_ops.decompression import Step
+from uncork.internal_ops.decompression import POWERS, Step, numbers_of
 from uncork.internal_ops.packed_const import PackedConst
 from uncork.ir.model import Model, Node, Source
+from uncork.ops import Operation
 from uncork.ops.arithmetic import Add, Multiply, Subtract
 from uncork.ops.convert import Convert1
 from uncork.ops.gather import Gather1, Gather7
@@ -32,7 +34,7 @@ from uncork.ops.parameter import Const
 from uncork.ops.reshape import Reshape1
 from uncork.ops.squeeze import Squeeze1, Unsqueeze1
 from uncork.ops.transpose import Transpose1
-from uncork.passes.rewrite import computed_value, known_value
+from uncork.passes.rewrite import computed_value, is_known, known_value
 from uncork.storage import code_book, decode
 from uncork.types import Array, ElementType
 
@@ -50,8 +52,10 @@ _HELD_AS = {
     ElementType.u6: ElementType.u8,
 }
 _FOUR_BITS = frozenset({ElementType.i4, ElementType.u4})
-#: Numbers of a table: of codes of four bits, and of a byte.
-_BOOK, _LONG_BOOK = 16, 256
+#: The codes of a table of up to so many numbers. That of codes of 16 bits has no more than those
+#: that codes number.
+_CODES_OF_BOOKS = {16: ElementType.u4, 256: ElementType.u8, 65536: ElementType.u16}
+_BOOK, _LONGEST = min(_CODES_OF_BOOKS), max(_CODES_OF_BOOKS)
 #: Codes of four bits that are loaded at once: columns are whole ones, or the codes are held in
 #: bytes.
 _PER_WORD = 8
@@ -84,15 +88,13 @@ class Stored:
 
     # ---- moves
 
-    def reshape(self, shape: Sequence[int]) -> bool:
-        """Give the tensor another shape; False where that neither splits nor joins axes."""
+    def reshape(self, shape: Sequence[int]) -> None:
+        """Give the tensor another shape, of as many numbers."""
         waiting = [axis for dim in self.dims for axis in dim]
         dims: list[list[int]] = []
         for left in shape:
             dim: list[int] = []
             while left > 1:
-                if not waiting:
-                    return False
                 size = self.sizes[waiting[0]]
                 if left % size == 0:
                     dim.append(waiting.pop(0))
@@ -102,10 +104,9 @@ class Stored:
                     dim.append(first)
                     left = 1
                 else:
-                    return False
+                    waiting[:2] = [self._join(*waiting[:2])]
             dims.append(dim)
         self.dims = dims
-        return not waiting
 
     def transpose(self, order: Sequence[int]) -> None:
         self.dims = [self.dims[axis] for axis in order]
@@ -123,6 +124,33 @@ class Stored:
             operand = step.operand.reshape([*shape[:place], *pieces, *shape[place + 1 :]])
             self.steps[number] = replace(step, operand=operand)
         return first, second
+
+    def _join(self, first: int, second: int) -> int:
+        """One axis in place of two, which the tensor has one after the other: the codes are laid so
+        if they lie otherwise, and what varies along one of the two does so along both.
+        """
+        place = self.order.index(first)
+        wanted = [axis for axis in self.order if axis != second]
+        wanted.insert(wanted.index(first) + 1, second)
+        if wanted != self.order:
+            turned = [self.order.index(axis) for axis in wanted]
+            lying, laid = ([a for a in axes if self.sizes[a] > 1] for axes in (self.order, wanted))
+            if lying != laid:
+                self._hold(self.made_codes().transpose(turned), self.element_type)
+            for number, step in enumerate(self.steps):
+                self.steps[number] = replace(step, operand=step.operand.transpose(turned))
+            self.order, place = wanted, wanted.index(first)
+        sizes, joined = [self.sizes[first], self.sizes[second]], max(self.sizes) + 1
+        for number, step in enumerate(self.steps):
+            shape = list(step.operand.shape)
+            if shape[place : place + 2] != [1, 1]:
+                shape[place : place + 2] = sizes
+            operand = np.broadcast_to(step.operand, shape)
+            shape[place : place + 2] = [math.prod(shape[place : place + 2])]
+            self.steps[number] = replace(step, operand=operand.reshape(shape))
+        self.order[place : place + 2] = [joined]
+        self.sizes[joined] = math.prod(sizes)
+        return joined
 
     # ---- steps
 
@@ -180,17 +208,16 @@ class Stored:
             self.computed is not None
             or self.numbers is not None
             or table.ndim != 1
-            or len(table) > _LONG_BOOK
+            or len(table) > _LONGEST
             or not (self.element_type in _UNSIGNED or codes.min() >= 0)
             or codes.max() >= len(table)
         ):
             return False
-        short = len(table) <= _BOOK
-        self.numbers = np.zeros(_BOOK if short else _LONG_BOOK, np.float32)
+        room, held = next(found for found in _CODES_OF_BOOKS.items() if len(table) <= found[0])
+        self.numbers = np.zeros(len(table) if room == _LONGEST else room, np.float32)
         self.numbers[: len(table)] = decode(table, element_type)
-        held = ElementType.u4 if short else ElementType.u8
         if self.element_type is not held:
-            self._hold(codes.astype(np.uint8), held)
+            self._hold(codes.astype(held.dtype), held)
         if element_type in _COMPUTED:
             self.computed = element_type
         return True
@@ -240,7 +267,7 @@ class Stored:
         for step in self.steps:
             before = found[-1] if found else step
             if found and not (before.subtracts or step.subtracts or before.rounds):
-                operand = before.operand.astype(np.float32) * step.operand.astype(np.float32)
+                operand = numbers_of(before.operand) * numbers_of(step.operand)
                 found[-1] = replace(step, operand=operand)
             else:
                 found.append(step)
@@ -311,7 +338,8 @@ class Stored:
         held = _HELD_AS.get(element_type, element_type)
         if held in _FOUR_BITS and shape[1] * shape[2] % whole:
             held = ElementType.i8 if held is ElementType.i4 else ElementType.u8
-        if held not in _FOUR_BITS | _EIGHT_BITS | _WIDE:
+        numbered = self.numbers is not None and held is ElementType.u16
+        if not numbered and held not in _FOUR_BITS | _EIGHT_BITS | _WIDE:
             return None
         codes, axes, packed = self._lying(blocks, shape, held)
         numbers = self.numbers
@@ -351,6 +379,8 @@ class Stored:
             sizes += whole if any(size > 1 for size in given) else [1] * len(block)
         shape = [math.prod(sizes[: len(blocks[0])]), math.prod(sizes[len(blocks[0]) :])]
         spread = np.broadcast_to(turned, [*sizes, *(1 for _ in rest)])
+        if turned.dtype == POWERS:
+            return np.ascontiguousarray(spread).reshape(shape)
         narrow = (np.uint8, np.float16) if step.subtracts else (np.float16,)
         return _narrowed(np.ascontiguousarray(spread).reshape(shape), *narrow)
 
@@ -404,7 +434,8 @@ def stored_values(
         return None
     constant = path.pop().operation
     assert isinstance(constant, Const)
-    kept = constant.element_type.bits <= 8 or constant.element_type in _WIDE
+    kind = constant.element_type  # integers of more bits may number a table
+    kept = kind.bits <= 8 or kind in _WIDE or kind.is_integer
     if not path or not kept or constant.element_type is ElementType.boolean or not constant.count:
         return None
     stored = Stored(constant, rounds)
@@ -452,7 +483,8 @@ def _step(model: Model, node: Node, stored: Stored) -> bool:
     if isinstance(operation, Convert1):
         return stored.convert(spec.element_type)
     if isinstance(operation, RESHAPES):
-        return stored.reshape(spec.shape.static)
+        stored.reshape(spec.shape.static)
+        return True
     position = _data(model, node)
     assert position is not None
     if isinstance(operation, Transpose1):
@@ -466,8 +498,14 @@ def _step(model: Model, node: Node, stored: Stored) -> bool:
             return False
         alone = operation.batch_count(len(stored.dims)) == 0
         return alone and stored.look_up(table, model.spec(node.inputs[0]).element_type)
-    operand = computed_value(model, node.inputs[1 - position])
-    if operand is None or getattr(operation, "auto_broadcast", "numpy") != "numpy":
+    if getattr(operation, "auto_broadcast", "numpy") != "numpy":
+        return False
+    if isinstance(operation, Multiply):
+        powers = _powers(model, node.inputs[1 - position])
+        if powers is not None:
+            return stored.multiply(powers)
+    operand = _operand(model, node.inputs[1 - position])
+    if operand is None:
         return False
     if isinstance(operation, Subtract):
         return stored.subtract(operand, spec.element_type)
@@ -477,6 +515,49 @@ def _step(model: Model, node: Node, stored: Stored) -> bool:
     return stored.computed is not None and stored.subtract(-numbers, spec.element_type)
 
 
+#: Operands that layers computed, as long as somebody has them: a product and a look-up of one
+#: matrix have the same.
+_COMPUTED_OF: WeakKeyDictionary[Operation, ref[Array]] = WeakKeyDictionary()
+
+
+def _operand(model: Model, source: Source) -> Array | None:
+    """The value of an operand that is a constant or is computed of such; None of any other."""
+    operation = model.by_id[source.node].operation
+    if operation is None or is_known(model, source):
+        return computed_value(model, source)
+    before = _COMPUTED_OF.get(operation)
+    value = None if before is None else before()
+    if value is None:
+        value = computed_value(model, source)
+        if value is not None:
+            _COMPUTED_OF[operation] = ref(value)
+    return value
+
+
+def _powers(model: Model, source: Source) -> Array | None:
+    """A constant of f8e8m0 that becomes this tensor, as it lies in the file; None where there is
+    none, or a number that a type on the way does not have.
+    """
+    node, exponents = model.by_id[source.node], _IN_F32
+    while isinstance(node.operation, (Convert1, *RESHAPES)):
+        kind = node.outputs[0].spec.element_type
+        if kind is ElementType.f16:
+            exponents = _IN_F16
+        elif kind is not ElementType.f32 and kind is not ElementType.f8e8m0:
+            return None
+        node = model.by_id[node.inputs[0].node]
+    constant, shape = node.operation, model.spec(source).shape
+    if not isinstance(constant, Const) or constant.element_type is not ElementType.f8e8m0:
+        return None
+    codes = constant.value
+    if not codes.size or codes.min() < exponents[0] or codes.max() > exponents[1]:
+        return None
+    return np.ascontiguousarray(codes).view(POWERS).reshape(shape.static)
+
+
+#: The least and the largest exponent of powers of 2 that f16 has; of those that are normal in f32,
+#: and are so by the factors that kernels have for them.
+_IN_F16, _IN_F32 = (127 - 24, 127 + 15), (1, 127 + 100)
 #: Values that are looked at together.
 _PART = 1 << 20
 

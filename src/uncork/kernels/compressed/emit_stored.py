@@ -89,7 +89,8 @@ class Decoder:
         wide = stored.lanes == 16 or (self._permutes() and stored.book and self._is_alone)
         self.by_table = self.four_bits and wide
         #: What decoded numbers are multiples of before scales, which are small enough.
-        unit = stored.element_type == "f8e4m3" and stored.scales == "f16" and not stored.zeros
+        small = stored.scales in ("f16", "f8e8m0")
+        unit = stored.element_type == "f8e4m3" and small and not stored.zeros
         self.unit = UNIT_OF_E4M3 if unit else 1.0
 
     def block(self, column: Column, position: Value, partly: bool) -> list[Value]:
@@ -222,11 +223,11 @@ class Decoder:
 
     def _loaded(self, codes: Value, position: Value, left: Value | None) -> Value:
         k, name, lanes = self.k, self.stored.element_type, self.stored.lanes
-        type_ = {"i8": I8, "f16": U16, "bf16": U16}.get(name, U8)
+        type_ = {"i8": I8, "f16": U16, "bf16": U16, "u16": U16}.get(name, U8)
         address = codes + position * type_.bytes
         there = None if left is None else k.lanes_below(left, lanes)
         value = k.load(address, type_, lanes, there)
-        if type_ == U16 or name.startswith("f8"):
+        if not self.stored.book and (type_ == U16 or name.startswith("f8")):
             return decoded(k, name, value, self.unit)
         return self._number(value.to(I32))
 

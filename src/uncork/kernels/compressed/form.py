@@ -8,6 +8,7 @@ import numpy as np
 from msgspec import Struct
 
 from uncork.internal_ops.compressed_linear import CompressedMatrix
+from uncork.internal_ops.decompression import numbers_of
 from uncork.kernels.compressed.spec import BOOK, CONVERTED, HALF_BLOCK, SPLIT, Stored
 from uncork.kernels.gemm.dots import PAIRS, flipped
 from uncork.kernels.runtime.target import Target
@@ -95,7 +96,7 @@ def laid_out_book(numbers: Array) -> Array:
     return np.frombuffer(given, np.uint8)
 
 
-class _Sizes(Struct, frozen=True):
+class Sizes(Struct, frozen=True):
     """The smallest and the largest of some numbers but 0, without signs; how many binary digits
     they have, and what all are multiples of.
     """
@@ -106,33 +107,33 @@ class _Sizes(Struct, frozen=True):
     unit: float
 
     @staticmethod
-    def of(numbers: Array) -> _Sizes:
+    def of(numbers: Array) -> Sizes:
         flat, fractions, least, most = numbers.reshape(-1), 0, np.inf, 0.0
         for start in range(0, len(flat), _PART):
-            sizes = np.abs(flat[start : start + _PART].astype(np.float32))
+            sizes = np.abs(numbers_of(flat[start : start + _PART]))
             fractions |= int(np.bitwise_or.reduce(sizes.view(np.uint32) & 0x7FFFFF))
             least = min(least, float(np.min(sizes, where=sizes != 0, initial=np.inf)))
             most = float(np.maximum(most, sizes.max()))  # which keeps a NaN
         if most == 0:
-            return _Sizes(1, 1, 1, 1)
+            return Sizes(1, 1, 1, 1)
         digits = 24 - (fractions & -fractions).bit_length() + 1 if fractions else 1
         exponent = math.frexp(least)[1] if np.isfinite(least) else 0
-        return _Sizes(least, most, digits, 2.0 ** (exponent - digits))
+        return Sizes(least, most, digits, 2.0 ** (exponent - digits))
 
 
-def _sizes_of_numbers(weights: CompressedMatrix) -> _Sizes | None:
+def _sizes_of_numbers(weights: CompressedMatrix) -> Sizes | None:
     """The sizes of what codes stand for, less whole zero points; None where they may be anything
     that f16 holds.
     """
     kind, zeros = weights.element_type, weights.zero_points
     if weights.numbers is not None:
-        return _Sizes.of(weights.numbers) if zeros is None else None
+        return Sizes.of(weights.numbers) if zeros is None else None
     if kind.is_integer:
         most = (1 << kind.bits) + (0 if zeros is None else _WHOLE_IN_F16)
-        return _Sizes(1, most, kind.bits if zeros is None else _DIGITS, 1)
+        return Sizes(1, most, kind.bits if zeros is None else _DIGITS, 1)
     if kind is ElementType.f8e4m3 and zeros is None:
         book = code_book(kind)
-        return _Sizes.of(book[np.isfinite(book)])
+        return Sizes.of(book[np.isfinite(book)])
     return None
 
 
@@ -140,7 +141,7 @@ def _rounding(weights: CompressedMatrix) -> str:
     """How products of numbers and scales are rounded to f16; nothing where f16 has all of them."""
     if not weights.half or weights.scales is None:
         return ""
-    numbers, scales = _sizes_of_numbers(weights), _Sizes.of(weights.scales)
+    numbers, scales = _sizes_of_numbers(weights), Sizes.of(weights.scales)
     if numbers is None or not numbers.most * scales.most <= _MOST_IN_F16:
         return CONVERTED
     digits = (numbers.digits, scales.digits)

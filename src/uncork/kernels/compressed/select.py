@@ -28,6 +28,7 @@ from uncork.kernels.compressed.select_dots import (
 )
 from uncork.kernels.compressed.spec import (
     FOUR_BITS,
+    HALVES,
     LINES_BYTES,
     PER_WORD,
     FewRows,
@@ -425,7 +426,7 @@ def _fits_panels(stored: Stored, target: Target, pairs: bool) -> bool:
     if pairs:
         return True
     converts = target.lanes == _CONVERTING_LANES and target.cpu.startswith(_CONVERTING)
-    return converts and stored.bits == 16 and not stored.zeros and not stored.scales
+    return converts and stored.element_type in HALVES and not stored.zeros and not stored.scales
 
 
 def _multiplies_pairs(linear: CompressedLinear, target: Target) -> bool:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Generic, TypeVar, Union
 
-import numpy as np
 from msgspec import Struct
 
 from uncork.internal_ops.compressed_linear import ACTIVATION_BYTES, CompressedMatrix
-from uncork.kernels.compressed.form import code_added, is_whole, whole_book
+from uncork.kernels.compressed.form import Sizes, code_added, is_whole, whole_book
 from uncork.kernels.compressed.spec import FOUR_BITS, Stored
 from uncork.kernels.compressed.spec_dots import (
     FLAG,
@@ -116,8 +115,8 @@ def _method(target: Target, bits: int, book: bool) -> tuple[str, int]:
 def _are_moderate(scales: Array | None) -> bool:
     if scales is None:
         return True
-    sizes = np.abs(scales.astype(np.float32))
-    return bool(((sizes == 0) | ((sizes >= _LEAST_SCALE) & (sizes <= _MOST_SCALE))).all())
+    sizes = Sizes.of(scales)
+    return sizes.least >= _LEAST_SCALE and sizes.most <= _MOST_SCALE
 
 
 def least_rows(spec: DotRows) -> int:

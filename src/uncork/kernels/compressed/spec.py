@@ -13,6 +13,8 @@ from uncork.kernels.steps import StepSpec
 
 #: Types of which a byte has two.
 FOUR_BITS = frozenset({"i4", "u4"})
+#: Floats that are widened and no more.
+HALVES = frozenset({"f16", "bf16"})
 #: Codes of four bits in 32, which is what is loaded of each lane.
 PER_WORD = 8
 #: Numbers of a table that vectors hold.
@@ -65,7 +67,7 @@ class Stored(Struct, frozen=True):
             4
             if self.element_type in FOUR_BITS
             else 16
-            if self.element_type in ("f16", "bf16")
+            if self.element_type in ("f16", "bf16", "u16")
             else 8
         )
 

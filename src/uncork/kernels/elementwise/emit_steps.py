@@ -25,7 +25,11 @@ class Operand(Struct, frozen=True):
     @property
     def type_(self) -> Type:
         """The type in which they lie."""
-        return {"f32": F32, "f16": U16, "u8": U8}[self.kind.partition("_")[0]]
+        return {"f32": F32, "f16": U16, "u8": U8, "f8e8m0": U8}[self._name]
+
+    @property
+    def _name(self) -> str:
+        return self.kind.partition("_")[0]
 
     @property
     def of_columns(self) -> bool:
@@ -64,6 +68,8 @@ class Operand(Struct, frozen=True):
     def _wide(self, k: Kernel, value: Value) -> Value:
         if self.type_ == U16:
             return widened(k, "f16", value)
+        if self._name == "f8e8m0":  # the exponent of an f32
+            return (value.to(I32) << 23).bits_as(F32)
         return value.to(I32).to(F32) if self.type_ == U8 else value
 
 

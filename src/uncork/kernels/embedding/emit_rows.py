@@ -36,7 +36,7 @@ from uncork.kernels.embedding.spec_bags import DenseRows, QuantizedRows
 
 #: The vectors of some columns: of each the first column and the number of columns.
 Parts = list[tuple[int, int]]
-_TYPES = {"u8": U8, "i8": I8, "f16": F16, "bf16": U16, "f8e4m3": U8, "f8e5m2": U8}
+_TYPES = {"u8": U8, "i8": I8, "f16": F16, "bf16": U16, "u16": U16, "f8e4m3": U8, "f8e5m2": U8}
 #: A block of columns has no more vectors than this, nor than registers hold as sums beside others:
 #: a term and its weight, or all that a term of codes is computed from. Sums that go to memory and
 #: back with every row take 1.1 to 3.2 times as long (measured with 16 registers): by where the

@@ -37,7 +37,8 @@ class QuantizedRows(Struct, frozen=True):
     machine looks 16 numbers up in a register (AVX-512), so 4-bit codes are looked up among the 16
     values of their row. A row of a look-up is `groups` rows of this kind, one after the other.
     `later`: steps whose operands lie apart, each with some for every group. `numbers`: what the 16
-    codes stand for, where that is not themselves; of a `long` table of 256 they are an argument.
+    codes stand for, where that is not themselves; of a `long` table, of more than 16, they are an
+    argument.
     """
 
     stored: str
