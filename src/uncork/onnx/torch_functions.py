@@ -292,7 +292,7 @@ class _Functions:
         starts = [0, *offs.unbind(0)]
         parts = [
             mat_a[first:last] @ matrix
-            for first, last, matrix in zip(starts, starts[1:], mat_b.unbind(0), strict=True)
+            for first, last, matrix in zip(starts[:-1], starts[1:], mat_b.unbind(0), strict=True)
         ]
         rest = mat_a[starts[-1] :].sum(1, keepdim=True).expand(-1, mat_b.shape[-1])
         return torch.cat([*parts, torch.zeros_like(rest, dtype=mat_a.dtype)])
