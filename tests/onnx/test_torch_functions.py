@@ -64,6 +64,10 @@ SEQUENCES = {
     "isin, inverted": lambda x: torch.isin(x.argmax(-1), x[0].argmax(-1), invert=True),
     "cumprod": lambda x: x.cumprod(1),
     "cumprod of whole numbers": lambda x: x.argmax(-1).cumprod(0),
+    "argsort of what is alike": lambda x: (x > 0).int().argsort(dim=1, stable=True),
+    "sort of what is alike": lambda x: torch.sort(
+        (x > 0).int(), dim=1, descending=True, stable=True
+    )[1],
     "median": lambda x: x.median(1).values,
     "median with NaN": lambda x: torch.log(x).median(1)[0],
     "median's place": lambda x: x.median(1).indices,

@@ -59,6 +59,7 @@ class _Functions:
     def __init__(self, torch: Any) -> None:
         self.torch = torch
         self.split_evenly = torch.tensor_split
+        self.sorted = torch.sort
         self.repeat_alike = torch.repeat_interleave
         self.grouped: Any = getattr(torch.nn.functional, "grouped_mm", None)
 
@@ -215,6 +216,15 @@ class _Functions:
         one = torch.ones((), dtype=data.dtype)
         product = torch.where(before, data.unsqueeze(-2), one).prod(-1)
         return self.movedim(product, -1, dim)
+
+    def sort(self, input: Any, dim: int = -1, descending: bool = False, stable: Any = None) -> Any:
+        """Always stable, as ONNX orders what is alike."""
+        return self.sorted(input, dim=dim, descending=descending)
+
+    def argsort(
+        self, input: Any, dim: int = -1, descending: bool = False, stable: bool = False
+    ) -> Any:
+        return self.sorted(input, dim=dim, descending=descending)[1]
 
     def median(self, input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
         flat = input.flatten() if dim is None else input
