@@ -137,6 +137,33 @@ def test_pictures(name: str) -> None:
     held(PICTURES[name], (2, 4, 8, 12), (3, 4, 12, 16), open_axes=[0, 2, 3])
 
 
+class Solved(nn.Module):
+    def __init__(self, **options: bool) -> None:
+        super().__init__()
+        self.options = options
+
+    def forward(self, matrices: Any, right: Any) -> Any:
+        return torch.linalg.solve_triangular(matrices, right, **self.options)
+
+
+@pytest.mark.parametrize("size", [1, 5, 8])
+@pytest.mark.parametrize("upper", [False, True])
+@pytest.mark.parametrize("unit", [False, True])
+@pytest.mark.parametrize("left", [False, True])
+def test_triangular_systems(size: int, upper: bool, unit: bool, left: bool) -> None:
+    """Of any number; what is beyond the triangle is not read."""
+    calls = [
+        (
+            torch.randn(*batch, size, size) * 0.3 + 2 * torch.eye(size),
+            torch.randn(*batch, *((size, 3) if left else (3, size))),
+        )
+        for batch in ((2, 3), (4, 1))
+    ]
+    axes = {"matrices": [0, 1], "right": [0, 1]}
+    options = {"upper": upper, "unitriangular": unit, "left": left}
+    agree(Solved(**options), *calls, dynamic=axes, tolerance=1e-5)
+
+
 class Experts(nn.Module):
     """Rows in the order of their experts, each of which has a matrix; one has none."""
 

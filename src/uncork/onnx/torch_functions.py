@@ -22,7 +22,7 @@ def own_functions(torch: Any) -> Iterator[None]:
     with contextlib.ExitStack() as taken_back:
         for name in _NAMES:
             own = getattr(functions, name)
-            for place in (torch, torch.nn.functional, torch.Tensor):
+            for place in (torch, torch.linalg, torch.nn.functional, torch.Tensor):
                 before = getattr(place, name, None)
                 if before is None:
                     continue
@@ -306,6 +306,50 @@ class _Functions:
         ]
         rest = mat_a[starts[-1] :].sum(1, keepdim=True).expand(-1, mat_b.shape[-1])
         return torch.cat([*parts, torch.zeros_like(rest, dtype=mat_a.dtype)])
+
+    def solve_triangular(
+        self,
+        A: Any,
+        B: Any,
+        *,
+        upper: bool,
+        left: bool = True,
+        unitriangular: bool = False,
+        out: Any = None,
+    ) -> Any:
+        if not left:
+            options = {"upper": not upper, "unitriangular": unitriangular}
+            return self.solve_triangular(self.mT(A), self.mT(B), **options).transpose(-2, -1)
+        if upper:
+            return (self._lower_inverse(A.flip((-2, -1)), unitriangular) @ B.flip((-2,))).flip(
+                (-2,)
+            )
+        return self._lower_inverse(A, unitriangular) @ B
+
+    def _lower_inverse(self, matrix: Any, unit: bool) -> Any:
+        """That of a lower triangle, of a size that is none of the call: by blocks on its diagonal,
+        two of which make one of twice the size, all of one size at a time.
+        """
+        torch = self.torch
+        own = int(matrix.shape[-1])
+        count = 1 << (own - 1).bit_length()
+        more = (0, count - own)
+        matrix = torch.nn.functional.pad(matrix, (*more, *more))
+        matrix = matrix + torch.eye(count, dtype=matrix.dtype) * (torch.arange(count) >= own)
+        diagonal = matrix.diagonal(dim1=-2, dim2=-1)
+        inverse = (torch.ones_like(diagonal) if unit else 1 / diagonal)[..., None, None]
+        size = 1
+        while size < count:
+            parts = count // (2 * size), 2 * size
+            blocks = matrix.unflatten(-1, parts).unflatten(-3, parts).diagonal(dim1=-4, dim2=-2)
+            below = self.movedim(blocks, -1, -3)[..., size:, :size]
+            first, second = inverse.unflatten(-3, (parts[0], 2)).unbind(-3)
+            rows = [
+                torch.cat((first, torch.zeros_like(first)), -1),
+                torch.cat((-(second @ below @ first), second), -1),
+            ]
+            inverse, size = torch.cat(rows, -2), 2 * size
+        return inverse[..., 0, :own, :own]
 
     # ---- counts
 
