@@ -22,7 +22,9 @@ from torch import nn  # noqa: E402
 pytestmark = pytest.mark.oracle
 
 
-def agree(module: Any, example: Any, *calls: Any, **options: Any) -> uncork.Model:
+def agree(
+    module: Any, example: Any, *calls: Any, tolerance: float = 2e-6, **options: Any
+) -> uncork.Model:
     """Hold the model against the module, in f32 rounding: at the example and at other calls."""
     options.setdefault("dynamic", True)
     torch.manual_seed(1)
@@ -38,7 +40,7 @@ def agree(module: Any, example: Any, *calls: Any, **options: Any) -> uncork.Mode
         assert len(got) == len(flat)
         for one, other in zip(got, flat, strict=True):
             assert one.shape == tuple(other.shape)
-            np.testing.assert_allclose(one, other.numpy(), rtol=1e-5, atol=2e-6)
+            np.testing.assert_allclose(one, other.numpy(), rtol=1e-5, atol=tolerance)
     return model
 
 

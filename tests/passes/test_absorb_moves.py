@@ -97,6 +97,16 @@ def test_the_layer_reads_it_where_it_lies(
         assert len(kinds(model)) == 1
 
 
+def test_the_places_of_two_parts_a_number_and_an_open_size() -> None:
+    """Of channels whose rows have an open length, as GLU has them: one plan for every length."""
+    model = compiled(lambda b, x: gated(b, x, 1), [2, 6, None])
+    assert kinds(model) == ["Fused"]
+    for length in (40, 5, 1):
+        x = draw(2, 6, length)
+        np.testing.assert_allclose(model(x)["y"], _gate(x, 1), rtol=2e-6, atol=2e-6)
+    assert model.plan.made == 1
+
+
 def test_parts_of_two_moves_and_a_row_that_is_stretched() -> None:
     def body(b: uncork.Builder, x: Source) -> Source:
         one, other = halves(b, x)

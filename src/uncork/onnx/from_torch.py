@@ -20,6 +20,7 @@ from uncork.concurrency import WorkLock
 from uncork.errors import InputError, UncorkError, UnsupportedError, did_you_mean
 from uncork.ir.build import Builder
 from uncork.ir.model import Model
+from uncork.onnx.torch_functions import own_functions
 from uncork.onnx.torch_symbols import own_symbols
 from uncork.types import type_of_dtype
 
@@ -348,6 +349,7 @@ def _export(
         own_symbols(torch, _OPSET),
         _without_graphs(torch),
         _lists_of_sizes(torch),
+        own_functions(torch),
     ):
         # That this exporter is the older one of two: the newer cannot follow packed sequences.
         warnings.simplefilter("ignore", DeprecationWarning)
@@ -355,7 +357,8 @@ def _export(
         warnings.filterwarnings("ignore", message="Exporting a model to ONNX with a batch_size")
         # What torch's own functions ask of sizes and values are checks, which the call before has
         # passed.
-        warnings.filterwarnings("ignore", category=torch.jit.TracerWarning, module=r"torch\b")
+        for own in (r"torch\b", r"uncork\.onnx\.torch_functions"):
+            warnings.filterwarnings("ignore", category=torch.jit.TracerWarning, module=own)
         try:
             torch.onnx.export(
                 flat,

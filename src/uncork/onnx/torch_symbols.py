@@ -21,7 +21,15 @@ def own_symbols(torch: Any, opset: int) -> Iterator[None]:
         "aten::index_add": _index_add(torch),
         "aten::index_put": _index_put(torch),
         "aten::scatter_reduce": _scatter_reduce(torch),
+        "aten::unflatten": _unflatten(torch),
+        "aten::searchsorted": _searchsorted(torch),
+        "aten::col2im": _col2im(torch),
     }
+    for axes in (1, 2, 3):
+        symbols[f"aten::adaptive_avg_pool{axes}d"] = _adaptive_avg_pool(torch, axes)
+        symbols[f"aten::adaptive_max_pool{axes}d"] = _adaptive_max_pool(torch, axes)
+    for kind in ("bilinear", "bicubic"):
+        symbols[f"aten::_upsample_{kind}2d_aa"] = _antialiased(torch, kind)
     for name, symbol in symbols.items():
         torch.onnx.register_custom_op_symbolic(name, symbol, opset)
     try:
@@ -193,6 +201,165 @@ def _scatter_reduce(torch: Any) -> Any:
             include_self_i=include_self,
         )
         made.setType(data.type())
+        return made
+
+    return symbol
+
+
+def _opened(value: Any, rank: int) -> Any:
+    """The type of a value, of a rank alone: what torch keeps of the example would be a constant."""
+    return value.type().with_sizes([None] * rank)
+
+
+def _unflatten(torch: Any) -> Any:
+    """Torch loses which sizes are open, and has those of the example in what reads them behind."""
+
+    def symbol(g: Any, data: Any, axis: Any, sizes: Any) -> Any:
+        helper = torch.onnx.symbolic_helper
+        rank = helper._get_tensor_rank(data)
+        if rank is None:
+            return helper._unimplemented("unflatten", "a tensor of unknown rank", data)
+        place = helper._get_const(axis, "i", "dim") % rank
+        count = helper._get_tensor_sizes(sizes) if helper._is_tensor(sizes) else None
+        parts = count[0] if count else len(helper._unpack_list(sizes))
+        shape = g.op("Shape", data)
+        if not helper._is_tensor(sizes):
+            sizes = g.op(
+                "Concat",
+                *[
+                    g.op("Reshape", each, g.op("Constant", value_t=torch.tensor([1])))
+                    for each in helper._unpack_list(sizes)
+                ],
+                axis_i=0,
+            )
+        before = helper._slice_helper(g, shape, axes=[0], starts=[0], ends=[place])
+        behind = helper._slice_helper(g, shape, axes=[0], starts=[place + 1], ends=[rank])
+        whole = g.op("Concat", before, sizes, behind, axis_i=0)
+        made = g.op("Reshape", data, whole)
+        made.setType(_opened(data, rank - 1 + parts))
+        return made
+
+    return symbol
+
+
+def _adaptive_avg_pool(torch: Any, axes: int) -> Any:
+    """Torch writes those of one cell, and others where it knows all sizes."""
+    from torch.onnx import symbolic_opset9
+
+    def symbol(g: Any, data: Any, sizes: Any) -> Any:
+        helper = torch.onnx.symbolic_helper
+        wanted = helper._maybe_get_const(sizes, "is")
+        if isinstance(wanted, (list, tuple)) and set(wanted) == {1}:
+            return getattr(symbolic_opset9, f"adaptive_avg_pool{axes}d")(g, data, sizes)
+        made = g.op("uncork::AdaptiveAvgPool", data, _vector(torch, g, sizes))
+        made.setType(_opened(data, helper._get_tensor_rank(data)))
+        return made
+
+    return symbol
+
+
+def _adaptive_max_pool(torch: Any, axes: int) -> Any:
+    def symbol(g: Any, data: Any, sizes: Any) -> Any:
+        made = g.op("uncork::AdaptiveMaxPool", data, _vector(torch, g, sizes), outputs=2)
+        rank = torch.onnx.symbolic_helper._get_tensor_rank(data)
+        made[0].setType(_opened(data, rank))
+        made[1].setType(_opened(data, rank).with_dtype(torch.int64))
+        return made
+
+    return symbol
+
+
+def _vector(torch: Any, g: Any, sizes: Any) -> Any:
+    """Numbers, some of them of the call, as one tensor."""
+    helper = torch.onnx.symbolic_helper
+    known = helper._maybe_get_const(sizes, "is")
+    if isinstance(known, (list, tuple)):
+        return g.op("Constant", value_t=torch.tensor(known, dtype=torch.int64))
+    if helper._is_packed_list(sizes):
+        one = g.op("Constant", value_t=torch.tensor([1]))
+        parts = [g.op("Reshape", each, one) for each in helper._unpack_list(sizes)]
+        return g.op("Concat", *parts, axis_i=0)
+    return sizes
+
+
+def _searchsorted(torch: Any) -> Any:
+    @torch.onnx.symbolic_helper.parse_args("v", "v", "b", "b", "s", "v")  # type: ignore[untyped-decorator]
+    def symbol(
+        g: Any,
+        rows: Any,
+        values: Any,
+        out_int32: bool = False,
+        right: bool = False,
+        side: str | None = None,
+        sorter: Any = None,
+    ) -> Any:
+        if sorter is not None and not sorter.node().mustBeNone():
+            return torch.onnx.symbolic_helper._unimplemented("searchsorted", "a sorter", rows)
+        made = g.op(
+            "uncork::SearchSorted",
+            rows,
+            values,
+            right_i=int(bool(right) or side == "right"),
+            out_int32_i=int(out_int32),
+        )
+        made.setType(values.type().with_dtype(torch.int32 if out_int32 else torch.int64))
+        return made
+
+    return symbol
+
+
+def _col2im(torch: Any) -> Any:
+    """An operator of opset 18."""
+
+    @torch.onnx.symbolic_helper.parse_args("v", "v", "v", "is", "is", "is")  # type: ignore[untyped-decorator]
+    def symbol(
+        g: Any,
+        data: Any,
+        sizes: Any,
+        kernel: Any,
+        dilation: list[int],
+        padding: list[int],
+        stride: list[int],
+    ) -> Any:
+        made = g.op(
+            "Col2Im",
+            data,
+            _vector(torch, g, sizes),
+            _vector(torch, g, kernel),
+            dilations_i=dilation,
+            pads_i=[*padding, *padding],
+            strides_i=stride,
+        )
+        made.setType(_opened(data, torch.onnx.symbolic_helper._get_tensor_rank(data) + 1))
+        return made
+
+    return symbol
+
+
+def _antialiased(torch: Any, kind: str) -> Any:
+    @torch.onnx.symbolic_helper.parse_args("v", "v", "b", "v", "v")  # type: ignore[untyped-decorator]
+    def symbol(
+        g: Any, data: Any, sizes: Any, align_corners: bool, scales: Any = None, wide: Any = None
+    ) -> Any:
+        helper = torch.onnx.symbolic_helper
+        if align_corners:
+            return helper._unimplemented("antialias", "align_corners", data)
+        factors = helper._maybe_get_const(scales, "fs")
+        if isinstance(factors, (list, tuple)):
+            made = g.op(
+                "Resize",
+                data,
+                g.op("Constant", value_t=torch.tensor([])),
+                g.op("Constant", value_t=torch.tensor([1.0, 1.0, *factors])),
+                antialias_i=1,
+                coordinate_transformation_mode_s="half_pixel",
+                cubic_coeff_a_f=-0.5,
+                exclude_outside_i=1,
+                mode_s="cubic" if kind == "bicubic" else "linear",
+            )
+        else:
+            made = g.op("uncork::Antialiased", data, _vector(torch, g, sizes), mode_s=kind)
+        made.setType(_opened(data, 4))
         return made
 
     return symbol

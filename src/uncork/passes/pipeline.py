@@ -152,6 +152,13 @@ ON_LOAD: tuple[Pass, ...] = (
         _SMALL,
         option="target",
     ),
+    # Before `quantized_weights`, which is for layers of what is rounded to levels.
+    Pass(
+        "codes_and_back",
+        "what is made codes and numbers again is rounded to levels",
+        frozenset({"Round"}),
+        frozenset({ElementType.i8, ElementType.u8}),
+    ),
     # Before `fold_constants`, which would forget what weights were made of; after
     # `compressed_products`, which keeps them.
     Pass(

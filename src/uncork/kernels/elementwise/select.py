@@ -91,6 +91,16 @@ class OutsideOperand(Struct, frozen=True):
     element_type: str
     seen: Union[Seen, None] = None
 
+    def is_same(self, other: OutsideOperand) -> bool:
+        """Whether both are the same elements in every call."""
+        seen, others = self.seen, other.seen
+        if seen is None or others is None:
+            alike = seen is others
+        else:
+            alike = same(seen.offset, others.offset) and same_extents(seen.steps, others.steps)
+        kinds = self.number == other.number, self.element_type == other.element_type
+        return alike and all(kinds) and same_extents(self.shape, other.shape)
+
     def steps(self, shape: Sequence[SizeLike]) -> list[SizeLike]:
         """Bytes from one element to the next along each axis of a result of this shape: 0 where the
         operand stretches.
@@ -170,6 +180,15 @@ class PendingMember(Struct, frozen=True):
     seen: tuple[Union[Seen, None], ...] = ()
 
 
+def _among(operands: list[OutsideOperand], operand: OutsideOperand) -> int:
+    """The number of an operand, which is added where it is a new one."""
+    for number, known in enumerate(operands):
+        if known.is_same(operand):
+            return number
+    operands.append(operand)
+    return len(operands) - 1
+
+
 def expression(
     parts: Sequence[PendingMember], target: Target
 ) -> tuple[Expression, Loops, list[OutsideOperand]]:
@@ -195,9 +214,7 @@ def expression(
                     "an operand that lies in another tensor stretches in a way of its own",
                 )
                 operand = OutsideOperand(number, tuple(dims), _stored(spec.element_type), seen)
-                if operand not in operands:
-                    operands.append(operand)
-                arguments.append((True, operands.index(operand)))
+                arguments.append((True, _among(operands, operand)))
             else:
                 arguments.append((False, number))
         lowerings.append((result, arguments))

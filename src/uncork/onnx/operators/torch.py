@@ -165,3 +165,64 @@ def _diff(call: Call) -> Source:
         behind, before = graph.slice(data, 1, 1 << 40, axis), graph.slice(data, 0, -1, axis)
         data = graph.binary(less, behind, before)
     return data
+
+
+@lowering("AdaptiveAvgPool", domain=OWN)
+def _adaptive_avg_pool(call: Call) -> Source:
+    """The means of as many parts as the result has cells; windows where these are all alike."""
+    graph, data = call.graph, call[0]
+    sizes, wanted = graph.sizes(data)[2:], graph.known(call[1])
+    if wanted is not None and None not in sizes:
+        pairs = [(int(n or 0), int(w)) for n, w in zip(sizes, wanted, strict=True)]
+        if all(w and n and n % w == 0 for n, w in pairs):
+            steps = [n // w for n, w in pairs]
+            none = [0] * len(steps)
+            return graph.make(
+                "AvgPool",
+                data,
+                exclude_pad=True,
+                kernel=steps,
+                strides=steps,
+                pads_begin=none,
+                pads_end=none,
+                opset=14,
+            )
+    return graph.make("AdaptiveAvgPool", data, call[1])
+
+
+@lowering("AdaptiveMaxPool", domain=OWN)
+def _adaptive_max_pool(call: Call) -> tuple[Source, ...]:
+    graph = call.graph
+    return graph.several("AdaptiveMaxPool", call[0], call[1], index_element_type=T.i64)
+
+
+@lowering("SearchSorted", domain=OWN)
+def _searchsorted(call: Call) -> Source:
+    """torch.searchsorted."""
+    graph, rows, values = call.graph, call[0], call[1]
+    if graph.type(rows) is not graph.type(values):
+        values = graph.convert(values, graph.type(rows))
+    return graph.make(
+        "SearchSorted",
+        rows,
+        values,
+        right_mode=bool(call.integer("right")),
+        output_type=T.i32 if call.integer("out_int32") else T.i64,
+    )
+
+
+@lowering("Antialiased", domain=OWN)
+def _antialiased(call: Call) -> Source:
+    """torch.nn.functional.interpolate of images with antialias, to a size."""
+    graph = call.graph
+    return graph.make(
+        "Interpolate",
+        call[0],
+        call[1],
+        graph.i64([2, 3]),
+        mode=f"{call.text('mode')}_pillow",
+        shape_calculation_mode="sizes",
+        coordinate_transformation_mode="half_pixel",
+        cube_coeff=-0.5,
+        opset=11,
+    )

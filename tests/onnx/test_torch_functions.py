@@ -1,0 +1,203 @@
+"""Functions of torch that its exporter refuses or writes wrong, in modules of which all sizes are
+open: held against torch at another size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from tests.onnx.test_from_torch import agree
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("onnx")
+
+from torch import nn  # noqa: E402
+from torch.nn import functional as F  # noqa: E402
+
+pytestmark = pytest.mark.oracle
+
+
+class Computed(nn.Module):
+    """What a function gives, and how large that is."""
+
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: Any) -> Any:
+        made = self.function(x)
+        return made, torch.zeros(tuple(made.shape))
+
+
+def held(function: Callable[[Any], Any], *shapes: Sequence[int], open_axes: Sequence[int]) -> None:
+    torch.manual_seed(3)
+    calls = [(torch.randn(*shape),) for shape in shapes]
+    agree(Computed(function), *calls, dynamic={"x": list(open_axes)}, tolerance=1e-5)
+
+
+SEQUENCES = {
+    "unflatten the last axis": lambda x: x.unflatten(-1, (2, 4)),
+    "unflatten by a size": lambda x: x.unflatten(1, (2, x.shape[1] // 2)),
+    "unflatten by what is left": lambda x: x.unflatten(2, (-1, 2)),
+    "mT": lambda x: x @ x.mT,
+    "movedim": lambda x: torch.movedim(x, -1, 1),
+    "movedim of several": lambda x: x.moveaxis((0, -1), (-1, 0)),
+    "rot90": lambda x: x.rot90(1, (1, 2)),
+    "rot90 twice": lambda x: torch.rot90(x, 2),
+    "rot90 back": lambda x: x.rot90(-1, (0, 2)),
+    "hsplit": lambda x: torch.hsplit(x.transpose(1, 2), 2)[1],
+    "dsplit": lambda x: torch.dsplit(x, [3])[1],
+    "diag_embed": lambda x: torch.diag_embed(x),
+    "diag_embed above": lambda x: torch.diag_embed(x, 1),
+    "diag_embed below, elsewhere": lambda x: torch.diag_embed(x, -2, 0, 2),
+    "take_along_dim": lambda x: torch.take_along_dim(x, x.argsort(1)[:, :2], 1),
+    "take_along_dim, broadcast": lambda x: x.take_along_dim(x[:1].argsort(1)[:, :2], 1),
+    "repeat_interleave by each": lambda x: x.repeat_interleave(x[0].argmax(-1), 1),
+    "repeat_interleave of numbers": lambda x: torch.repeat_interleave(x[0].argmax(-1)),
+    "repeat_interleave, flat": lambda x: x.repeat_interleave(x.flatten().long().abs()),
+    "tril_indices": lambda x: torch.tril_indices(x.shape[1], x.shape[1], -1),
+    "triu_indices": lambda x: torch.triu_indices(x.shape[1], 4, 1),
+    "isin": lambda x: torch.isin(x.argmax(-1), torch.tensor([1, 2])),
+    "isin, inverted": lambda x: torch.isin(x.argmax(-1), x[0].argmax(-1), invert=True),
+    "cumprod": lambda x: x.cumprod(1),
+    "cumprod of whole numbers": lambda x: x.argmax(-1).cumprod(0),
+    "argsort of what is alike": lambda x: (x > 0).int().argsort(dim=1, stable=True),
+    "sort of what is alike": lambda x: torch.sort(
+        (x > 0).int(), dim=1, descending=True, stable=True
+    )[1],
+    "median": lambda x: x.median(1).values,
+    "median with NaN": lambda x: torch.log(x).median(1)[0],
+    "median's place": lambda x: x.median(1).indices,
+    "median of all": lambda x: x.median(),
+    "kthvalue": lambda x: x.kthvalue(3, 2, True).values,
+    "quantile": lambda x: x.quantile(0.3, 1),
+    "quantile with NaN": lambda x: torch.log(x).quantile(0.4, 1),
+    "quantile of all": lambda x: torch.quantile(x, 0.25),
+    "quantiles": lambda x: torch.quantile(x, torch.tensor([0.1, 0.6]), dim=1, keepdim=True),
+    "quantile, nearest": lambda x: x.quantile(0.33, 2, interpolation="nearest"),
+    "renorm": lambda x: x.renorm(2, 0, 1.0),
+    "bincount": lambda x: torch.bincount(x.argmax(-1).flatten(), minlength=3),
+    "bincount with weights": lambda x: torch.bincount(x.argmax(-1)[0], x[0, :, 0]),
+    "histc": lambda x: torch.histc(x, 5, -1, 1),
+    "histc of its own range": lambda x: torch.histc(x, 7),
+    "searchsorted": lambda x: torch.searchsorted(
+        x.mT.sort(-1).values.contiguous(), x[:, :2].mT.contiguous()
+    ),
+    "searchsorted, right": lambda x: torch.searchsorted(
+        torch.tensor([-1.0, 0.0, 0.5]), x, right=True, out_int32=True
+    ),
+    "affine_grid": lambda x: F.affine_grid(
+        x[:, :2, :3], [x.shape[0], 1, x.shape[1], 3], align_corners=False
+    ),
+    "affine_grid of one row": lambda x: F.affine_grid(
+        x[:, :2, :3], [x.shape[0], 1, 1, x.shape[1]], align_corners=True
+    ),
+    "affine_grid with a depth": lambda x: F.affine_grid(
+        x[:, :3, :4], [x.shape[0], 1, 2, x.shape[1], 3], align_corners=True
+    ),
+    "adaptive_max_pool1d": lambda x: F.adaptive_max_pool1d(x.mT, 3),
+}
+
+
+@pytest.mark.filterwarnings("ignore:Since version 1.3.0, affine_grid:UserWarning")
+@pytest.mark.parametrize("name", SEQUENCES)
+def test_sequences(name: str) -> None:
+    held(SEQUENCES[name], (2, 6, 8), (3, 10, 8), open_axes=[0, 1])
+
+
+PICTURES = {
+    "unflatten twice": lambda x: x.unflatten(2, (-1, 4)).unflatten(4, (-1, 4)),
+    "channel_shuffle": lambda x: F.channel_shuffle(x, 2),
+    "adaptive_avg_pool2d": lambda x: F.adaptive_avg_pool2d(x, (3, 2)),
+    "adaptive_avg_pool2d by sizes": lambda x: F.adaptive_avg_pool2d(x, (x.shape[2] // 2, 3)),
+    "adaptive_avg_pool2d, one axis": lambda x: F.adaptive_avg_pool2d(x, (None, 1)),
+    "adaptive_avg_pool1d": lambda x: F.adaptive_avg_pool1d(x.flatten(2), 5),
+    "adaptive_avg_pool3d": lambda x: F.adaptive_avg_pool3d(x[:, None], (2, 2, 3)),
+    "adaptive_max_pool2d": lambda x: F.adaptive_max_pool2d(x, (3, 2)),
+    "adaptive_max_pool2d's places": lambda x: F.adaptive_max_pool2d(x, 2, return_indices=True)[1],
+    "fold": lambda x: F.fold(F.unfold(x, 3, padding=1), x.shape[2:], 3, padding=1),
+    "smooth, to a size": lambda x: F.interpolate(x, size=(5, 7), mode="bilinear", antialias=True),
+    "smooth, to a size of the call": lambda x: F.interpolate(
+        x, size=(x.shape[2] // 2, x.shape[3] - 1), mode="bicubic", antialias=True
+    ),
+    "smooth, by scales": lambda x: F.interpolate(
+        x, scale_factor=(0.4, 0.3), mode="bilinear", antialias=True
+    ),
+    "smooth and larger": lambda x: F.interpolate(
+        x, scale_factor=1.7, mode="bicubic", antialias=True
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_pictures(name: str) -> None:
+    held(PICTURES[name], (2, 4, 8, 12), (3, 4, 12, 16), open_axes=[0, 2, 3])
+
+
+class Solved(nn.Module):
+    def __init__(self, **options: bool) -> None:
+        super().__init__()
+        self.options = options
+
+    def forward(self, matrices: Any, right: Any) -> Any:
+        return torch.linalg.solve_triangular(matrices, right, **self.options)
+
+
+@pytest.mark.parametrize("size", [1, 5, 8])
+@pytest.mark.parametrize("upper", [False, True])
+@pytest.mark.parametrize("unit", [False, True])
+@pytest.mark.parametrize("left", [False, True])
+def test_triangular_systems(size: int, upper: bool, unit: bool, left: bool) -> None:
+    """Of any number; what is beyond the triangle is not read."""
+    calls = [
+        (
+            torch.randn(*batch, size, size) * 0.3 + 2 * torch.eye(size),
+            torch.randn(*batch, *((size, 3) if left else (3, size))),
+        )
+        for batch in ((2, 3), (4, 1))
+    ]
+    axes = {"matrices": [0, 1], "right": [0, 1]}
+    options = {"upper": upper, "unitriangular": unit, "left": left}
+    agree(Solved(**options), *calls, dynamic=axes, tolerance=1e-5)
+
+
+class Experts(nn.Module):
+    """Rows in the order of their experts, each of which has a matrix; one has none."""
+
+    def forward(self, rows: Any, chosen: Any, matrices: Any) -> Any:
+        order = chosen.argsort(stable=True)
+        counts = torch.histc(chosen.float(), 4, 0, 3)
+        made = F.grouped_mm(rows[order], matrices, offs=counts.cumsum(0, dtype=torch.int32))
+        return counts, torch.zeros_like(made).index_copy(0, order, made)
+
+
+@pytest.mark.skipif(not hasattr(F, "grouped_mm"), reason="of newer versions")
+def test_rows_by_the_matrix_of_their_group() -> None:
+    calls = [
+        (torch.randn(rows, 8), torch.arange(rows) * 7 % 4 // 2 * 2 + 1, torch.randn(4, 8, 16))
+        for rows in (5, 9)
+    ]
+    axes = {"rows": [0], "chosen": [0]}
+    agree(Experts(), *calls, dynamic=axes, tolerance=1e-5)
+
+
+class Attended(nn.Module):
+    """Attention over the sequence itself, of which one product makes all three parts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.attention = nn.MultiheadAttention(8, 2, batch_first=True)
+
+    def forward(self, x: Any, blank: Any) -> Any:
+        return self.attention(x, x, x, key_padding_mask=blank)
+
+
+def test_attention_over_sequences_of_any_length() -> None:
+    calls = [
+        (torch.randn(rows, steps, 8), torch.arange(steps).expand(rows, steps) > steps - 2)
+        for rows, steps in ((2, 5), (3, 7), (1, 4))
+    ]
+    agree(Attended(), *calls)
