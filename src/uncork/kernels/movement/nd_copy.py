@@ -20,6 +20,9 @@ from uncork.types import TensorSpec
 
 #: Runs of up to so many bytes are copied by straight code, of a kernel of their own.
 _SHORT = 64
+#: Elements of so many bytes may be picked by vectors, and the steps between them.
+_PICKED_BYTES = (1, 2, 4, 8)
+_PICKED_STEPS = (-4, -3, -2, -1, 0, 2, 3, 4)
 #: Loops of one kernel at most.
 MOST_LOOPS = 6
 
@@ -120,6 +123,17 @@ def merged(loops: Sequence[Loop], run: SizeLike) -> tuple[list[Loop], SizeLike]:
     return kept[::-1], run
 
 
+def _picked_step(loops: Sequence[Loop], run: SizeLike) -> int:
+    """From one element to the next in the source, where vectors may pick them; otherwise 1."""
+    if not loops or not isinstance(run, int) or run not in _PICKED_BYTES:
+        return 1
+    inner = loops[-1]
+    if not certainly(inner.target, run) or not isinstance(inner.source, int):
+        return 1
+    step, rest = divmod(inner.source, run)
+    return step if not rest and step in _PICKED_STEPS else 1
+
+
 def _follows(outer: Loop, inner: Loop) -> bool:
     return same(outer.source, inner.source * inner.count) and same(
         outer.target, inner.target * inner.count
@@ -129,8 +143,8 @@ def _follows(outer: Loop, inner: Loop) -> bool:
 def nd_copy(source: Operand, target: Operand, loops: Sequence[Loop], run: SizeLike) -> KernelCall:
     """The call that copies runs of `run` bytes by these loops, outermost first."""
     loops, run = merged(loops, run)
-    spec = NdCopy(len(loops), run if isinstance(run, int) and run <= _SHORT else OPEN)
-
+    short = run if isinstance(run, int) and run <= _SHORT else OPEN
+    spec = NdCopy(len(loops), short, _picked_step(loops, run))
     operands: list[Operand] = [
         source,
         target,
