@@ -8,6 +8,7 @@ source and in the target. The innermost turn copies a run of neighbouring bytes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from math import prod
 
 from msgspec import Struct
 
@@ -23,6 +24,8 @@ _SHORT = 64
 #: Elements of so many bytes may be picked by vectors, and the steps between them.
 _PICKED_BYTES = (1, 2, 4, 8)
 _PICKED_STEPS = (-4, -3, -2, -1, 0, 2, 3, 4)
+#: Runs of so many bytes are rows. Shorter ones move so many bytes at most, or one part of so many.
+_ROW, _FEW, _MOSTLY = 16, 256, 8
 #: Loops of one kernel at most.
 MOST_LOOPS = 6
 
@@ -121,6 +124,26 @@ def merged(loops: Sequence[Loop], run: SizeLike) -> tuple[list[Loop], SizeLike]:
         else:
             kept.append(loop)
     return kept[::-1], run
+
+
+def go_by_rows(copies: Sequence[Copy]) -> bool:
+    """Whether copies move most of their bytes as rows, or as vectors of single elements.
+
+    A size that only the call knows counts as one: it is mostly that of all of them.
+    """
+    bytes_of = [_known_bytes(copy) for copy in copies]
+    short = sum(size for size, copy in zip(bytes_of, copies, strict=True) if _has_short_runs(copy))
+    return short <= max(_FEW, sum(bytes_of) // _MOSTLY)
+
+
+def _has_short_runs(copy: Copy) -> bool:
+    loops, run = merged(copy.loops, copy.run)
+    return isinstance(run, int) and run < _ROW and _picked_step(loops, run) == 1
+
+
+def _known_bytes(copy: Copy) -> int:
+    sizes = [copy.run, *(loop.count for loop in copy.loops)]
+    return prod(size for size in sizes if isinstance(size, int))
 
 
 def _picked_step(loops: Sequence[Loop], run: SizeLike) -> int:
