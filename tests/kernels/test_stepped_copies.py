@@ -18,7 +18,8 @@ from uncork.kernels.movement.select_nd_copy import select_nd_copy
 from uncork.kernels.movement.spec import NdCopy
 from uncork.kernels.runtime.target import host_target, levels_here
 from uncork.kernels.select import select_kernel
-from uncork.ops import find
+from uncork.ops.pad import Pad12
+from uncork.ops.slice import Slice8
 from uncork.types import ElementType, TensorSpec
 
 TARGETS = {str(target.lanes): target for target in levels_here()}
@@ -34,11 +35,23 @@ def taken(
     begin, end = (0, 1 << 40) if step > 0 else (-1, -(1 << 40))
     numbers = [spec_of(np.array([n]), ElementType.i64) for n in (begin, end, step, axis)]
     specs = [spec_of(data, ElementType.parse(name)), *numbers]
-    operation = find("Slice", 8)()
+    operation = Slice8()
     outputs = [TensorSpec(o.element_type, o.shape) for o in operation.describe(specs)]
     chosen = select_nd_copy(operation, specs, outputs)
     assert isinstance(chosen, KernelPlan), chosen
     return chosen, specs, outputs
+
+
+def made(
+    plan: KernelPlan,
+    specs: list[TensorSpec],
+    outputs: list[TensorSpec],
+    first: bool,
+    lanes: str,
+) -> list[np.ndarray]:
+    found = run_fenced(plan, specs, outputs, first, target=TARGETS[lanes])
+    assert found is not None
+    return found
 
 
 def numbers(shape: tuple[int, ...], name: str) -> np.ndarray:
@@ -55,20 +68,21 @@ def test_slices_along_rows(name: str, lanes: str) -> None:
         # The last element is the last one of its row.
         data = numbers((3, (count - 1) * abs(step) + 1), name)
         plan, specs, outputs = taken(data, name, step, 1)
-        (got,) = run_fenced(plan, specs, outputs, first, target=TARGETS[lanes])
+        (got,) = made(plan, specs, outputs, first, lanes)
         np.testing.assert_array_equal(got.view(np.uint8), data[:, ::step].copy().view(np.uint8))
 
 
 @pytest.mark.parametrize("lanes", TARGETS)
 def test_edges_are_repeated(lanes: str) -> None:
-    operation = find("Pad", 12)(pad_mode="edge")
+    operation = Pad12(pad_mode="edge")
     for width, first in itertools.product((1, 3, 4, 5, 16, 17, 40), (False, True)):
         data = numbers((2, 3), "i32")
         pads = [spec_of(np.array([0, n]), ElementType.i64) for n in (width, 1)]
         specs = [spec_of(data, ElementType.i32), *pads]
         outputs = [TensorSpec(o.element_type, o.shape) for o in operation.describe(specs)]
         plan = select_nd_copy(operation, specs, outputs)
-        (got,) = run_fenced(plan, specs, outputs, first, target=TARGETS[lanes])
+        assert isinstance(plan, KernelPlan)
+        (got,) = made(plan, specs, outputs, first, lanes)
         np.testing.assert_array_equal(got, np.pad(data, ((0, 0), (width, 1)), "edge"))
 
 
@@ -78,7 +92,7 @@ def test_large_slices_go_by_vectors() -> None:
     end = -(1 << 40)
     some = [spec_of(np.array([n]), ElementType.i64) for n in (-1, end, -1, 1)]
     specs = [spec_of(data, ElementType.f32), *some]
-    operation = find("Slice", 8)()
+    operation = Slice8()
     outputs = [TensorSpec(o.element_type, o.shape) for o in operation.describe(specs)]
     plan = select_kernel(operation, specs, outputs, host_target())
     assert isinstance(plan, KernelPlan)

@@ -77,13 +77,14 @@ def strided_slice_look(operation: Operation, inputs: Specs, outputs: Specs) -> L
                 return None
             places.append((axis, place))
             continue
-        step, first = 1, cast("SizeLike | None", 0)
-        if kind == "slice":
-            step = every[i] or 1
-            start, _ = operation.bounds(i, begins[i], ends[i], step)
-            first = None if start is None else _first(start, shape[axis], step)
-            if first is None:
-                return None
+        if kind != "slice":
+            found.append(Along(axis, result[len(found)]))
+            continue
+        step = every[i] or 1
+        start, _ = operation.bounds(i, begins[i], ends[i], step)
+        first = None if start is None else _first(start, shape[axis], step)
+        if first is None:
+            return None
         found.append(Along(axis, result[len(found)], first, step))
     return Look(tuple(found), tuple(places))
 
