@@ -528,6 +528,16 @@ def move(builder: uncork.Builder) -> list[Source]:
     return [turned, joined]
 
 
+def moved(builder: uncork.Builder) -> list[Source]:
+    x = builder.parameter("x", "f32", [3, 20])
+    numbers = {n: builder.constant(np.array([n])) for n in (0, 1, 4, 20)}
+    parts = [
+        builder.add("Slice", 8, x, numbers[begin], numbers[end], numbers[1], numbers[1])[0]
+        for begin, end in ((4, 20), (0, 4))
+    ]
+    return [*builder.add("Concat", 1, *parts, axis=1, name="rolled")]
+
+
 def pick(builder: uncork.Builder) -> list[Source]:
     x = builder.parameter("x", "f32", [3, 20])
     values, indices = builder.add(
@@ -866,6 +876,7 @@ FAMILIES = {
     "embedding.bags": embedding,
     "movement.blocks": blocks,
     "movement.gather": gather,
+    "movement.moved": moved,
     "recurrent.final_states": last_step,
     "gemm.matmul": linear,
     "loops.bins": pooled_boxes,

@@ -278,6 +278,26 @@ def concat(g: Graph) -> object:
 
 
 @reader
+def parts_joined(g: Graph) -> object:
+    """Parts of one tensor beside each other: rolls, turned axes, blocks taken apart."""
+    data = g.pick(least=1)
+    axis = g.random.randrange(data.array.ndim)
+    far = 1 << 40
+    parts = []
+    for _ in range(g.random.randint(1, 3)):
+        step = g.random.choice([-2, -1, 1, 1, 2, 3])
+        begin = g.random.randint(-3, 3)
+        numbers = (begin, far if step > 0 else -far, step, axis)
+        parts += g.layer("Slice", 8, data, *(g.constant(np.array([n])) for n in numbers))
+    (joined,) = g.layer("Concat", 1, *parts, axis=axis)
+    order = list(range(data.array.ndim))
+    if g.random.random() < 0.3:
+        g.random.shuffle(order)
+        return g.layer("Transpose", 1, joined, g.constant(np.array(order)))
+    return [joined]
+
+
+@reader
 def split(g: Graph) -> object:
     data = g.pick(least=1)
     axis = g.random.randrange(data.array.ndim)

@@ -1061,6 +1061,21 @@ def move(generator: np.random.Generator) -> Iterator[Case]:
         yield f"tile {size}", find("Tile", 1)(), [data, spec(np.array([2, 2]))]
 
 
+def moved(generator: np.random.Generator) -> Iterator[Case]:
+    """Slices with steps of both kinds, beside each other, and one behind the other."""
+    from uncork.internal_ops.fused import FusedMember, Moved
+
+    cut, join = find("Slice", 8)(), find("Concat", 1)(axis=1)
+    ends = [spec(np.array([n])) for n in (0, -1, 1, 1 << 40, -(1 << 40))]
+    for size, step in product((5, 8, 16, 17, 33, 64, 65, 130), (-3, -2, -1, 1, 2, 3, 4)):
+        inputs = [numbers(generator, 3, size), *ends, spec(np.array([step]))]
+        begin, end = (3, 4) if step > 0 else (2, 5)  # the first element is left out, or the last
+        pieces = [FusedMember(cut, (0, n, end, 6, 3)) for n in (begin, 1 if step > 0 else 2)]
+        yield f"beside {size} {step}", Moved([*pieces, FusedMember(join, (7, 8, 0))]), inputs
+        again = FusedMember(cut, (7, begin, end, 6, 3))
+        yield f"twice {size} {step}", Moved([pieces[0], again]), inputs
+
+
 def pick(generator: np.random.Generator) -> Iterator[Case]:
     from uncork.internal_ops.leading_best import LeadingBest
 
@@ -1506,6 +1521,7 @@ EDGES = {
     "embedding.bags": embedding,
     "movement.blocks": blocks,
     "movement.gather": gather,
+    "movement.moved": moved,
     "recurrent.final_states": last_step,
     "gemm.matmul": linear,
     "loops.bins": bins,

@@ -31,6 +31,7 @@ LEAST = {
     "embedding.bags": 100,
     "movement.blocks": 60,
     "movement.gather": 80,
+    "movement.moved": 100,
     "recurrent.final_states": 100,
     "gemm.matmul": 300,
     "loops.bins": 50,

@@ -193,6 +193,22 @@ class Differences(nn.Module):
         return torch.diff(x, n=2, dim=0), torch.diff(x, prepend=first, append=first * 2), changes
 
 
+class Diagonals(nn.Module):
+    def forward(self, x: torch.Tensor) -> Any:
+        found = [torch.diagonal(x, offset, 1, -1) for offset in (0, 2, -1, 5, -9)]
+        return (*found, torch.diagonal(x, 1, 2, 1), torch.diagonal(x[0]), x.diagonal(0, 0, 1))
+
+
+def test_diagonals() -> None:
+    """Of matrices of open number, above and below, beyond an edge, and of axes in either order."""
+    model = uncork.from_torch(Diagonals(), torch.randn(3, 4, 6), dynamic={"x": {0: "n"}})
+    compiled = uncork.compile_model(model)
+    for number in (3, 1, 5):
+        x = torch.randn(number, 4, 6)
+        for got, expected in zip(compiled(x.numpy()), Diagonals()(x), strict=True):
+            np.testing.assert_array_equal(got, expected.numpy())
+
+
 def test_differences_along_an_axis() -> None:
     calls = [
         (torch.randn(rows, columns), torch.randn(rows, 1)) for rows, columns in ((4, 5), (3, 8))

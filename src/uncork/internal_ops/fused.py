@@ -69,6 +69,23 @@ class Fused(OfLayers):
         return _last(self.members, step, specs)
 
 
+class Moved(OfLayers):
+    """Several moves, one after the other, of inputs and of what others have moved: no element is
+    computed with.
+
+    The result is that of the last member.
+    """
+
+    type_name, opset = "Moved", 0
+    moves_values = True
+    output = Output()
+
+    members = Several[FusedMember]()
+
+    def through(self, step: Step, specs: Specs) -> tuple[TensorSpec, ...]:
+        return _last(self.members, step, specs)
+
+
 class FusedProduct(OfLayers):
     """A product (MatMul or a convolution) with its epilogue: the element-wise operations that
     follow it.

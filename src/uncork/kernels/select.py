@@ -99,6 +99,7 @@ SELECTORS: Mapping[str, str] = {
     "loops.yolo:select_probabilities": "RegionYolo",
     "movement.blocks:select_blocks": "FromBlocks ToBlocks",
     "movement.gather:select_gather": "Gather",
+    "movement.moved:select_moved": "Moved",
     "movement.state:select_append": "AppendState",
     "movement.state:select_value": "StateValue",
     "movement.transpose:select_transpose": "Transpose",

@@ -17,6 +17,7 @@ def own_symbols(torch: Any, opset: int) -> Iterator[None]:
         "aten::scaled_dot_product_attention": _attention(torch),
         "aten::unfold": _unfold(torch),
         "aten::diff": _diff(torch),
+        "aten::diagonal": _diagonal(torch),
         "aten::permute": _permute(torch),
         "aten::index_add": _index_add(torch),
         "aten::index_put": _index_put(torch),
@@ -125,6 +126,39 @@ def _diff(torch: Any) -> Any:
         if len(given) > 1:
             data = g.op("Concat", *given, axis_i=axis)
         return g.op("uncork::Diff", data, n_i=n, axis_i=axis)
+
+    return symbol
+
+
+def _diagonal(torch: Any) -> Any:
+    """Torch writes a product with a matrix of ones on the diagonal, its sums, and a Gather of
+    these. Where the two axes are known, the diagonal is a slice of both as one axis.
+    """
+    from torch.onnx import symbolic_opset13
+
+    @torch.onnx.symbolic_helper.parse_args("v", "i", "i", "i")  # type: ignore[untyped-decorator]
+    def symbol(g: Any, data: Any, offset: int, one: int, other: int) -> Any:
+        sizes = data.type().varyingSizes()
+        rank = len(sizes or ())
+        rows, columns = (sizes[axis] if sizes else None for axis in (one, other))
+        if not rows or not columns:
+            return symbolic_opset13.diagonal(g, data, offset, one, other)
+        axes = [axis % rank for axis in (one, other)]
+        others = [axis for axis in range(rank) if axis not in axes]
+        # From one row to the next, a diagonal is one place further.
+        count = max(min(rows + min(offset, 0), columns - max(offset, 0)), 0)
+        begin = offset if offset >= 0 else -offset * columns
+        step = columns + 1
+
+        def vector(*numbers: int) -> Any:
+            return g.op("Constant", value_t=torch.tensor(numbers))
+
+        lines = g.op("Transpose", data, perm_i=[*others, *axes])
+        lines = g.op("Reshape", lines, vector(*[0] * len(others), -1))
+        end = begin + count * step
+        made = g.op("Slice", lines, *map(vector, (begin, end, len(others), step)))
+        made.setType(data.type().with_sizes([*(sizes[axis] for axis in others), count]))
+        return made
 
     return symbol
 

@@ -20,7 +20,7 @@ from uncork.kernels.runtime.target import Target
 from uncork.passes.rewrite import readers, replaced
 
 #: Operations that move one tensor, of which their results are parts.
-_MOVES = frozenset({"Slice", "Split", "StridedSlice", "Transpose", "VariadicSplit"})
+_MOVES = frozenset({"Moved", "Slice", "Split", "StridedSlice", "Transpose", "VariadicSplit"})
 #: Rows shorter than this are better copied: the kernel would compute with parts of vectors.
 _SHORT_ROW = 16
 

@@ -308,11 +308,18 @@ WITH_SIZES: tuple[Pass, ...] = (
         frozenset({"Broadcast", "Tile"}),
         option="target",
     ),
+    # Behind all to which a move is a layer of its own.
+    Pass(
+        "join_moves",
+        "moves of what other moves made are one",
+        frozenset({"Concat", "Slice", "Split", "StridedSlice", "Transpose", "VariadicSplit"}),
+        option="target",
+    ),
     # Last: to all others a move is a layer of its own.
     Pass(
         "absorb_moves",
         "layers element by element read what is moved from where it lies",
-        frozenset({"Slice", "Split", "StridedSlice", "Transpose", "VariadicSplit"}),
+        frozenset({"Moved", "Slice", "Split", "StridedSlice", "Transpose", "VariadicSplit"}),
         option="target",
     ),
 )

@@ -160,6 +160,15 @@ class Kernel:
             lanes,
         )
 
+    def picked(self, one: Value, other: Value, lanes: Sequence[int]) -> Value:
+        """A vector of lanes of two others; those of the second are counted on from those of the
+        first.
+        """
+        picks = ir.Constant(ir.VectorType(ir.IntType(32), len(lanes)), list(lanes))
+        return Value(
+            self, self.builder.shuffle_vector(one.llvm, other.llvm, picks), one.type, len(lanes)
+        )
+
     def select(self, condition: Value, yes: Value, no: Value) -> Value:
         """`yes` in the lanes where the condition is true, `no` in the others."""
         return Value(

@@ -5,10 +5,9 @@ lanes of a vector.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 
 from uncork.kernels.codegen import functions
-from uncork.kernels.codegen import llvm_ir as ir
 from uncork.kernels.codegen.emit import Kernel, Type, Value
 
 Combine = Callable[[Kernel, Value, Value], Value]
@@ -60,17 +59,8 @@ def lane_sums(k: Kernel, parts: Iterable[Value], lanes: int) -> Value:
         step = 1
         while stack and stack[-1][0] == step:
             one = stack.pop()[1]
-            low = _shuffled(
-                k, one, x, [i if not i & step else lanes + i - step for i in range(lanes)]
-            )
-            high = _shuffled(
-                k, one, x, [i + step if not i & step else lanes + i for i in range(lanes)]
-            )
+            low = k.picked(one, x, [i if not i & step else lanes + i - step for i in range(lanes)])
+            high = k.picked(one, x, [i + step if not i & step else lanes + i for i in range(lanes)])
             x, step = low + high, step * 2
         stack.append((step, x))
     return stack[0][1]
-
-
-def _shuffled(k: Kernel, one: Value, other: Value, lanes: Sequence[int]) -> Value:
-    picks = ir.Constant(ir.VectorType(ir.IntType(32), len(lanes)), list(lanes))
-    return Value(k, k.builder.shuffle_vector(one.llvm, other.llvm, picks), one.type, one.lanes)

@@ -4,7 +4,6 @@ strides allow.
 
 from __future__ import annotations
 
-from uncork.kernels.codegen import llvm_ir as ir
 from uncork.kernels.codegen.emit import F32, Kernel, Value, Variable, emitter
 from uncork.kernels.movement.spec import COPY_LOOPS, StridedCopy
 
@@ -89,10 +88,4 @@ def _every_other(
 def _alternate(value: Value, first: int) -> Value:
     """Every other lane of a vector, from lane `first` on."""
     k, lanes = value.kernel, value.lanes // 2
-    picks = ir.Constant(ir.VectorType(ir.IntType(32), lanes), list(range(first, 2 * lanes, 2)))
-    return Value(
-        k,
-        k.builder.shuffle_vector(value.llvm, ir.Constant(value.llvm.type, ir.Undefined), picks),
-        F32,
-        lanes,
-    )
+    return k.picked(value, value, range(first, 2 * lanes, 2))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from uncork.kernels.codegen import llvm_ir as ir
 from uncork.kernels.codegen.emit import I32, Kernel, Value, emitter
 from uncork.kernels.movement.spec import TransposeBlocks
 
@@ -64,17 +63,11 @@ def columns_of(rows: Sequence[Value]) -> list[Value]:
             if not n & distance:
                 one, other = turned[n], turned[n + distance]
                 # Lanes of the second vector are counted on from those of the first.
-                turned[n] = _picked(
+                turned[n] = one.kernel.picked(
                     one, other, [side + x - distance if x & distance else x for x in range(side)]
                 )
-                turned[n + distance] = _picked(
+                turned[n + distance] = one.kernel.picked(
                     one, other, [side + x if x & distance else x + distance for x in range(side)]
                 )
         distance //= 2
     return turned
-
-
-def _picked(one: Value, other: Value, lanes: Sequence[int]) -> Value:
-    k = one.kernel
-    picks = ir.Constant(ir.VectorType(ir.IntType(32), len(lanes)), list(lanes))
-    return Value(k, k.builder.shuffle_vector(one.llvm, other.llvm, picks), one.type, one.lanes)

@@ -8,6 +8,7 @@ source and in the target. The innermost turn copies a run of neighbouring bytes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from math import prod
 
 from msgspec import Struct
 
@@ -20,6 +21,11 @@ from uncork.types import TensorSpec
 
 #: Runs of up to so many bytes are copied by straight code, of a kernel of their own.
 _SHORT = 64
+#: Elements of so many bytes may be picked by vectors, and the steps between them.
+_PICKED_BYTES = (1, 2, 4, 8)
+_PICKED_STEPS = (-4, -3, -2, -1, 0, 2, 3, 4)
+#: Runs of so many bytes are rows. Shorter ones move so many bytes at most, or one part of so many.
+_ROW, _FEW, _MOSTLY = 16, 256, 8
 #: Loops of one kernel at most.
 MOST_LOOPS = 6
 
@@ -120,6 +126,37 @@ def merged(loops: Sequence[Loop], run: SizeLike) -> tuple[list[Loop], SizeLike]:
     return kept[::-1], run
 
 
+def go_by_rows(copies: Sequence[Copy]) -> bool:
+    """Whether copies move most of their bytes as rows, or as vectors of single elements.
+
+    A size that only the call knows counts as one: it is mostly that of all of them.
+    """
+    bytes_of = [_known_bytes(copy) for copy in copies]
+    short = sum(size for size, copy in zip(bytes_of, copies, strict=True) if _has_short_runs(copy))
+    return short <= max(_FEW, sum(bytes_of) // _MOSTLY)
+
+
+def _has_short_runs(copy: Copy) -> bool:
+    loops, run = merged(copy.loops, copy.run)
+    return isinstance(run, int) and run < _ROW and _picked_step(loops, run) == 1
+
+
+def _known_bytes(copy: Copy) -> int:
+    sizes = [copy.run, *(loop.count for loop in copy.loops)]
+    return prod(size for size in sizes if isinstance(size, int))
+
+
+def _picked_step(loops: Sequence[Loop], run: SizeLike) -> int:
+    """From one element to the next in the source, where vectors may pick them; otherwise 1."""
+    if not loops or not isinstance(run, int) or run not in _PICKED_BYTES:
+        return 1
+    inner = loops[-1]
+    if not certainly(inner.target, run) or not isinstance(inner.source, int):
+        return 1
+    step, rest = divmod(inner.source, run)
+    return step if not rest and step in _PICKED_STEPS else 1
+
+
 def _follows(outer: Loop, inner: Loop) -> bool:
     return same(outer.source, inner.source * inner.count) and same(
         outer.target, inner.target * inner.count
@@ -129,8 +166,8 @@ def _follows(outer: Loop, inner: Loop) -> bool:
 def nd_copy(source: Operand, target: Operand, loops: Sequence[Loop], run: SizeLike) -> KernelCall:
     """The call that copies runs of `run` bytes by these loops, outermost first."""
     loops, run = merged(loops, run)
-    spec = NdCopy(len(loops), run if isinstance(run, int) and run <= _SHORT else OPEN)
-
+    short = run if isinstance(run, int) and run <= _SHORT else OPEN
+    spec = NdCopy(len(loops), short, _picked_step(loops, run))
     operands: list[Operand] = [
         source,
         target,

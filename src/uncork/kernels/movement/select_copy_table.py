@@ -9,6 +9,8 @@ a table of runs is what the kernel walks through.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
+from typing import cast
 
 import numpy as np
 from msgspec import Struct
@@ -24,6 +26,7 @@ from uncork.kernels.kernel_plan import (
     Stages,
     shares,
 )
+from uncork.kernels.kernel_spec import KernelSpec
 from uncork.kernels.layer import Layer, staged
 from uncork.kernels.movement.select_nd_copy import select_nd_copy
 from uncork.kernels.movement.spec import CopyTable, NdCopy
@@ -38,9 +41,11 @@ _MOST = 1 << 20
 _MOST_INPUTS = 64
 #: Runs are copied by straight code up to this many bytes; a longer one is several runs.
 _LONGEST_RUN = 1024
-#: Tables of single elements, of so many bytes, are taken up to so many: strided copies that have
-#: runs are faster.
-_ELEMENT, _MANY = 8, 4096
+#: Tables of up to so many runs are taken. Strided copies are, where they make so many times fewer
+#: turns: each of these costs more than a run of a table.
+_MANY, _FEWER = 1024, 3
+#: Bytes of a vector by which strided copies pick single elements.
+_VECTOR = 16
 
 
 def select_move(layer: Layer) -> Selection:
@@ -53,26 +58,28 @@ def select_move(layer: Layer) -> Selection:
     if not all(spec.shape.is_static for spec in (*(i for i in inputs if i is not None), *outputs)):
         return select_nd_copy(operation, inputs, outputs) or "no kernel for open shapes"
     runs = _select_runs(operation, inputs, outputs)
-    if isinstance(runs, str) or (isinstance(runs, KernelPlan) and _single(runs)):
-        copies = select_nd_copy(operation, inputs, outputs)
-        if isinstance(runs, str) or (isinstance(copies, KernelPlan) and _has_runs(copies)):
-            return copies or runs
-    return runs
+    if isinstance(runs, KernelPlan) and _turns(runs) <= _MANY:
+        return runs
+    copies = select_nd_copy(operation, inputs, outputs)
+    if isinstance(runs, KernelPlan) and isinstance(copies, KernelPlan):
+        return copies if _turns(copies) * _FEWER <= _turns(runs) else runs
+    return copies or runs
 
 
-def _single(plan: KernelPlan) -> bool:
-    """Whether a plan by tables moves many elements one by one."""
-    spec = plan.calls[0][0] if plan.calls else None
-    many = isinstance(plan.cost, float) and plan.cost > _MANY
-    return many and isinstance(spec, CopyTable) and spec.run <= _ELEMENT
+def _turns(plan: KernelPlan) -> int:
+    """How many pieces a plan moves, each a run of neighbours or a vector of single elements."""
+    return sum(_turns_of(*call) for call in plan.calls)
 
 
-def _has_runs(plan: KernelPlan) -> bool:
-    """Whether the first copy of a plan has runs of several elements."""
-    spec, operands = plan.calls[0]
-    return (
-        isinstance(spec, NdCopy) and isinstance(operands[-1], int) and operands[-1] > 4 * _ELEMENT
-    )
+def _turns_of(spec: KernelSpec, operands: Sequence[Operand]) -> int:
+    if isinstance(spec, CopyTable):
+        return cast(int, operands[-1])
+    if not isinstance(spec, NdCopy):
+        return 1
+    counts = [cast(int, operands[2 + 3 * loop]) for loop in range(spec.loops)]
+    if counts and spec.step != 1:
+        counts[-1] = -(-counts[-1] * spec.run // _VECTOR)
+    return prod(counts)
 
 
 def _select_runs(

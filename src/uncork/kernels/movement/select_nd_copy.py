@@ -245,6 +245,7 @@ _RULES: Mapping[str, Rule] = {
 #: Rules in modules of their own, which are imported for models that have such layers.
 _RULES_OF_MODULES: Mapping[str, tuple[str, str]] = {
     "DepthToSpace": ("select_rearranged", "depth_to_space_copies"),
+    "Moved": ("select_moved", "moved_copies"),
     "Pad": ("select_slices", "pad_copies"),
     "Roll": ("select_roll", "roll_copies"),
     "ShuffleChannels": ("select_rearranged", "shuffle_channels_copies"),

@@ -7,7 +7,8 @@ from itertools import product as combinations
 from typing import cast
 
 from uncork.kernels.extents import certainly, extents, largest, smallest
-from uncork.kernels.movement.nd_copy import Copy, Fill, Loop, Stretch, parts, strides
+from uncork.kernels.movement.looks import Along, Look, copy_of
+from uncork.kernels.movement.nd_copy import Copy, Fill, Stretch, parts
 from uncork.ops import Operation
 from uncork.ops._common.indices import normalised_axis
 from uncork.ops.strided_slice import StridedSlice1
@@ -20,7 +21,13 @@ _MOST_PADDED = 3
 
 
 def slice_copies(operation: Operation, inputs: Specs, outputs: Specs) -> list[Copy] | None:
-    """The copy of Slice, whose loops step through the data as the slice does."""
+    """The copy of Slice."""
+    look = slice_look(operation, inputs, outputs)
+    return None if look is None else [copy_of(look, inputs[0], outputs[0])]
+
+
+def slice_look(operation: Operation, inputs: Specs, outputs: Specs) -> Look | None:
+    """What Slice looks at: some axes from a place on, in steps."""
     data, start, _, step = inputs[:4]
     steps = step.integers()
     starts = start.sizes()
@@ -28,22 +35,27 @@ def slice_copies(operation: Operation, inputs: Specs, outputs: Specs) -> list[Co
     if starts is None or steps is None or axes is None:
         return None
     shape, result = extents(data), extents(outputs[0])
-    element = data.element_type.dtype.itemsize
-    stretches = [Stretch(count, 0, 0) for count in result]
+    found = [Along(axis, count) for axis, count in enumerate(result)]
     for axis, first, every in zip(axes, starts, steps, strict=True):
         if axis is None or first is None or every is None:
             return None
         along = normalised_axis(operation, axis, len(shape))
-        found = _first(first, shape[along], every)
-        if found is None:
+        begin = _first(first, shape[along], every)
+        if begin is None:
             return None
-        stretches[along] = Stretch(result[along], 0, found, every)
-    return parts([stretches], shape, result, element)
+        found[along] = Along(along, result[along], begin, every)
+    return Look(tuple(found))
 
 
 def strided_slice_copies(operation: Operation, inputs: Specs, outputs: Specs) -> list[Copy] | None:
-    """The copy of StridedSlice: that of Slice, with masks, new axes and axes of which one index is
-    left.
+    """The copy of StridedSlice."""
+    look = strided_slice_look(operation, inputs, outputs)
+    return None if look is None else [copy_of(look, inputs[0], outputs[0])]
+
+
+def strided_slice_look(operation: Operation, inputs: Specs, outputs: Specs) -> Look | None:
+    """What StridedSlice looks at: what Slice does, with masks, new axes and axes of which one index
+    is left.
     """
     assert isinstance(operation, StridedSlice1)
     data, begin = inputs[:2]
@@ -52,33 +64,29 @@ def strided_slice_copies(operation: Operation, inputs: Specs, outputs: Specs) ->
     if begins is None or ends is None or every is None or None in (*begins, *every):
         return None
     shape, result = extents(data), extents(outputs[0])
-    element = data.element_type.dtype.itemsize
-    source, target = strides(shape, element), strides(result, element)
-    offset: SizeLike = 0
-    loops: list[Loop] = []
-    place = 0
+    found: list[Along] = []
+    places: list[tuple[int, SizeLike]] = []
     for kind, i, axis in operation.steps(len(begins), len(shape)):
         if kind == "new":
-            place += 1
+            found.append(Along(None, 1))
             continue
         if kind == "shrink":
             index = operation.single(i, begins[i])
-            first = None if index is None else _index(index, shape[axis])
-            if first is None:
+            place = None if index is None else _index(index, shape[axis])
+            if place is None:
                 return None
-            offset = offset + first * source[axis]
+            places.append((axis, place))
             continue
-        step = 1
-        if kind == "slice":
-            step = every[i] or 1
-            start, _ = operation.bounds(i, begins[i], ends[i], step)
-            first = None if start is None else _first(start, shape[axis], step)
-            if first is None:
-                return None
-            offset = offset + first * source[axis]
-        loops.append(Loop(result[place], source[axis] * step, target[place]))
-        place += 1
-    return [Copy(0, 0, offset, 0, tuple(loops), element)]
+        if kind != "slice":
+            found.append(Along(axis, result[len(found)]))
+            continue
+        step = every[i] or 1
+        start, _ = operation.bounds(i, begins[i], ends[i], step)
+        first = None if start is None else _first(start, shape[axis], step)
+        if first is None:
+            return None
+        found.append(Along(axis, result[len(found)], first, step))
+    return Look(tuple(found), tuple(places))
 
 
 def pad_copies(operation: Operation, inputs: Specs, outputs: Specs) -> list[Copy | Fill] | None:

@@ -42,11 +42,23 @@ class Gather(KernelSpec, frozen=True):
 class NdCopy(KernelSpec, frozen=True):
     """The spec of a strided copy: loops around a copy of a run of bytes (`OPEN`: an argument says
     how many).
+
+    `step` is that of the innermost loop in the source, in runs, where its runs are single elements
+    that follow each other in the target, and vectors may pick them. 1 is any other copy.
     """
 
     emitter: ClassVar[str] = "uncork.kernels.movement.emit_nd_copy:emit_nd_copy"
     loops: int
     run: int
+    step: int = 1
+
+    @property
+    def name(self) -> str:
+        run = "open" if self.run == OPEN else self.run
+        way = {1: "", 0: "_spread", -1: "_reversed"}.get(
+            self.step, f"_every_{self.step}" if self.step > 0 else f"_back_{-self.step}"
+        )
+        return f"nd_copy_{self.loops}_{run}{way}" if self.loops else f"nd_copy_{run}"
 
     @property
     def arguments(self) -> list[str]:

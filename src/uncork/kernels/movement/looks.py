@@ -1,0 +1,140 @@
+"""What a move looks at: for each axis of its result the axis of the data along which it goes, and
+what of that it takes. Moves of moves are looks at what lies further behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Union, cast
+
+from msgspec import Struct
+
+from uncork.kernels.extents import certainly, extents, same, total
+from uncork.kernels.movement.nd_copy import Copy, Loop, strides
+from uncork.symbolic import SizeLike
+from uncork.types import TensorSpec
+
+
+class Along(Struct, frozen=True):
+    """An axis of a result: the axis of the data (None: a new one), how many places of it, the first
+    of them, and the step to the next.
+    """
+
+    axis: Union[int, None]
+    count: SizeLike
+    begin: SizeLike = 0
+    by: int = 1
+
+
+class Look(Struct, frozen=True):
+    """What a move looks at: its axes, and the one place of each axis that it leaves out."""
+
+    axes: tuple[Along, ...]
+    places: tuple[tuple[int, SizeLike], ...] = ()
+
+
+class Piece(Struct, frozen=True):
+    """A box of a tensor that lies in an input: where the box begins and how long it is along each
+    axis, the bytes before its first element in the input, and from one element to the next.
+    """
+
+    source: int
+    begins: tuple[SizeLike, ...]
+    counts: tuple[SizeLike, ...]
+    offset: SizeLike
+    steps: tuple[SizeLike, ...]
+
+
+class Unclear(Exception):
+    """Only the call knows which pieces a look meets."""
+
+
+def copy_of(look: Look, data: TensorSpec, result: TensorSpec) -> Copy:
+    """The copy of what a move looks at."""
+    element = data.element_type.dtype.itemsize
+    (piece,) = looked_at(look, extents(data), [whole(0, extents(data), element)])
+    return copied(piece, extents(result), element)
+
+
+def copied(piece: Piece, result: Sequence[SizeLike], element: int) -> Copy:
+    """The copy of a piece into its place in a result."""
+    target = strides(result, element)
+    loops = tuple(map(Loop, piece.counts, piece.steps, target))
+    place = total(begin * step for begin, step in zip(piece.begins, target, strict=True))
+    return Copy(piece.source, 0, piece.offset, place, loops, element)
+
+
+def whole(source: int, shape: Sequence[SizeLike], element: int) -> Piece:
+    """An input as one piece."""
+    return Piece(source, (0,) * len(shape), tuple(shape), 0, tuple(strides(shape, element)))
+
+
+def beside(parts: Iterable[tuple[Sequence[Piece], Sequence[SizeLike]]], axis: int) -> list[Piece]:
+    """The pieces of tensors, each with its shape, that lie beside each other along an axis."""
+    found: list[Piece] = []
+    begin: SizeLike = 0
+    for pieces, shape in parts:
+        for piece in pieces:
+            begins = list(piece.begins)
+            begins[axis] = begins[axis] + begin
+            found.append(
+                Piece(piece.source, tuple(begins), piece.counts, piece.offset, piece.steps)
+            )
+        begin = begin + shape[axis]
+    return found
+
+
+def looked_at(look: Look, shape: Sequence[SizeLike], pieces: Iterable[Piece]) -> list[Piece]:
+    """The pieces of a look at a tensor of this shape, which consists of pieces. Raises Unclear
+    where only the call knows them.
+    """
+    left_out = [Along(axis, 1, place) for axis, place in look.places]
+    found = []
+    for piece in pieces:
+        met = [_met(along, shape, piece) for along in (*look.axes, *left_out)]
+        if not any(each.is_empty for each in met):
+            kept = met[: len(look.axes)]
+            found.append(
+                Piece(
+                    piece.source,
+                    tuple(each.begin for each in kept),
+                    tuple(each.count for each in kept),
+                    piece.offset + total(each.offset for each in met),
+                    tuple(each.step for each in kept),
+                )
+            )
+    return found
+
+
+class _Met(Struct, frozen=True):
+    """What a look along an axis meets of a piece: where in the result, how much, the bytes to its
+    first element and from one to the next.
+    """
+
+    begin: SizeLike
+    count: SizeLike
+    offset: SizeLike = 0
+    step: SizeLike = 0
+    is_empty: bool = False
+
+
+def _met(along: Along, shape: Sequence[SizeLike], piece: Piece) -> _Met:
+    if along.axis is None:
+        return _Met(0, along.count)
+    size, step = shape[along.axis], piece.steps[along.axis]
+    low, length = piece.begins[along.axis], piece.counts[along.axis]
+    if certainly(low, 0) and same(length, size):
+        return _Met(0, along.count, along.begin * step, along.by * step)
+    if along.by == 1 and certainly(along.begin, 0) and same(along.count, size):
+        return _Met(low, length, 0, step)
+    numbers = (low, length, along.begin, along.count)
+    if not all(isinstance(each, int) for each in numbers):
+        raise Unclear
+    low, length, begin, count = cast("tuple[int, int, int, int]", numbers)
+    # The numbers of places before the piece, and of those before its end, as the look goes.
+    before, until = low - begin, low + length - begin
+    if along.by < 0:
+        before, until = begin - low - length + 1, begin - low + 1
+    first, behind = (min(max(-(-n // abs(along.by)), 0), count) for n in (before, until))
+    offset = (begin + first * along.by - low) * step
+    return _Met(first, behind - first, offset, along.by * step, behind <= first)

@@ -1,0 +1,125 @@
+"""Moves of what other moves made are one: nothing is copied twice.
+
+A Concat of two slices rolls a tensor or turns its halves, one of four slices with steps takes
+blocks apart, and exporters write a slice for each axis. A move whose results only moves read is
+made a member of these, which take their pieces from where they lie.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec.structs import replace
+
+from uncork.internal_ops.fused import FusedMember, Moved
+from uncork.ir.model import Model, Node, Source
+from uncork.kernels import select
+from uncork.kernels.extents import has_extents
+from uncork.kernels.runtime.target import Target
+from uncork.passes.rewrite import readers, replaced
+
+_MOVES = frozenset({"Concat", "Slice", "Split", "StridedSlice", "Transpose", "VariadicSplit"})
+#: Members of one layer at most: each piece of a result goes through all of them.
+_MOST_MEMBERS = 64
+
+
+def join_moves(model: Model, target: Target) -> Model:
+    """The model, whose shapes are those of the call, with moves in the place of those that read
+    nothing but other moves, where there are kernels for these.
+    """
+    read_by = readers(model)
+    moves = {node.id: node for node in model.nodes if _is_move(node)}
+    inner = {number for number, node in moves.items() if _only_moved(node, read_by, moves)}
+    new: dict[int, Node] = {}
+    waiting = [node for number, node in moves.items() if number not in inner]
+    while waiting:
+        node = waiting.pop()
+        before = [moves[source.node] for source in _data(node) if source.node in inner]
+        if not before:
+            continue
+        joined = _joined(model, node, inner, moves)
+        if joined is not None and _has_kernel(model, joined, target):
+            new[node.id] = joined
+        else:
+            waiting += before
+    return replaced(model, new)
+
+
+def _is_move(node: Node) -> bool:
+    """Whether a layer moves values that no plan knows, of sizes that plans know."""
+    return node.type_name in _MOVES and all(
+        port.spec.value is None and not port.spec.elements and has_extents(port.spec)
+        for port in node.outputs
+    )
+
+
+def _only_moved(
+    node: Node, read_by: Mapping[Source, list[Node]], moves: Mapping[int, Node]
+) -> bool:
+    """Whether all that read a result are moves, and move it."""
+    found = [
+        (source, reader)
+        for source in (Source(node.id, number) for number in range(len(node.outputs)))
+        for reader in read_by.get(source, [])
+    ]
+    return bool(found) and all(
+        reader.id in moves and source in _data(reader) and source not in _others(reader)
+        for source, reader in found
+    )
+
+
+def _data(node: Node) -> tuple[Source, ...]:
+    """What a move moves."""
+    return node.inputs if node.type_name == "Concat" else node.inputs[:1]
+
+
+def _others(node: Node) -> tuple[Source, ...]:
+    return () if node.type_name == "Concat" else node.inputs[1:]
+
+
+def _joined(model: Model, node: Node, inner: set[int], moves: Mapping[int, Node]) -> Node | None:
+    """A move with those before it as members; None where copies would be no fewer."""
+    if len(node.outputs) != 1 or not _copies(node, inner, moves):
+        return None
+    found = {node.id: node}
+    waiting = [node]
+    while waiting:
+        for source in _data(waiting.pop()):
+            if source.node in inner and source.node not in found:
+                found[source.node] = moves[source.node]
+                waiting.append(moves[source.node])
+    if len(found) > _MOST_MEMBERS:
+        return None
+    members = [each for each in model.nodes if each.id in found]
+    return replace(node, **_as_one(members))
+
+
+def _as_one(members: list[Node]) -> dict[str, object]:
+    """The inputs and the operation of layers as one, each of which comes after those it reads."""
+    made = {node.id for node in members}
+    outside = dict.fromkeys(s for node in members for s in node.inputs if s.node not in made)
+    numbers = {source: number for number, source in enumerate(outside)}
+    operations = []
+    for node in members:
+        assert node.operation is not None
+        operations.append(FusedMember(node.operation, tuple(numbers[s] for s in node.inputs)))
+        count = len(numbers)
+        numbers |= {Source(node.id, n): count + n for n in range(len(node.outputs))}
+    return {"inputs": tuple(outside), "operation": Moved(operations)}
+
+
+def _copies(node: Node, inner: set[int], moves: Mapping[int, Node]) -> bool:
+    """Whether a move copies what it reads whatever happens before it. Tensors that are joined
+    may be made in their places.
+    """
+    return node.type_name != "Concat" or all(
+        source.node in inner and _copies(moves[source.node], inner, moves) for source in _data(node)
+    )
+
+
+def _has_kernel(model: Model, node: Node, target: Target) -> bool:
+    assert node.operation is not None
+    specs = [model.spec(source) for source in node.inputs]
+    outputs = [port.spec for port in node.outputs]
+    choice = select.select_kernel(node.operation, specs, outputs, target, node.hints)
+    return not isinstance(choice, str)
