@@ -265,7 +265,9 @@ WITH_SIZES: tuple[Pass, ...] = (
     Pass(
         "fuse_epilogue",
         "products and convolutions end with what follows element by element",
-        frozenset({"MatMul", "CompressedLinear", *types_of("convolution")}),
+        frozenset(
+            {"MatMul", "CompressedLinear", "GroupNormalization", *types_of("convolution")}
+        ),
     ),
     Pass(
         "block_channels",
