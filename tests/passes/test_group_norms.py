@@ -1,5 +1,5 @@
-"""The parts of a group normalisation become one layer, which ends with what follows: what does, what
-stays apart, and that the results are those of the formula.
+"""The parts of a group normalisation become one layer, which ends with what follows: what does,
+what stays apart, and that the results are those of the formula.
 """
 
 from __future__ import annotations
