@@ -20,7 +20,7 @@ from uncork.kernels.extents import (
 )
 from uncork.kernels.kernel_plan import In, Out, Selection
 from uncork.kernels.layer import Layer
-from uncork.kernels.loops.axes import Groups, literal
+from uncork.kernels.loops.axes import BLOCK, AxisGroup, Groups, literal
 from uncork.kernels.loops.language import SCALAR_OP
 from uncork.kernels.loops.nest_call import Call, View
 from uncork.kernels.runtime.target import Target
@@ -64,21 +64,25 @@ def _group(
         any(not certainly(product(extents(spec)), 1) and spec.rank != 1 for spec in inputs[1:3]),
         "no kernel for such a scale or bias",
     )
-    text = f"""n g:
-  r*: s = sum(F[n, g, r])
-  m = s / size(r)
-  r*: q = sum((F[n, g, r] - m) * (F[n, g, r] - m))
-  d = 1.0 / sqrt(q / size(r) + {literal(norm.epsilon)})
-  c:
-    w = W[g, c] * d
-    b = B[g, c]
-    x*:
-      value_0 = (X[n, g, c, x] - m) * w + b
-"""
-    text += "\n".join(f"      {line}" for line in _end_lines(end))
+    length = channels * inner
+    kept = AxisGroup("n", shape[0], False), AxisGroup("g", groups, False)
+    whole_group = Groups((*kept, AxisGroup("r", length, True)))
+    lines = [
+        *whole_group.summed("s", "F[{e}]"),
+        "m = s / number(count)",
+        *whole_group.summed("q", "(F[{e}] - m) * (F[{e}] - m)"),
+        f"d = 1.0 / sqrt(q / number(count) + {literal(norm.epsilon)})",
+        "c:",
+        "  w = W[g, c] * d",
+        "  b = B[g, c]",
+        "  x*:",
+        "    value_0 = (X[n, g, c, x] - m) * w + b",
+        *(f"    {line}" for line in _end_lines(end)),
+    ]
+    text = "\n  ".join(["n g:", *lines])
     whole = (shape[0], groups, channels, inner)
     views = {
-        "F": View(In(0), name, (shape[0], groups, channels * inner)),
+        "F": View(In(0), name, (shape[0], groups, length)),
         "X": View(In(0), name, whole),
         "W": View(In(1), name, (groups, channels)),
         "B": View(In(2), name, (groups, channels)),
@@ -87,7 +91,8 @@ def _group(
     lie = {CHANNEL: (groups, channels), ELEMENT: whole, NUMBER: (1,)}
     for index, (kind, position) in enumerate(zip(end.operands, positions, strict=True)):
         views[f"E{index}"] = View(In(position), name, lie[kind])
-    sizes = {"n": shape[0], "g": groups, "r": channels * inner, "c": channels, "x": inner}
+    sizes = {"n": shape[0], "g": groups, "r": length, "c": channels, "x": inner}
+    sizes |= {"count": length, "blocks": length // BLOCK}
     return Call(
         "group_normalise", text, sizes, views, target, 4, product(shape) // 6, shared=("g", "n")
     ).native()
