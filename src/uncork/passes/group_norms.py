@@ -22,6 +22,7 @@ from uncork.ir.model import Model, Node, Source
 from uncork.kernels.extents import extents, has_extents, same_extents
 from uncork.ops._common.indices import normalised_axes
 from uncork.ops.batch_norm import GroupNormalization
+from uncork.ops.mvn import MVN1, MVN6
 from uncork.passes.rewrite import NewLayers, only_reader, readers
 from uncork.symbolic import SizeLike
 from uncork.types import Array, ElementType, TensorSpec
@@ -97,17 +98,18 @@ def _epsilon(model: Model, mvn: Node) -> float | None:
     of other layers.
     """
     operation = mvn.checked_operation
+    assert isinstance(operation, (MVN1, MVN6))
     spec = model.spec(mvn.inputs[0])
     if spec.rank is None or not operation.normalize_variance:
         return None
-    if operation.opset < 6:
+    if isinstance(operation, MVN1):
         axes = operation.axes(spec.rank)
     else:
         given = model.spec(mvn.inputs[1]).value
         if given is None or operation.eps_mode != "inside_sqrt":
             return None
         axes = normalised_axes(operation, given, spec.rank)
-    return cast("float", operation.eps) if set(axes) == set(range(2, spec.rank)) else None
+    return operation.eps if set(axes) == set(range(2, spec.rank)) else None
 
 
 def _ended(
@@ -147,7 +149,7 @@ def _by_channel(model: Model, node: Node, other: Node, count: int) -> Array | No
     """The constant that a layer takes beside the result of another, as numbers for so many
     channels; None where it is no such constant, or changes the shape.
     """
-    (source,) = [source for source in node.inputs if source.node != other.id] or [None]
+    source = next((source for source in node.inputs if source.node != other.id), None)
     rank = other.outputs[0].spec.rank
     value = None if source is None else model.spec(source).value
     same_rank = rank is not None and node.outputs[0].spec.rank == rank
