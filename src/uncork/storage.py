@@ -219,7 +219,9 @@ def decode(codes: Array, element_type: ElementType) -> Array:
     """
     # np.asarray: of an array without dimensions NumPy's operators make a scalar.
     if element_type is ElementType.bf16:
-        return np.asarray((codes.astype(np.uint32) << np.uint32(16)).view(np.float32))
+        values = np.empty(codes.shape, np.float32)  # which nobody has to copy to own it
+        np.left_shift(codes, np.uint32(16), out=values.view(np.uint32), dtype=np.uint32)
+        return values
     if element_type.is_float and not element_type.is_native:
         return np.asarray(code_book(element_type)[codes])
     return codes

@@ -111,7 +111,6 @@ _DECLINED: Mapping[tuple[str, ...], Mapping[str, Sequence[str]]] = {
         "no kernel for empty tensors": ["no images", "no channels"],
     },
     ("ErfInv-17",): {"no kernel for f64": ["f64, at the very end"]},
-    ("Mod-1", "FloorMod-1"): {"no kernel for f32": ["floats"]},
     ("Power-1",): {
         "no kernel for such powers of i64": ["integers", "negative exponents of integers"],
         "no kernel for such powers of u64": ["integers wrap, exactly"],

@@ -875,6 +875,13 @@ def pool(generator: np.random.Generator) -> Iterator[Case]:
 
 
 def normalise(generator: np.random.Generator) -> Iterator[Case]:
+    from uncork.internal_ops.fused import FusedMember, FusedNormalization
+
+    residual = [
+        FusedMember(find("Multiply", 1)(), (0, 1)),
+        FusedMember(find("Swish", 4)(), (3,)),
+        FusedMember(find("Add", 1)(), (2, 4)),
+    ]
     for size, name in product((1, 3, 7, 8, 15, 16, 17, 33, 65, 200), ("f32", "f16", "f64")):
         data = spec(
             storage.encode(generator.standard_normal((2, 6, size)), ElementType.parse(name)), name
@@ -885,6 +892,11 @@ def normalise(generator: np.random.Generator) -> Iterator[Case]:
             find("GroupNormalization", 12)(num_groups=3, epsilon=1e-3),
             [data, channels, channels],
         )
+        if name == "f32":
+            groups = find("GroupNormalization", 12)(num_groups=2, epsilon=0.1)
+            ends = FusedNormalization(groups, 3, residual)
+            more = [data, channels, channels, numbers(generator, 6, 1), data]
+            yield f"ended groups {size}", ends, more
         for axis in (1, 2):
             along = spec(np.array([axis]))
             yield (

@@ -182,6 +182,7 @@ def depth(type_name: str, inputs: Sequence[TensorSpec], output: TensorSpec) -> f
         "MVN",
         "NormalizeL2",
         "GroupNormalization",
+        "FusedNormalization",
         "CumSum",
         "DFT",
         "RDFT",

@@ -87,8 +87,8 @@ class Moved(OfLayers):
 
 
 class FusedProduct(OfLayers):
-    """A product (MatMul or a convolution) with its epilogue: the element-wise operations that
-    follow it.
+    """A product (MatMul or a convolution), or a normalisation, with its epilogue: the element-wise
+    operations that follow it.
 
     The result is that of the last member.
 
@@ -128,3 +128,10 @@ class FusedConvolution(FusedProduct):
     """A convolution, of any kind, and its epilogue."""
 
     type_name, opset = "FusedConvolution", 0
+
+
+class FusedNormalization(FusedProduct):
+    """A GroupNormalization and its epilogue."""
+
+    type_name, opset = "FusedNormalization", 0
+    multiplies = False

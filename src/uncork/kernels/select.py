@@ -85,7 +85,9 @@ SELECTORS: Mapping[str, str] = {
     "loops.bins:select_position_sensitive": "PSROIPooling",
     "loops.colours:select_colours": "I420toBGR I420toRGB NV12toBGR NV12toRGB",
     "loops.levels:select_features": "ExperimentalDetectronROIFeatureExtractor",
-    "loops.normalise:select_normalising": "GRN GroupNormalization LRN NormalizeL2",
+    "loops.normalise:select_normalising": (
+        "FusedNormalization GRN GroupNormalization LRN NormalizeL2"
+    ),
     "loops.patches:select_patches": "ExtractImagePatches",
     "loops.pool:select_adaptive_largest": "AdaptiveMaxPool",
     "loops.pool:select_adaptive_mean": "AdaptiveAvgPool",

@@ -1,5 +1,5 @@
-"""Element-wise operations that end a product with constant weights become its epilogue: bias,
-activation, residual, any.
+"""Element-wise operations that end a product with constant weights, or a normalisation, become its
+epilogue: bias, activation, residual, any.
 """
 
 from __future__ import annotations
@@ -9,7 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 from msgspec.structs import replace
 
 from uncork.internal_ops.compressed_linear import CompressedLinear, FusedCompressedLinear
-from uncork.internal_ops.fused import FusedConvolution, FusedLinear, FusedMember, FusedProduct
+from uncork.internal_ops.fused import (
+    FusedConvolution,
+    FusedLinear,
+    FusedMember,
+    FusedNormalization,
+    FusedProduct,
+)
 from uncork.ir.model import Model, Node, Source
 from uncork.kernels.extents import extents, has_extents
 from uncork.kernels.gemm.select_matmul import unsuited
@@ -23,6 +29,7 @@ from uncork.types import ElementType
 _PRODUCTS: Mapping[str, tuple[type[FusedProduct], int]] = {
     "MatMul": (FusedLinear, -1),
     "CompressedLinear": (FusedCompressedLinear, -1),
+    "GroupNormalization": (FusedNormalization, 1),
     **dict.fromkeys(
         (
             "Convolution",
@@ -70,7 +77,9 @@ def ended(
 
 
 def is_product(model: Model, node: Node) -> bool:
-    """Whether a kernel multiplies with constant weights, so that what follows may end it."""
+    """Whether a kernel multiplies with constant weights or normalises, so that what follows may end
+    it.
+    """
     if node.type_name not in _PRODUCTS or node.operation is None:
         return False
     data = model.spec(node.inputs[0])
@@ -78,6 +87,8 @@ def is_product(model: Model, node: Node) -> bool:
         return False
     if isinstance(node.operation, CompressedLinear):
         return True
+    if node.type_name == "GroupNormalization":
+        return has_extents(data)
     weights = model.spec(node.inputs[1])
     if weights.value is None:
         return False

@@ -276,6 +276,12 @@ WITH_SIZES: tuple[Pass, ...] = (
         "products read a matrix by columns where it was transposed for them",
         frozenset({"Transpose"}),
     ),
+    # Before `lift_elementwise`, which brings activations to them.
+    Pass(
+        "group_norms",
+        "the parts of a group normalisation become one layer",
+        frozenset({"MVN"}),
+    ),
     # Before `fuse_epilogue`, which takes what it has brought to a product.
     Pass(
         "lift_elementwise",
@@ -285,7 +291,7 @@ WITH_SIZES: tuple[Pass, ...] = (
     Pass(
         "fuse_epilogue",
         "products and convolutions end with what follows element by element",
-        frozenset({"MatMul", "CompressedLinear", *types_of("convolution")}),
+        frozenset({"MatMul", "CompressedLinear", "GroupNormalization", *types_of("convolution")}),
     ),
     Pass(
         "block_channels",

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from uncork.kernels.codegen import doubles, functions
+from uncork.kernels.codegen import doubles, functions, remainder
 from uncork.kernels.codegen.activations import accurate_sigmoid, accurate_tanh, exp
 from uncork.kernels.codegen.circular import CIRCULAR, atan2
 from uncork.kernels.codegen.emit import BOOL, F16, F32, F64, INDEX_TYPES, U32, Kernel, Type, Value
@@ -161,6 +161,8 @@ def _quotient_cut(k: Kernel, a: Value, b: Value) -> Value:
 
 
 def _remainder_cut(k: Kernel, a: Value, b: Value) -> Value:
+    if _is_float(a):
+        return remainder.remainder_cut(k, a, b)
     return a - _quotient_cut(k, a, b) * b
 
 
@@ -173,10 +175,12 @@ def _quotient_down(k: Kernel, a: Value, b: Value) -> Value:
 
 
 def _remainder_down(k: Kernel, a: Value, b: Value) -> Value:
-    remainder = _remainder_cut(k, a, b)
+    if _is_float(a):
+        return remainder.remainder_down(k, a, b)
+    rest = _remainder_cut(k, a, b)
     if a.type.kind == "unsigned":
-        return remainder
-    return k.select(_is_between(k, remainder, b), remainder + b, remainder)
+        return rest
+    return k.select(_is_between(k, rest, b), rest + b, rest)
 
 
 def _is_between(k: Kernel, remainder: Value, divisor: Value) -> Value:

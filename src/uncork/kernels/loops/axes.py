@@ -21,7 +21,7 @@ from uncork.symbolic import SizeLike
 #: Nests of more loops are left to the references.
 _MOST = 6
 #: Sums of more values than the first number are sums of blocks of the second.
-_LONG, _BLOCK = 1 << 14, 1 << 12
+_LONG, BLOCK = 1 << 14, 1 << 12
 #: Rows whose columns are joined at a time.
 _ROWS = 8
 #: What a join begins with, and how two values are joined, by the word of the language.
@@ -124,12 +124,12 @@ class Groups(Struct, frozen=True):
             line = f"{axis}{star}={bounds}: {before}{part} = sum({term})"
             return line.replace("{e}", element)
 
-        begin = f"{block}*{_BLOCK}"
+        begin = f"{block}*{BLOCK}"
         return [
             f"{block}=0..blocks:",
-            f"  {over(f'{block}_row', f'{begin}..{begin}+{_BLOCK}')}",
+            f"  {over(f'{block}_row', f'{begin}..{begin}+{BLOCK}')}",
             f"  {name}_blocks = sum({part})",
-            over(f"{name}_row", f"blocks*{_BLOCK}..count"),
+            over(f"{name}_row", f"blocks*{BLOCK}..count"),
             f"{name} = {name}_blocks + {part}",
         ]
 
@@ -161,7 +161,7 @@ class Groups(Struct, frozen=True):
         ]
         if word != "sum" or exact or (isinstance(rows.size, int) and rows.size <= _ROWS * _LONG):
             return [f"{last}*: {t} = {begin}", *over("0..some"), *rest]
-        lines = over(f"part*{_BLOCK}..part*{_BLOCK}+{_BLOCK}")
+        lines = over(f"part*{BLOCK}..part*{BLOCK}+{BLOCK}")
         return [
             f"{last}*: {s} = {begin}",
             "part=0..parts:",
@@ -169,7 +169,7 @@ class Groups(Struct, frozen=True):
             *(f"  {line}" for line in lines),
             f"  {last}*: {s} = {s} + {t}",
             f"{last}*: {t} = {begin}",
-            *over(f"parts*{_BLOCK}..some"),
+            *over(f"parts*{BLOCK}..some"),
             *rest,
             f"{last}*: {t} = {s} + {t}",
         ]
@@ -211,8 +211,8 @@ class Groups(Struct, frozen=True):
             scratch, tail, vectors = scratch + row_bytes(last.size, held), MASKED, 2
         along = [g.size for g in self.groups if g.reduced]
         count, some = product(along), along[-1] // _ROWS
-        parts = {"rows": along[-1], "some": some, "parts": some // _BLOCK}
-        sizes = self.sizes | parts | {"blocks": count // _BLOCK, "count": count}
+        parts = {"rows": along[-1], "some": some, "parts": some // BLOCK}
+        sizes = self.sizes | parts | {"blocks": count // BLOCK, "count": count}
         return Call(
             *(label, text, sizes, views, target, vectors, work, scratch),
             shared=[g.name for g in self.groups if not g.reduced],

@@ -9,10 +9,10 @@ from uncork.kernels.codegen import functions
 from uncork.kernels.codegen.activations import exp
 from uncork.kernels.codegen.emit import BOOL, F64, I32, I64, Kernel, Type, Value
 from uncork.kernels.codegen.joining import identity
-from uncork.kernels.codegen.scalar_ops import COMPUTED, absolute
+from uncork.kernels.codegen.scalar_ops import COMPUTED, SCALAR_OPS, absolute
 from uncork.kernels.loops.emit_state import Operand, State
 from uncork.kernels.loops.emit_views import Views
-from uncork.kernels.loops.language import STORES, name_of
+from uncork.kernels.loops.language import SCALAR_OP, STORES, name_of
 
 _COMPARED: dict[type[ast.cmpop], Callable[[Value, Value], Value]] = {
     ast.Lt: lambda a, b: a < b,
@@ -163,9 +163,17 @@ class Values:
                 return self.views.inside(view)
             padding = self.value(arguments[1])
             return self._cached(f"pad({ast.unparse(view)})", lambda: self.views.read(view, padding))
+        if word.startswith(SCALAR_OP):
+            return self._scalar(word.removeprefix(SCALAR_OP), arguments)
         kind = next((t for a in arguments if (t := self.kind(a)) not in (None, BOOL)), None)
         return s.each(
             lambda *values: _FUNCTIONS[word](k, *values),
             *(self.value(a) for a in arguments),
             type_=kind,
         )
+
+    def _scalar(self, op: str, arguments: list[ast.expr]) -> Operand:
+        """What a scalar operation makes of values; numbers of the text are numbers of its own."""
+        given = [self.value(a) for a in arguments if self.kind(a) is not None]
+        numbers = [float(ast.literal_eval(a)) for a in arguments if self.kind(a) is None]
+        return self.state.each(lambda *values: SCALAR_OPS[op](self.k, values, numbers), *given)

@@ -30,6 +30,8 @@ axis is an argument.
     remainder(a, b)             of whole numbers, from 0 to below b
     index(lanes, expression)    32 bits lane by lane and an integer, added in 64
     real(expression)            whole numbers of a view as numbers of the computation
+    do_name(.., numbers)        what the scalar operation `name` makes of values, which come before
+                                the numbers that are part of it
 
 `refused = condition`: where it holds, in any lane, the kernel gives up, and the reference computes
 the layer or says what is wrong. `View[.., 3*x] = interleaved(a, b, c)` stores the elements of so
@@ -222,15 +224,18 @@ def _views(block: LoopBlock) -> dict[str, int]:
 
 def _integers(block: LoopBlock, axes: dict[str, Axis]) -> list[str]:
     """The names of integer arguments: those that nothing in the text gives a value."""
-    given = {*axes, *_views(block), *SCALAR_OPS, "lowest", "highest"}
+    given = {*axes, *_views(block), *FUNCTIONS, "lowest", "highest"}
     given |= {s.target.id for s in block.statements if isinstance(s.target, ast.Name)}
+    names = [node for node in _nodes(block) if isinstance(node, ast.Name)]
     return list(
-        dict.fromkeys(n.id for n in _nodes(block) if isinstance(n, ast.Name) and n.id not in given)
+        dict.fromkeys(n.id for n in names if n.id not in given and not n.id.startswith(SCALAR_OP))
     )
 
 
-#: The functions of the language.
-SCALAR_OPS = frozenset(
+#: What names of scalar operations begin with.
+SCALAR_OP = "do_"
+#: The other functions of the language.
+FUNCTIONS = frozenset(
     {
         *REDUCTIONS,
         "pad",

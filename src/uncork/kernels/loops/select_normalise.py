@@ -1,4 +1,6 @@
-"""Selection of the loop nest that normalises: GroupNormalization, NormalizeL2, GRN, LRN."""
+"""Selection of the loop nest that normalises: GroupNormalization, with what follows it element by
+element, NormalizeL2, GRN, LRN.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +8,8 @@ import math
 from collections.abc import Callable, Sequence
 from typing import cast
 
+from uncork.internal_ops.fused import FusedNormalization
+from uncork.kernels.epilogue import CHANNEL, ELEMENT, NUMBER, Epilogue
 from uncork.kernels.extents import (
     KernelDeclined,
     certainly,
@@ -16,9 +20,11 @@ from uncork.kernels.extents import (
 )
 from uncork.kernels.kernel_plan import In, Out, Selection
 from uncork.kernels.layer import Layer
-from uncork.kernels.loops.axes import Groups, literal
+from uncork.kernels.loops.axes import BLOCK, AxisGroup, Groups, literal
+from uncork.kernels.loops.language import SCALAR_OP
 from uncork.kernels.loops.nest_call import Call, View
 from uncork.kernels.runtime.target import Target
+from uncork.kernels.select_epilogue import epilogue_of
 from uncork.ops import Operation
 from uncork.ops._common.indices import normalised_axes
 from uncork.ops.batch_norm import GroupNormalization
@@ -46,37 +52,71 @@ def select_normalising(layer: Layer) -> Selection:
 def _group(
     operation: Operation, inputs: Specs, shape: tuple[SizeLike, ...], name: str, target: Target
 ) -> Selection:
-    """GroupNormalization by two passes over each group: its mean, then the mean of the squared
-    distances from it.
+    """GroupNormalization by two passes over each group, its mean, then the mean of the squared
+    distances from it, and a third that ends with the epilogue.
     """
-    norm = cast("GroupNormalization", operation)
+    fused = isinstance(operation, FusedNormalization)
+    norm = cast("GroupNormalization", operation.product if fused else operation)
+    end, positions = epilogue_of(operation, inputs, inputs[0], 1)
     groups, inner = norm.num_groups, product(shape[2:])
     channels = shape[1] // groups
     decline_if(
-        any(not certainly(product(extents(spec)), 1) and spec.rank != 1 for spec in inputs[1:]),
+        any(not certainly(product(extents(spec)), 1) and spec.rank != 1 for spec in inputs[1:3]),
         "no kernel for such a scale or bias",
     )
-    text = f"""n g:
-  r*: s = sum(F[n, g, r])
-  m = s / size(r)
-  r*: q = sum((F[n, g, r] - m) * (F[n, g, r] - m))
-  d = 1.0 / sqrt(q / size(r) + {literal(norm.epsilon)})
-  c:
-    w = W[g, c] * d
-    b = B[g, c]
-    x*: Y[n, g, c, x] = (X[n, g, c, x] - m) * w + b"""
+    length = channels * inner
+    kept = AxisGroup("n", shape[0], False), AxisGroup("g", groups, False)
+    whole_group = Groups((*kept, AxisGroup("r", length, True)))
+    lines = [
+        *whole_group.summed("s", "F[{e}]"),
+        "m = s / number(count)",
+        *whole_group.summed("q", "(F[{e}] - m) * (F[{e}] - m)"),
+        f"d = 1.0 / sqrt(q / number(count) + {literal(norm.epsilon)})",
+        "c:",
+        "  w = W[g, c] * d",
+        "  b = B[g, c]",
+        "  x*:",
+        "    value_0 = (X[n, g, c, x] - m) * w + b",
+        *(f"    {line}" for line in _end_lines(end)),
+    ]
+    text = "\n  ".join(["n g:", *lines])
     whole = (shape[0], groups, channels, inner)
     views = {
-        "F": View(In(0), name, (shape[0], groups, channels * inner)),
+        "F": View(In(0), name, (shape[0], groups, length)),
         "X": View(In(0), name, whole),
         "W": View(In(1), name, (groups, channels)),
         "B": View(In(2), name, (groups, channels)),
         "Y": View(Out(0), name, whole),
     }
-    sizes = {"n": shape[0], "g": groups, "r": channels * inner, "c": channels, "x": inner}
+    lie = {CHANNEL: (groups, channels), ELEMENT: whole, NUMBER: (1,)}
+    for index, (kind, position) in enumerate(zip(end.operands, positions, strict=True)):
+        views[f"E{index}"] = View(In(position), name, lie[kind])
+    sizes = {"n": shape[0], "g": groups, "r": length, "c": channels, "x": inner}
+    sizes |= {"count": length, "blocks": length // BLOCK}
     return Call(
         "group_normalise", text, sizes, views, target, 4, product(shape) // 6, shared=("g", "n")
     ).native()
+
+
+#: How an operand of an epilogue is read in the nest of groups.
+_READ = {CHANNEL: "g, c", ELEMENT: "n, g, c, x", NUMBER: "0"}
+
+
+def _end_lines(end: Epilogue) -> list[str]:
+    """The lines of a nest of groups that make the result of `value_0`, and store it."""
+    given = ["value_0", *(f"E{n}[{_READ[kind]}]" for n, kind in enumerate(end.operands))]
+    lines: list[str] = []
+    for number, op in enumerate(end.ops, 1):
+        words = [given[n] for n in op.arguments] + [_number(n) for n in op.constants]
+        lines.append(f"value_{number} = {SCALAR_OP}{op.op}({', '.join(words)})")
+        given.append(f"value_{number}")
+    return [*lines, f"Y[n, g, c, x] = value_{len(end.ops)}"]
+
+
+def _number(number: float) -> str:
+    """A number of an operation as the language writes it: infinity is what no f64 holds."""
+    decline_if(math.isnan(number), "no kernel for NaN among the numbers of an operation")
+    return repr(number).replace("inf", "1e999")
 
 
 def _norm(
@@ -172,6 +212,7 @@ def _power(value: str, exponent: float, name: str) -> str:
 
 
 _RULES: dict[str, Rule] = {
+    "FusedNormalization": _group,
     "GroupNormalization": _group,
     "GRN": _norm,
     "LRN": _window,

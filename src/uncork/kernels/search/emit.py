@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from uncork.kernels.codegen.emit import I32, INDEX_TYPES, Kernel, Value, emitter
+from uncork.kernels.codegen.emit import I32, I64, INDEX_TYPES, Kernel, Value, emitter
 from uncork.kernels.codegen.functions import negated, precedes
 from uncork.kernels.codegen.scalar_ops import COMPUTED
 from uncork.kernels.elementwise.emit import STORED, widened
@@ -26,18 +26,42 @@ def emit_search(k: Kernel, spec: Search) -> None:
         stored = STORED[name]
         return widened(k, name, k.load(base + i * stored.bytes, stored)).to(COMPUTED[spec.compared])
 
+    def vector(first: Value) -> Value:
+        stored = STORED[spec.values]
+        held = k.load(values + first * stored.bytes, stored, spec.lanes)
+        return widened(k, spec.values, held).to(COMPUTED[spec.compared])
+
     def few(own: Value, first: Value) -> None:
         """Find the places of a vector of values, compared with all numbers of the row."""
-        stored = STORED[spec.values]
-        some = widened(
-            k, spec.values, k.load(values + first * stored.bytes, stored, spec.lanes)
-        ).to(COMPUTED[spec.compared])
+        some = vector(first)
         total = k.variable(k.constant(0, I32, spec.lanes))
         one, zero = k.constant(1, I32, spec.lanes), k.constant(0, I32, spec.lanes)
         with k.loop(0, length) as i:
             border = k.splat(number(own, i, spec.sequence), spec.lanes)
             total.set(total.get() + k.select(_is_before(k, spec, border, some), one, zero))
         k.store(total.get().to(result), output + first * result.bytes)
+
+    def together(own: Value, first: Value) -> None:
+        """Find the places of a vector of values by binary search, whose steps are as many for each:
+        they do not wait for each other, and no branch depends on a value.
+        """
+        some = vector(first)
+        base, left = k.variable(k.constant(0, I64, spec.lanes)), k.variable(length)
+
+        def passed(count: Value) -> None:
+            """Pass numbers, so many, of which the last is before a value."""
+            last = base.get() + (count - 1)
+            lanes = [number(own, last.part(i, 1), spec.sequence) for i in range(spec.lanes)]
+            before = _is_before(k, spec, k.gathered(lanes), some)
+            zero = k.constant(0, I64, spec.lanes)
+            base.set(base.get() + k.select(before, k.splat(count, spec.lanes), zero))
+
+        with k.while_(lambda: left.get() > 1):
+            half = left.get() >> 1
+            passed(half)
+            left.set(left.get() - half)
+        passed(k.integer(1))
+        k.store(base.get().to(result), output + first * result.bytes)
 
     def search(own: Value, j: Value) -> None:
         """Find the place of one value by binary search."""
@@ -54,9 +78,9 @@ def emit_search(k: Kernel, spec: Search) -> None:
         own = sequence + row * length * bytes_of
         _check(k, spec, own, length, number)
         begin, end = row * count, (row + 1) * count
-        whole = k.select(length <= _FEW, begin + count // spec.lanes * spec.lanes, begin)
+        whole = begin + count // spec.lanes * spec.lanes
         with k.loop(begin, whole, spec.lanes) as first:
-            few(own, first)
+            k.either(length <= _FEW, lambda: few(own, first), lambda: together(own, first))
         with k.loop(whole, end) as j:
             search(own, j)
 
