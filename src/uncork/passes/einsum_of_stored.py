@@ -94,7 +94,7 @@ def _product(model: Model, node: Node) -> _Product | None:
         sizes = dict(zip(product.of_weights, specs[weights].shape.static, strict=True))
         given = dict(zip(product.of_data, specs[data].shape.dims, strict=True))
         both = [*product.matrices, *product.summed]
-        same = all(given[n].is_static and int(given[n].size or 0) == sizes[n] for n in both)
+        same = all(given[n].is_static and given[n].size == sizes[n] for n in both)
         if same and stored_values(model, product.weights) is not None:
             return product
     return None

@@ -55,8 +55,8 @@ def _group(
     """GroupNormalization by two passes over each group, its mean, then the mean of the squared
     distances from it, and a third that ends with the epilogue.
     """
-    fused = isinstance(operation, FusedNormalization)
-    norm = cast("GroupNormalization", operation.product if fused else operation)
+    norm = operation.product if isinstance(operation, FusedNormalization) else operation
+    assert isinstance(norm, GroupNormalization)
     end, positions = epilogue_of(operation, inputs, inputs[0], 1)
     groups, inner = norm.num_groups, product(shape[2:])
     channels = shape[1] // groups
