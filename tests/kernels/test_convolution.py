@@ -39,13 +39,13 @@ def go(monkeypatch: pytest.MonkeyPatch, way: str) -> None:
     """Let all convolutions go one way, wherever it can be gone."""
     cost = im2col.cost
     if way.startswith("planes"):
-        monkeypatch.setattr(im2col, "cost", lambda g, lanes: float("inf"))
+        monkeypatch.setattr(im2col, "cost", lambda g, widest: float("inf"))
     elif way.startswith("rows"):
         monkeypatch.setattr(
             im2col,
             "cost",
-            lambda g, lanes: (
-                min(cost(g, lanes), -1.0) if cost(g, lanes) < float("inf") else float("inf")
+            lambda g, widest: (
+                min(cost(g, widest), -1.0) if cost(g, widest) < float("inf") else float("inf")
             ),
         )
         monkeypatch.setattr(direct, "is_depthwise", lambda g: False)

@@ -68,6 +68,16 @@ def test_what_others_read_stays() -> None:
     assert orders(found) == [[0, 2, 1]]
 
 
+def test_what_nobody_reads_hinders_nothing() -> None:
+    b = uncork.Builder("unread")
+    x = b.parameter("x", "f32", [2, None, 4])
+    b.add("Transpose", 1, x, b.constant(np.array([0, 2, 1], np.int64)))
+    b.result(b.add("ReLU", 1, x)[0], "y")
+    data = RNG.standard_normal((2, 3, 4)).astype(np.float32)
+    np.testing.assert_array_equal(uncork.compile_model(b.model())(data)["y"], data.clip(0))
+    fold_transposes(b.model())
+
+
 def test_a_matrix_by_its_own_transpose() -> None:
     """`x @ x.T` reads one matrix both ways; `x.T @ x.T` needs the transpose."""
     for both in (False, True):

@@ -23,7 +23,7 @@ def fold_transposes(model: Model) -> Model:
         Source(node.id, 0): order
         for node in model.nodes
         if (order := _to_rows(model, node)) is not None
-        and all(_as_second(reader, node) for reader in read_by[Source(node.id, 0)])
+        and all(_as_second(reader, node) for reader in read_by.get(Source(node.id, 0), []))
     }
     if not orders:
         return model
