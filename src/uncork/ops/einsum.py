@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Union
 
 import numpy as np
@@ -101,6 +101,14 @@ class Einsum(Operation):
             else:
                 result.append(label)
         return result
+
+    def spread_all(
+        self, inputs: Sequence[int], output: int
+    ) -> tuple[list[list[_Label]], list[_Label]]:
+        """The labels of all dimensions of inputs of these ranks, and of the output."""
+        subscripts, result = self.parsed()
+        labels = [self.spread(s, rank) for s, rank in zip(subscripts, inputs, strict=True)]
+        return labels, self.spread(result, output)
 
     def infer(self, *operands: TensorSpec) -> PartialShape:
         subscripts, output = self.parsed()

@@ -80,11 +80,7 @@ def _product(model: Model, node: Node) -> _Product | None:
         return None
     if any(spec.rank is None or spec.value is not None for spec in specs):
         return None
-    subscripts, out = operation.parsed()
-    labels = [
-        operation.spread(s, spec.rank or 0) for s, spec in zip(subscripts, specs, strict=True)
-    ]
-    output = operation.spread(out, result.rank)
+    labels, output = operation.spread_all([spec.rank or 0 for spec in specs], result.rank)
     for data, weights in ((0, 1), (1, 0)):
         product = _Product(
             node.inputs[data], node.inputs[weights], labels[data], labels[weights], output

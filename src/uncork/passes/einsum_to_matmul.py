@@ -70,9 +70,8 @@ def _product(model: Model, node: Node) -> _Product | None:
     output = node.outputs[0].spec
     if output.element_type.name not in _FLOATS or not all(map(has_extents, (*specs, output))):
         return None
-    subscripts, out = operation.parsed()
-    a, b = (operation.spread(s, len(spec.shape)) for s, spec in zip(subscripts, specs, strict=True))
-    result = operation.spread(out, len(output.shape))
+    ranks = [len(spec.shape) for spec in specs]
+    (a, b), result = operation.spread_all(ranks, len(output.shape))
     sizes = {
         **dict(zip(b, specs[1].shape.dims, strict=True)),
         **dict(zip(a, specs[0].shape.dims, strict=True)),
@@ -112,9 +111,7 @@ def _single(model: Model, node: Node) -> tuple[_Labels, _Labels] | None:
     spec, output = model.spec(node.inputs[0]), node.outputs[0].spec
     if spec.value is not None or not has_extents(spec) or not has_extents(output):
         return None
-    subscripts, out = operation.parsed()
-    labels = operation.spread(subscripts[0], len(spec.shape))
-    result = operation.spread(out, len(output.shape))
+    (labels,), result = operation.spread_all([len(spec.shape)], len(output.shape))
     sums = len(result) < len(labels)
     if len(set(labels)) < len(labels) or (sums and output.element_type.name not in _FLOATS):
         return None

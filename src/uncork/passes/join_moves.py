@@ -13,9 +13,9 @@ from msgspec.structs import replace
 
 from uncork.internal_ops.fused import FusedMember, Moved
 from uncork.ir.model import Model, Node, Source
-from uncork.kernels import select
 from uncork.kernels.extents import has_extents
 from uncork.kernels.runtime.target import Target
+from uncork.passes.absorb_moves import has_kernel
 from uncork.passes.rewrite import readers, replaced
 
 _MOVES = frozenset({"Concat", "Slice", "Split", "StridedSlice", "Transpose", "VariadicSplit"})
@@ -38,7 +38,7 @@ def join_moves(model: Model, target: Target) -> Model:
         if not before:
             continue
         joined = _joined(model, node, inner, moves)
-        if joined is not None and _has_kernel(model, joined, target):
+        if joined is not None and has_kernel(model, joined, target):
             new[node.id] = joined
         else:
             waiting += before
@@ -115,11 +115,3 @@ def _copies(node: Node, inner: set[int], moves: Mapping[int, Node]) -> bool:
     return node.type_name != "Concat" or all(
         source.node in inner and _copies(moves[source.node], inner, moves) for source in _data(node)
     )
-
-
-def _has_kernel(model: Model, node: Node, target: Target) -> bool:
-    assert node.operation is not None
-    specs = [model.spec(source) for source in node.inputs]
-    outputs = [port.spec for port in node.outputs]
-    choice = select.select_kernel(node.operation, specs, outputs, target, node.hints)
-    return not isinstance(choice, str)

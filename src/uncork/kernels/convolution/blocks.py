@@ -461,7 +461,7 @@ class _BlockCalls:
         1 where these rows have enough tiles for that, and the filters are not read themselves
         meanwhile; else 0.
         """
-        if filters.nbytes // len(filters) > _MOST_AHEAD:
+        if filters[0].nbytes > _MOST_AHEAD:
             return 0
         tiles = rows * -(-columns // most_pixels(self.target))
         return smallest(1, tiles // AHEAD_TILES)
