@@ -19,6 +19,7 @@ COMMANDS = {
     "decode": "a token and a prompt of a language model of such weights",
     "embed": "batches of texts through encoders in the sizes of embedding models",
     "precision": "networks in f32 and bf16, with errors (--models)",
+    "amx": "chains of layers in bf16 by AMX tiles and without them; not among all",
     "peak": "the most memory that a process needs which loads and calls a network (--models)",
     "gain": "what --threads gain over one thread, for networks of --models (with --pin 0,1)",
     "kernels": "single layers of networks",
@@ -109,7 +110,8 @@ def main(arguments: list[str] | None = None) -> int:
         os.environ[name] = str(given.threads)
     if given.pin:
         os.sched_setaffinity(0, {int(cpu) for cpu in given.pin.split(",")})
-    every = [name for name in COMMANDS if name != "gain" or given.threads > 1]
+    left_out = {"amx"} if given.threads > 1 else {"amx", "gain"}
+    every = [name for name in COMMANDS if name not in left_out]
     commands = every if "all" in given.commands else list(dict.fromkeys(given.commands))
     # Only now, for NumPy reads the variables above.
     if given.target:

@@ -22,7 +22,7 @@ from uncork.kernels.runtime.target import Target, host_target
 from uncork.types import TensorSpec
 
 
-def _with_amx(target: Target) -> Target:
+def with_amx(target: Target) -> Target:
     """The target, as if it had AMX."""
     kept = [
         feature
@@ -55,7 +55,7 @@ def _between_fences(target: Target) -> None:
 
 def main(folder: str) -> None:
     emulator = amx.enable(Path(folder))
-    target = host_target(tiles=True) if emulator is None else _with_amx(host_target())
+    target = host_target(tiles=True) if emulator is None else with_amx(host_target())
     from tests.kernels.test_recurrent_bf16 import CELLS, compare_with_the_walk
 
     # Sizes around a tile: 16 rows, 32 numbers of an inner product, 16 columns. A batch of 1 makes

@@ -153,7 +153,8 @@ def _candidate(
     saved = _saved(g, side, block, target)
     halved = None
     if node.hints.precision == "bf16" and (apart or gcd(g.channels, inner) % 2 == 0):
-        halved = 0.0 if apart or (side and not multiplies_transformed(True, side)) else _HALVED
+        multiplied = not _side_of(side, True, target) or multiplies_transformed(True, side)
+        halved = 0.0 if apart or not multiplied else _HALVED
         halved *= _products(g) / (_DENSE * target.lanes)
     found = _Candidate(node, lies, block, side, saved, halved=halved)
     return found, filter_bytes(g, side) if side else 0
@@ -186,6 +187,13 @@ def _side(g: Geometry, room: int, target: Target) -> int:
     while side and filter_bytes(g, side) > room:
         side = side - 2
     return side
+
+
+def _side_of(side: int, half: bool, target: Target) -> int:
+    """The side of the tiles of a convolution that has such ones in f32: AMX multiplies pairs of
+    bf16 so fast that all products are made.
+    """
+    return 0 if half and target.tiles else side
 
 
 def _saved(g: Geometry, side: int, block: int, target: Target) -> float:
@@ -409,7 +417,11 @@ def _rewritten(
         half = node.id in halves
         blocked = (
             BlockedConvolution(
-                node.checked_operation, candidate.lies, candidate.block, half, candidate.side
+                node.checked_operation,
+                candidate.lies,
+                candidate.block,
+                half,
+                _side_of(candidate.side, half, target),
             )
             if other is None
             else other.operation

@@ -327,6 +327,7 @@ class _BlockCalls:
             is_open,
             alike.blocks * work.lanes > g.outputs,
             work.half,
+            work.half and self.target.tiles,
         )
         sets, first = part.sets, region.rows[0] + part.rows[0]
         begin = (strip * g.rows.stride, 0) if self.padded else (g.rows.begin, g.columns.begin)

@@ -9,12 +9,14 @@ from collections.abc import Sequence
 from uncork.kernels.codegen import llvm_ir as ir
 from uncork.kernels.codegen.emit import F32, I64, Kernel, Value, emitter
 from uncork.kernels.codegen.epilogue import advanced_operands, apply_epilogue, relative_operands
+from uncork.kernels.convolution import microkernel_blocks_amx
 from uncork.kernels.convolution.emit_numbers import read as read_held
 from uncork.kernels.convolution.emit_numbers import write
-from uncork.kernels.convolution.microkernel_blocks import AHEAD_TILES, TileShape, tile
+from uncork.kernels.convolution.microkernel_blocks import AHEAD_TILES, tile
 from uncork.kernels.convolution.spec_blocks import ENTRY, Dense
-from uncork.kernels.convolution.tiles import CHOSEN, next_tiles, short_runs
+from uncork.kernels.convolution.tiles import CHOSEN, TileShape, next_tiles, short_runs
 from uncork.kernels.epilogue import CHANNEL, ELEMENT
+from uncork.kernels.gemm import microkernel_amx as amx
 
 _ARGUMENTS = ("source", "step", "filters", "table", "ahead", "target", "target_block")
 #: Which outputs a tile stores, where that is not all.
@@ -32,6 +34,8 @@ def emit_dense(k: Kernel, spec: Dense) -> None:
                 rows.ahead.set(a["filters"] + (turn + 1) * a["group"])
             with k.loop(first, end) as y:
                 rows.row(image, y, turn)
+    if spec.amx:
+        amx.release(k)
 
 
 class _Rows:
@@ -41,6 +45,14 @@ class _Rows:
         self.k, self.spec = k, spec
         self.a = a = k.named
         self.tiles = [_tile(k, spec, width, short_runs(k.machine)) for width in spec.widths]
+        #: Where the configuration of each kind of tiles is, where those are AMX's.
+        self.configurations = (
+            k.stack_bytes(len(spec.widths) * amx.CONFIGURATION_BYTES) if spec.amx else None
+        )
+        for kind in range(len(spec.widths) if spec.amx else 0):
+            microkernel_blocks_amx.write_configuration(
+                k, self._configuration(kind), _shape(spec, spec.widths[kind])
+            )
         self.target_operands = relative_operands(spec.end, a, a["target"])
         #: The filters of the next set of outputs that were not yet asked for; 0: nobody asks.
         self.ahead = k.variable(k.integer(0))
@@ -60,6 +72,8 @@ class _Rows:
 
         if not spec.open:
             for kind in range(len(spec.widths)):
+                with k.if_(a[f"tiles_{kind}"] > 0):
+                    self._configure(kind)
                 with k.loop(0, a[f"tiles_{kind}"]):
                     take_tiles(kind)
             return
@@ -70,7 +84,17 @@ class _Rows:
             next_tile = k.select(left > CHOSEN, k.integer(0), next_tile)
             for kind in range(len(spec.widths)):
                 with k.if_(next_tile.equals(kind)):
+                    self._configure(kind)
                     take_tiles(kind)
+
+    def _configuration(self, kind: int) -> Value:
+        assert self.configurations is not None
+        return self.configurations + kind * amx.CONFIGURATION_BYTES
+
+    def _configure(self, kind: int) -> None:
+        """Make the registers ready for tiles of a kind."""
+        if self.spec.amx:
+            amx.configure(self.k, self._configuration(kind))
 
     def _tile(
         self, kind: int, group: Value, seen: Value, made: Value, first: Value, count: Value
@@ -151,17 +175,22 @@ def _tile(outer: Kernel, spec: Dense, width: int, asks_on: bool) -> Kernel:
                 write(k, part, place, spec.half)
 
     wide = spec.lanes * spec.vector_members
-    vectors = spec.blocks // spec.vector_members
     arguments = (*_ARGUMENTS, *(_STORED if spec.partial else ()), *spec.end.arguments)
     return tile(
         outer,
         f"tile_{width}",
-        TileShape(wide, spec.inner, vectors, width, None, spec.half),
+        _shape(spec, width),
         arguments,
         places,
         end,
         asks_on,
     )
+
+
+def _shape(spec: Dense, width: int) -> TileShape:
+    """What a tile of so many pixels multiplies."""
+    lanes, vectors = spec.lanes * spec.vector_members, spec.blocks // spec.vector_members
+    return TileShape(lanes, spec.inner, vectors, width, None, spec.half, spec.amx)
 
 
 def side_by_side(parts: Sequence[Value]) -> Value:

@@ -16,8 +16,9 @@ from uncork.kernels.codegen.emit import F32, Kernel, Value, Variable, emitter
 from uncork.kernels.codegen.epilogue import advanced_operands, apply_epilogue, relative_operands
 from uncork.kernels.codegen.functions import negated
 from uncork.kernels.convolution.emit_numbers import held_type, read, write
-from uncork.kernels.convolution.microkernel_blocks import TileShape, tile
+from uncork.kernels.convolution.microkernel_blocks import tile
 from uncork.kernels.convolution.spec_blocks import KINDS, Winograd
+from uncork.kernels.convolution.tiles import TileShape
 from uncork.kernels.convolution.winograd import Matrix, transforms
 from uncork.kernels.epilogue import CHANNEL, ELEMENT
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from msgspec import Struct
-
 from uncork.kernels.codegen.emit import F32, I32, Kernel, Value
+from uncork.kernels.convolution.microkernel_blocks_amx import summed_in_tiles
+from uncork.kernels.convolution.tiles import TileShape
 
 #: Bytes ahead at which filters are asked for, and of what is asked for at a time.
 AHEAD, _LINE = 1 << 14, 64
@@ -32,20 +32,6 @@ _TOGETHER = 3
 EpilogueEmitter = Callable[[Kernel, int, int, Value, "dict[str, Value]"], None]
 
 
-class TileShape(Struct, frozen=True):
-    """What a function multiplies: `inner` numbers of each of `width` pixels, which see what lies
-    `step` bytes apart (None: the argument "step"), with `blocks` vectors of outputs. With `pairs`
-    all numbers are bf16, and two neighbours are multiplied at once.
-    """
-
-    lanes: int
-    inner: int
-    blocks: int
-    width: int
-    step: int | None
-    pairs: bool
-
-
 def tile(
     outer: Kernel,
     name: str,
@@ -62,6 +48,34 @@ def tile(
     tile behind it sees.
     """
     k = Kernel(name, ["count", *arguments], inside=outer)
+    a = dict(zip(["count", *arguments], k.arguments, strict=True))
+    words = shape.inner // 2 if shape.pairs else shape.inner
+
+    def ask_ahead(number: Value, source: Value, filters: Value) -> None:
+        # In a block of code of its own, under a condition that nothing can fold: so it is scheduled
+        # apart, and sums stay in registers.
+        with k.if_(number < a["count"] - 1):
+            _prefetch(k, filters, number, a.get("ahead"), words * shape.blocks * shape.lanes * 4)
+            if asks_on:
+                _ask_on(k, source, shape.width, a["step"], words * 4)
+
+    make = summed_in_tiles if shape.amx else _summed
+    sums = make(k, shape, a, lambda number: places(k, number, a), ask_ahead)
+    for o in range(shape.blocks):
+        for p in range(shape.width):
+            end(k, p, o, sums(p, o), a)
+    k.finish()
+    return k
+
+
+def _summed(
+    k: Kernel,
+    shape: TileShape,
+    a: dict[str, Value],
+    places: Callable[[Value], tuple[Value, Value]],
+    ask_ahead: Callable[[Value, Value, Value], None],
+) -> Callable[[int, int], Value]:
+    """The sums of a pixel and a vector of outputs, in vector registers."""
     lanes, blocks, width, step, pairs = (
         shape.lanes,
         shape.blocks,
@@ -71,19 +85,13 @@ def tile(
     )
     inner = shape.inner // 2 if pairs else shape.inner
     type_ = I32 if pairs else F32
-    a = dict(zip(["count", *arguments], k.arguments, strict=True))
     sums = {
         (p, o): k.variable(k.constant(0.0, F32, lanes)) for p in range(width) for o in range(blocks)
     }
     unrolled = _unrolled(inner, width * blocks)
     with k.loop(0, a["count"]) as number:
-        source, filters = places(k, number, a)
-        # In a block of code of its own, under a condition that nothing can fold: so it is scheduled
-        # apart, and sums stay in registers.
-        with k.if_(number < a["count"] - 1):
-            _prefetch(k, filters, number, a.get("ahead"), inner * blocks * lanes * 4)
-            if asks_on:
-                _ask_on(k, source, width, a["step"], inner * 4)
+        source, filters = places(number)
+        ask_ahead(number, source, filters)
         pixels = _pixels(k, source, width, a["step"] if step is None else step)
         with k.loop(0, inner, unrolled) as first:
             seen = [pixel + first * 4 for pixel in pixels]
@@ -103,11 +111,7 @@ def tile(
                             if pairs
                             else k.fma(cell, weights[o], total)
                         )
-    for o in range(blocks):
-        for p in range(width):
-            end(k, p, o, sums[p, o].get(), a)
-    k.finish()
-    return k
+    return lambda p, o: sums[p, o].get()
 
 
 def _prefetch(k: Kernel, filters: Value, number: Value, ahead: Value | None, whole: int) -> None:

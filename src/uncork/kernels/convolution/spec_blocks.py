@@ -63,6 +63,8 @@ class Dense(EpilogueSpec, frozen=True):
     partial: bool = False
     #: Data and results are bf16.
     half: bool = False
+    #: Pairs of bf16 are multiplied in AMX tiles.
+    amx: bool = False
 
     @property
     def size(self) -> int:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from msgspec import Struct
+
 from uncork.kernels.convolution.geometry import Geometry, known, typical
 from uncork.kernels.convolution.spec_blocks import KINDS
 from uncork.kernels.runtime.target import Target
@@ -28,6 +30,22 @@ _SHORT = 8
 #: What a tile sees of a block of channels are so many bytes at least where the processor foresees
 #: what the next tile sees.
 _FORESEEN = 256
+
+
+class TileShape(Struct, frozen=True):
+    """What a function multiplies: `inner` numbers of each of `width` pixels, which see what lies
+    `step` bytes apart (None: the argument "step"), with `blocks` vectors of outputs. With `pairs`
+    all numbers are bf16, and two neighbours are multiplied at once; in `amx` tiles, for which the
+    caller configures the registers (`microkernel_blocks_amx`).
+    """
+
+    lanes: int
+    inner: int
+    blocks: int
+    width: int
+    step: int | None
+    pairs: bool
+    amx: bool = False
 
 
 def block_of(channels: int, target: Target) -> int:

@@ -10,6 +10,7 @@ from uncork.kernels.codegen.emit import F32, F64, U16, Kernel, Type, Value, emit
 from uncork.kernels.codegen.epilogue import advanced_operands, is_long, relative_operands
 from uncork.kernels.elementwise.emit import widened
 from uncork.kernels.gemm.emit_few import multiply_few
+from uncork.kernels.gemm.emit_tile_panels import TilePanels
 from uncork.kernels.gemm.microkernel import (
     AHEAD,
     MANY,
@@ -43,7 +44,13 @@ def emit_matmul(k: Kernel, spec: Matmul) -> None:
     a = k.named
     type_ = F64 if spec.size == DOUBLE else F32
     places = relative_operands(spec.end, a, a["output"])
-    panels = None if spec.rows == FEW_ROWS else _Panels(k, spec, type_, places)
+    panels: _Panels | TilePanels | None = None
+    if spec.tiles:
+        panels = TilePanels(
+            k, spec, places, _EXTRA, row_epilogue(spec, spec.width, F32, spec.narrow)
+        )
+    elif spec.rows != FEW_ROWS:
+        panels = _Panels(k, spec, type_, places)
     end = row_epilogue(spec, spec.lanes, type_, spec.narrow)
     with k.loop(0, a["outer"]) as outer, k.loop(0, a["batches"]) as batch:
         first = a["a"] + outer * a["a_outer"] + batch * a["a_batch"]

@@ -32,6 +32,8 @@ from uncork.kernels.gemm.spec_matmul import (
     MOST_STRAIGHT,
     MOST_TURNED,
     SINGLE,
+    TILE_PAIRS,
+    TILE_ROWS,
     Matmul,
 )
 from uncork.kernels.kernel_plan import (
@@ -74,12 +76,14 @@ _MANY_ROWS = 128
 
 
 class ProductNumbers(Struct, frozen=True):
-    """The numbers of a product: their bytes, whether they are pairs of bf16, whether results are
-    bf16, and whether those of all rows are added up in one order.
+    """The numbers of a product: their bytes, whether they are pairs of bf16, whether those are
+    multiplied in tiles, whether results are bf16, and whether those of all rows are added up in one
+    order.
     """
 
     size: int = SINGLE
     pairs: bool = False
+    tiles: bool = False
     narrow: bool = False
     alike: bool = False
 
@@ -99,16 +103,17 @@ def specialised(
     """The kernel for vectors of `width` lanes and a number of columns; where only the call knows
     it, the last panel is masked.
     """
-    vectors = min(3, -(-columns // width)) if isinstance(columns, int) else 2
-    tail = columns % (vectors * width) if isinstance(columns, int) else MASKED
-    size, pairs, narrow, alike = astuple(numbers)
-    deep = isinstance(inner, int) and inner * vectors * width * size > _PANEL
+    size, pairs, tiles, narrow, alike = astuple(numbers)
     one_row = certainly(rows, 1)
+    tiles = tiles and not one_row
+    vectors = min(2 if tiles else 3, -(-columns // width)) if isinstance(columns, int) else 2
+    tail = columns % (vectors * width) if isinstance(columns, int) else MASKED
+    deep = isinstance(inner, int) and inner * vectors * width * size > _PANEL and not tiles
     whole = inner * columns
     large = isinstance(whole, int) and whole * size > SECOND_CACHE
     ahead = packed and large and not deep and not one_row
     return Matmul(
-        vectors, tail, width, end, packed, size, deep, one_row, ahead, pairs, narrow, alike
+        vectors, tail, width, end, packed, size, deep, one_row, ahead, pairs, tiles, narrow, alike
     )
 
 
@@ -164,7 +169,7 @@ def select_held(layer: Layer) -> Selection:
     narrow = held.result is HALF
     if narrow:
         end = roughened(end)
-    numbers = ProductNumbers(pairs=True, narrow=narrow)
+    numbers = ProductNumbers(pairs=True, tiles=target.tiles, narrow=narrow)
     return _Maker(words, weights, end, others, target, numbers).native()
 
 
@@ -202,14 +207,14 @@ def _held_product(layer: Layer) -> tuple[MatMulShape, Epilogue, list[int]]:
 
 def pack_pairs(spec: Matmul, matrix: Array) -> Array:
     """`matrix [K, N]` of f32, K even, as panels of pairs of bf16 `[P, K / 2, width]`: of two
-    numbers below each other the upper one is in the low bits of a word.
+    numbers below each other the upper one is in the low bits of a word. For tiles zeros follow.
     """
     columns = np.empty((matrix.shape[1], matrix.shape[0]), np.uint16)
     for first in range(0, len(columns), spec.width):  # rounding takes several times the room
         part = slice(first, first + spec.width)
         columns[part] = encode(np.ascontiguousarray(matrix.T[part]), HALF)
     words: Array = columns.view("<u4")
-    return panels_of(words, spec.width, np.uint32)
+    return panels_of(words, spec.width, np.uint32, TILE_PAIRS if spec.tiles else 1)
 
 
 def _few(shape: MatMulShape) -> str:
@@ -298,7 +303,9 @@ class _Maker:
         #: addresses of rows.
         self.turned = shape.firsts * shape.rows * shape.inner * size if shape.turned_first else 0
         self.panels = 0 if self.packed_weights else panels * spec.width * inner * size
-        self.scratch = self.turned + self.panels + shape.rows * 8
+        #: Of each row: its address, or its last pairs.
+        self.of_row = TILE_PAIRS * size if spec.tiles else 8
+        self.scratch = self.turned + self.panels + shape.rows * self.of_row
 
     def turn_first(self) -> Iterator[KernelCall]:
         """The call that transposes the first matrices, where they are given transposed."""
@@ -374,8 +381,8 @@ class _Maker:
         source = Scratch(address) if shape.turned_first else In(self.first, address)
         steps: tuple[SizeLike, ...] = 0, 0, 0, 0
         if self.packed_weights:
-            packed = address_of(self.packed_weights.arrays[0])
-            second: Operand = packed + column * inner * size
+            panels = self.packed_weights.arrays[0]
+            second: Operand = address_of(panels) + column * panels.shape[1] * size
         elif self.alone:
             second = Scratch(self.turned + column * inner * size)
         else:
@@ -418,10 +425,12 @@ class _Maker:
         parts, scratch = [whole], self.scratch
         if threads > 1:
             parts = self._parts(whole, threads)
-            own = shape.rows * 8
-            if self.alone:  # the addresses of a part's rows, beside each other for its columns
+            own = shape.rows * self.of_row
+            if self.alone:  # what a part has of its rows, beside each other for its columns
                 columns = list(dict.fromkeys(part.columns for part in parts))
-                begins = [part.rows[0] * 8 + columns.index(part.columns) * own for part in parts]
+                begins = [
+                    part.rows[0] * self.of_row + columns.index(part.columns) * own for part in parts
+                ]
                 scratch = self.scratch + (len(columns) - 1) * own
             else:  # and a matrix in panels
                 own = whole_lines(self.panels + own)
@@ -439,7 +448,8 @@ class _Maker:
         shape, registers = self.shape, self.target.vector_registers
         if shape.is_one_product and (self.alone or self.spec.rows == FEW_ROWS):
             columns = (shape.columns, self.spec.width)
-            rows = (shape.rows, rows_of_parts(registers, self.spec.vectors))
+            least = TILE_ROWS if self.spec.tiles else rows_of_parts(registers, self.spec.vectors)
+            rows = (shape.rows, least)
             by_rows = isinstance(shape.columns, Size) or (
                 isinstance(shape.rows, int) and shape.rows >= shape.columns
             )

@@ -21,6 +21,8 @@ HALF = 2
 MOST_TURNED, MOST_STRAIGHT = 8, 4
 #: Whether there are few rows: in no call, in every call, or in those where there are.
 MANY_ROWS, FEW_ROWS, EITHER = "many", "few", "either"
+#: By AMX: pairs of a row that one tile holds, and rows of a block of two tiles.
+TILE_PAIRS, TILE_ROWS = 16, 32
 
 
 class Matmul(EpilogueSpec, frozen=True):
@@ -54,6 +56,9 @@ class Matmul(EpilogueSpec, frozen=True):
     ahead: bool = False
     #: The first matrix and the packed one hold pairs of bf16, and `inner` counts pairs.
     pairs: bool = False
+    #: Pairs are multiplied in AMX tiles. Panels have a multiple of `TILE_PAIRS` pairs of a column,
+    #: `inner` pairs and zeros; `table` has room for so many pairs of each row.
+    tiles: bool = False
     #: Results, and operands of elements, are bf16.
     narrow: bool = False
     #: Rows are added up in one order, however many there are.

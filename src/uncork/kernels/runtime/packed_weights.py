@@ -96,25 +96,28 @@ def arranged(array: Array, dtype: type[np.generic] = np.float32) -> Array:
     return copy
 
 
-def panels_of(columns: Array, width: int, dtype: type[np.generic] = np.float32) -> Array:
-    """`columns [N, K]`, in any order in memory, as panels `[P, K, width]` of a type, zeros past N.
+def panels_of(
+    columns: Array, width: int, dtype: type[np.generic] = np.float32, step: int = 1
+) -> Array:
+    """`columns [N, K]`, in any order in memory, as panels `[P, K, width]` of a type, zeros past N,
+    and past K up to a multiple of `step`.
 
     They are written once and where they stay, a part that fits in the cache at a time: fresh memory
     costs more than turning a matrix.
     """
     count, inner = columns.shape
-    panels = zeros((-(-count // width), inner, width), dtype)
+    panels = zeros((-(-count // width), -(-inner // step) * step, width), dtype)
     near = np.empty((width, _NEAR + _LINE // 4), dtype)
     for panel, first in zip(panels, range(0, count, width), strict=True):
         some = columns[first : first + width]
         if some.strides[0] < some.strides[1]:  # numbers of a row of the panel are neighbours
-            panel[:, : len(some)] = some.T
+            panel[:inner, : len(some)] = some.T
             continue
         for begin in range(0, inner, _NEAR):
             part = some[:, begin : begin + _NEAR]
             copy = near[: len(part), : part.shape[1]]
             copy[...] = part
-            panel[begin : begin + _NEAR, : len(some)] = copy.T
+            panel[begin : begin + part.shape[1], : len(some)] = copy.T
     return panels
 
 

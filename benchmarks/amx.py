@@ -1,0 +1,211 @@
+"""`python -m benchmarks amx`: chains of layers in bf16 by AMX tiles and by AVX512-BF16, beside f32
+and OpenVINO's default, on a processor that has AMX.
+
+What it must show: no chain is slower by tiles than without them (`_LEAST`), and those with many
+rows or pixels are at least `_MANY` times as fast. Errors are the root mean square of the difference
+from f32, over that of its result.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.options import Options
+from benchmarks.report import Report, markdown_table
+from benchmarks.timing import Contender, measure
+from uncork import Builder, compile_model, write_model
+from uncork.ir.model import Model, Source
+from uncork.kernels.runtime.target import LEVELS, lacking
+from uncork.types import Array
+
+#: By which kernels are made: without tiles, and with them.
+TARGETS = ("x86-64-v4-bf16", "x86-64-v4-amx")
+_WITHOUT, _WITH, _SINGLE, _THEIRS = "bf16 without AMX", "bf16 by AMX", "f32", "OpenVINO's default"
+#: Layers of a chain: those between others hold bf16.
+_LAYERS = 3
+_LEAST, _MANY = 1.0, 2.0
+#: From so many rows or pixels on tiles are full.
+_FULL = 32
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Layers one after the other, on an input of this shape."""
+
+    name: str
+    shape: tuple[int, ...]
+    add: Callable[[Builder, Source, int], Source]
+    #: Operations of a call, and rows or pixels that see the same numbers.
+    operations: float
+    rows: int
+
+    def model(self) -> Model:
+        builder = Builder(self.name)
+        value = builder.parameter("x", "f32", list(self.shape))
+        for layer in range(_LAYERS):
+            value = self.add(builder, value, layer)
+        builder.result(value, "y")
+        return builder.model()
+
+
+@dataclass(frozen=True)
+class Result:
+    """Seconds of a call, minimum and median, by the way of computing it, and errors."""
+
+    chain: str
+    seconds: dict[str, tuple[float, float]]
+    errors: dict[str, float]
+    operations: float
+    rows: int
+
+    @property
+    def gain(self) -> float:
+        """What tiles gain."""
+        return self.seconds[_WITHOUT][0] / self.seconds[_WITH][0]
+
+    @property
+    def wanted(self) -> float:
+        """What they should."""
+        return _MANY if self.rows >= _FULL else _LEAST
+
+
+def _numbers(*shape: int) -> Array:
+    numbers = np.random.default_rng(sum(shape)).standard_normal(shape)
+    return (numbers / np.sqrt(np.prod(shape[1:]))).astype(np.float32)
+
+
+def products(rows: int, width: int, inner: int) -> Chain:
+    """MatMul with Gelu from `width` to `inner` numbers, back, and there again."""
+
+    def add(builder: Builder, value: Source, layer: int) -> Source:
+        sizes = (width, inner) if layer % 2 else (inner, width)
+        weights = builder.constant(_numbers(*sizes))
+        (made,) = builder.add("MatMul", 1, value, weights, transpose_b=True)
+        return builder.add("Gelu", 7, made, approximation_mode="ERF")[0]
+
+    operations = 2.0 * _LAYERS * rows * width * inner
+    return Chain(f"products, {rows} x {width} x {inner}", (rows, width), add, operations, rows)
+
+
+def convolutions(channels: int, side: int, taps: int) -> Chain:
+    """Convolutions with ReLU that keep channels and sides."""
+
+    def add(builder: Builder, value: Source, layer: int) -> Source:
+        filters = builder.constant(_numbers(channels, channels, taps, taps))
+        (made,) = builder.add(
+            "Convolution", 1, value, filters, strides=[1, 1], dilations=[1, 1],
+            pads_begin=[taps // 2] * 2, pads_end=[taps // 2] * 2,
+        )  # fmt: skip
+        return builder.add("ReLU", 1, made)[0]
+
+    operations = 2.0 * _LAYERS * (channels * side * taps) ** 2
+    name = f"convolutions {taps}x{taps}, {channels} channels, {side}x{side}"
+    return Chain(name, (1, channels, side, side), add, operations, side * side)
+
+
+def chains(quick: bool) -> Iterator[Chain]:
+    """What is measured; of each kind one where it has to be `quick`."""
+    for width, inner in [(768, 3072)] if quick else [(768, 768), (768, 3072), (1000, 500)]:
+        for rows in (32,) if quick else (2, 8, 32, 128, 197, 512):
+            yield products(rows, width, inner)
+    sizes = [(64, 56, 3), (128, 28, 3), (256, 14, 3), (512, 7, 3), (256, 56, 1), (1024, 14, 1)]
+    for size in sizes[2:3] if quick else sizes:
+        yield convolutions(*size)
+
+
+def main(options: Options) -> int:
+    """All chains; 1 where tiles gain too little."""
+    if missing := lacking(LEVELS[TARGETS[1]]):
+        print(f"{TARGETS[1]} needs {missing}, which this machine has not")
+        return 2
+    report, results = Report("amx", options), []
+    for chain in chains(options.quick):
+        if options.wants(chain.name):
+            results.append(measured(chain, options))
+            print(*_cells(results[-1]), sep="  ", flush=True)
+            report.write({"amx": [asdict(r) for r in results]}, page(results))
+    if not results:
+        print("no such chain is there")
+        return 2
+    report.say()
+    return int(any(result.gain < result.wanted for result in results))
+
+
+def measured(chain: Chain, options: Options, targets: Sequence[str] = TARGETS) -> Result:
+    """A chain by kernels of both targets, and by OpenVINO where it is."""
+    model = chain.model()
+    x = np.random.default_rng(1).standard_normal(chain.shape).astype(np.float32)
+
+    def ours(name: str, target: str, precision: Any) -> Contender:
+        compiled = compile_model(model, threads=options.threads, precision=precision, target=target)
+        return Contender(name, "uncork", "call", lambda _: compiled(x), lambda made: [made[0]])
+
+    contenders = [ours(_SINGLE, targets[0], "f32")]
+    contenders += [
+        ours(name, target, "bf16") for name, target in zip((_WITHOUT, _WITH), targets, strict=True)
+    ]
+    if openvino := options.peers.get("openvino"):
+        contenders.append(_theirs(openvino, model, x, options.threads))
+    made = {c.name: np.array(c.results(c.call(0))[0], np.float64) for c in contenders}
+    right = made.pop(_SINGLE)
+    size = float(np.sqrt(np.mean(right**2)))
+    errors = {name: float(np.sqrt(np.mean((y - right) ** 2))) / size for name, y in made.items()}
+    samples = measure(contenders, 1, options.seconds)
+    seconds = {c.name: (samples[c.name].minimum, samples[c.name].median) for c in contenders}
+    return Result(chain.name, seconds, errors, chain.operations, chain.rows)
+
+
+def _theirs(openvino: Any, model: Model, x: Array, threads: int) -> Contender:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.xml"
+        write_model(model, path)
+        given = {"INFERENCE_NUM_THREADS": threads, "NUM_STREAMS": 1}
+        request = openvino.Core().compile_model(path, "CPU", given).create_infer_request()
+    return Contender(
+        _THEIRS,
+        "openvino",
+        "call",
+        lambda _: request.infer([x], share_inputs=True, share_outputs=True),
+        lambda made: list(made.values()),
+    )
+
+
+_HEAD = (
+    "chain", f"{_SINGLE}, us", f"{_WITHOUT}, us", f"{_WITH}, us", f"{_THEIRS}, us", "AMX gains",
+    "wanted", "GFLOP/s", "error", "OpenVINO's error",
+)  # fmt: skip
+
+
+def _cells(result: Result) -> list[str]:
+    times = [
+        "{:.1f} ({:.1f})".format(*(second * 1e6 for second in result.seconds[name]))
+        if name in result.seconds
+        else "-"
+        for name in (_SINGLE, _WITHOUT, _WITH, _THEIRS)
+    ]
+    theirs = result.errors.get(_THEIRS)
+    return [
+        result.chain,
+        *times,
+        f"{result.gain:.2f}",
+        f"{result.wanted:.0f}{'' if result.gain >= result.wanted else ' (**missed**)'}",
+        f"{result.operations / result.seconds[_WITH][0] / 1e9:.0f}",
+        f"{result.errors[_WITH]:.1e}",
+        "-" if theirs is None else f"{theirs:.1e}",
+    ]
+
+
+def page(results: Sequence[Result]) -> str:
+    """The table, and what it must show."""
+    said = (
+        "Microseconds of a call, minimum (median); every contender by turns in one process. By "
+        f"tiles no chain may be slower than without them, and one of {_FULL} rows or pixels and "
+        f"more is to be {_MANY:.0f} times as fast."
+    )
+    return f"{said}\n\n{markdown_table(_HEAD, [_cells(result) for result in results])}"
