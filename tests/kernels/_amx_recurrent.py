@@ -11,25 +11,14 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from msgspec.structs import replace
 
-from tests.kernels import _amx as amx
+from tests.kernels import _bf16 as bf16
 from tests.kernels import _fences
 from uncork.ir.hints import Hints
 from uncork.kernels import select
 from uncork.kernels.kernel_plan import KernelPlan
 from uncork.kernels.runtime.target import Target, host_target
 from uncork.types import TensorSpec
-
-
-def with_amx(target: Target) -> Target:
-    """The target, as if it had AMX."""
-    kept = [
-        feature
-        for feature in target.features.split(",")
-        if feature[1:] not in ("amx-tile", "amx-bf16")
-    ]
-    return replace(target, features=",".join([*kept, "+amx-tile", "+amx-bf16"]), tiles=True)
 
 
 def _between_fences(target: Target) -> None:
@@ -42,7 +31,7 @@ def _between_fences(target: Target) -> None:
                 operation, specs, outputs, target, Hints(precision=precision)
             )
             assert isinstance(chosen, KernelPlan), chosen
-            assert "tiles" in chosen.kernel or precision == "bf16x3"
+            assert "bf16_" in chosen.kernel or precision == "bf16x3"
             expected = operation.evaluate(specs)
             for first, threads in ((False, 1), (True, 3)):
                 results = _fences.run_fenced(chosen, specs, outputs, first, threads, target)
@@ -54,8 +43,8 @@ def _between_fences(target: Target) -> None:
 
 
 def main(folder: str) -> None:
-    emulator = amx.enable(Path(folder))
-    target = host_target(tiles=True) if emulator is None else with_amx(host_target())
+    emulator = bf16.enable_kernels(Path(folder), tiles=True)
+    target = host_target(tiles=True)
     from tests.kernels.test_recurrent_bf16 import CELLS, compare_with_the_walk
 
     # Sizes around a tile: 16 rows, 32 numbers of an inner product, 16 columns. A batch of 1 makes
@@ -72,7 +61,7 @@ def main(folder: str) -> None:
         ]:
             before = emulator.counts()["TDPBF16PS"] if emulator else 0
             plan = compare_with_the_walk(cell, shape, target)
-            assert f"tiles_{'all' if shape[0] > 1 else 'ahead'}" in plan, plan
+            assert f"bf16_{'all' if shape[0] > 1 else 'ahead'}" in plan, plan
             assert emulator is None or emulator.counts()["TDPBF16PS"] > before
             print(cell, shape, "well", flush=True)
     _between_fences(target)

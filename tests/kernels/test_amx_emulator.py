@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.kernels import _amx
+from tests.kernels import _bf16
 from tests.kernels.amx import memory, products  # noqa: F401  # the cases in them
 from tests.kernels.amx.case import CASES
 from tests.kernels.amx.refusals import REFUSALS
 
 ROOT = Path(__file__).parents[2]
 
-_REASON = _amx.unavailable() or (None if _amx.compiler() else "no C compiler")
+_REASON = _bf16.tiles_unavailable() or (None if _bf16.compiler() else "no C compiler")
 pytestmark = pytest.mark.skipif(_REASON is not None, reason=str(_REASON))
 
 
@@ -61,12 +61,12 @@ def test_what_is_forbidden_ends_the_process(folder: Path, name: str) -> None:
         signal.SIGSEGV if message.startswith("LDTILECFG") else signal.SIGILL
     ), done.stderr
     assert done.stdout == ""
-    assert done.stderr == ("" if _amx.native() else f"AMX emulator: {message}\n")
+    assert done.stderr == ("" if _bf16.native_tiles() else f"emulator: {message}\n")
 
 
 @pytest.mark.parametrize("name", ["undefined", "product_of_bytes"])
 def test_other_instructions_are_not_executed(folder: Path, name: str) -> None:
-    if name != "undefined" and _amx.native():
+    if name != "undefined" and _bf16.native_tiles():
         pytest.skip("this processor may have them")
     done = run(folder, name)
     assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGILL, "", "")
@@ -79,7 +79,7 @@ def test_the_handler_before_gets_what_is_not_emulated(folder: Path) -> None:
 
 def test_a_folder_is_not_needed() -> None:
     program = (
-        "from tests.kernels import _amx; emulator = _amx.enable(); print(emulator is None "
+        "from tests.kernels import _bf16; emulator = _bf16.enable(); print(emulator is None "
         "or set(emulator.counts().values()) == {0})"
     )
     done = subprocess.run(
@@ -97,21 +97,21 @@ def test_a_compiler_that_fails_is_quoted(tmp_path: Path) -> None:
     source = tmp_path / "wrong.c"
     source.write_text("this is no C")
     with pytest.raises(RuntimeError, match=r"(?s)wrong\.c failed:.*error"):
-        _amx.built(source, tmp_path)
+        _bf16.built("wrong", [source], tmp_path)
     assert list(tmp_path.iterdir()) == [source]
 
 
 def test_without_a_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(_amx.shutil, "which", lambda name: None)
-    monkeypatch.setattr(_amx, "native", lambda: False)
-    assert _amx.unavailable() == "the AMX emulator needs a C compiler (cc, gcc or clang)"
+    monkeypatch.setattr(_bf16.shutil, "which", lambda name: None)
+    monkeypatch.setattr(_bf16, "native_tiles", lambda: False)
+    assert _bf16.tiles_unavailable() == "the emulator needs a C compiler (cc, gcc or clang)"
     with pytest.raises(RuntimeError, match="no C compiler: install cc, gcc or clang"):
-        _amx.built(tmp_path / "any.c", tmp_path)
+        _bf16.built("any", [tmp_path / "any.c"], tmp_path)
 
 
 def test_without_this_system(monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(_amx.platform, "machine", lambda: "aarch64")
-        assert _amx.unavailable() == "tile instructions need x86-64 Linux"
-    monkeypatch.setattr(_amx, "_flags", lambda: {"sse2"})
-    assert _amx.unavailable() == "the AMX emulator needs a processor with AVX2 and FMA"
+        patch.setattr(_bf16.platform, "machine", lambda: "aarch64")
+        assert _bf16.tiles_unavailable() == "tile instructions need x86-64 Linux"
+    monkeypatch.setattr(_bf16, "_flags", lambda: {"sse2"})
+    assert _bf16.tiles_unavailable() == "the emulator needs a processor with AVX2 and FMA"

@@ -21,7 +21,7 @@ import uncork
 
 pytest.importorskip("llvmlite")
 
-from tests.kernels import _amx as amx
+from tests.kernels import _bf16 as bf16
 from uncork.compiler.compile import compile_for
 from uncork.kernels.recurrent.select import supports
 from uncork.kernels.runtime.target import Target, host_target
@@ -145,7 +145,7 @@ def compare_with_the_walk(cell: str, shape: tuple[int, int, int, int], target: T
         for one, two in zip(got, full, strict=True):
             np.testing.assert_allclose(one, two, atol=3e-2)
     near = compile_for(model, target, 1, "bf16x3")
-    assert ("bf16x3" in str(near.plan)) == ("tiles_all" in str(compiled.plan)), (
+    assert ("bf16x3" in str(near.plan)) == ("bf16_all" in str(compiled.plan)), (
         "elsewhere it is slower than f32"
     )
     for _ in range(2):
@@ -154,10 +154,9 @@ def compare_with_the_walk(cell: str, shape: tuple[int, int, int, int], target: T
     return str(compiled.plan)
 
 
-@available
 def test_tile_instructions_give_the_same(tmp_path: Path) -> None:
     """AMX, or its emulator where the processor has none."""
-    why = amx.unavailable()
+    why = bf16.kernels_unavailable()
     if why:
         pytest.skip(why)
     environment = {**os.environ, "HOME": str(tmp_path)}

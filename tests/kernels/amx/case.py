@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.kernels import _amx
+from tests.kernels import _bf16
 from tests.kernels.amx.machine_code import Steps, configuration, machine_code
 
 Case = Callable[[], None]
@@ -24,7 +24,7 @@ FULL = configuration(*[(16, 64)] * 8)
 random = np.random.default_rng(5)
 _code: list[ctypes.CDLL] = []
 #: In this process; empty where the processor itself has AMX.
-emulators: list[_amx.Emulator] = []
+emulators: list[_bf16.Emulator] = []
 
 
 def case(function: Case) -> Case:
@@ -39,7 +39,7 @@ def start(folder: Path, handled_before: bool = False) -> None:
     _code.append(machine_code(folder))
     if handled_before:
         code().handle_before()
-    emulator = _amx.enable(folder)
+    emulator = _bf16.enable(folder)
     emulators.extend([] if emulator is None else [emulator])
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.kernels import _amx as amx
+from tests.kernels import _bf16 as bf16
 
 #: What a step may be.
 CONFIGURE, RELEASE, ZERO, LOAD, STORE, DOT, CALL, SET_MXCSR, GET_MXCSR = range(9)
@@ -263,4 +263,4 @@ def machine_code(folder: Path) -> ctypes.CDLL:
     source = folder / "amx_machine_code.c"
     if not source.exists():
         source.write_text(f"{text}\n__asm__(\n{assembly}\n);\n", encoding="utf-8")
-    return ctypes.CDLL(str(amx.built(source, folder)))
+    return ctypes.CDLL(str(bf16.built(source.stem, [source], folder)))

@@ -1,30 +1,15 @@
-/* Executes Intel AMX's tile instructions on an x86-64 Linux that has none of them.
+/* LDTILECFG, TILERELEASE, TILEZERO, TILELOADD, TILESTORED and TDPBF16PS, on tiles that are kept for each thread.
  *
- * A processor without AMX raises #UD, which a process gets as SIGILL. The handler here looks at the instruction, does what it
- * would have done to tiles that it keeps for each thread, and goes on behind it. It knows LDTILECFG, TILERELEASE, TILEZERO,
- * TILELOADD, TILESTORED and TDPBF16PS, and passes everything else on to the handler that was there before.
- *
- * The meaning is that of Intel's Software Developer's Manual: the instructions' pages in volume 2, the tile helpers in volume 1,
- * chapter "Programming with Intel AMX", and the exception classes AMX-E1 to AMX-E6 in volume 2, section 2.10. What the manual
- * forbids (use without configuration, shapes that do not fit) ends with a message that names the rule, never with numbers.
- * Of what happens only in a kernel or a virtual machine (permission to use tiles, restarts after page faults) it knows nothing.
+ * Their meaning is on the instructions' pages in volume 2 of the manual, with the tile helpers in volume 1, chapter "Programming
+ * with Intel AMX", and the exception classes AMX-E1 to AMX-E6 in volume 2, section 2.10: use without configuration and shapes
+ * that do not fit are refused. Of what happens only in a kernel or a virtual machine (permission to use tiles, restarts after
+ * page faults) nothing is known here.
  */
-#define _GNU_SOURCE
-#include <errno.h>
-#include <signal.h>
-#include <stdatomic.h>
-#include <stdint.h>
+#include "emulator.h"
+
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <ucontext.h>
-#include <unistd.h>
 #include <xmmintrin.h>
-
-/* The order is that of KINDS in _amx.py. */
-enum kind { LDTILECFG, TILERELEASE, TILEZERO, TILELOADD, TILESTORED, TDPBF16PS, KINDS };
-
-static const char *const names[KINDS] = {"LDTILECFG", "TILERELEASE", "TILEZERO", "TILELOADD", "TILESTORED", "TDPBF16PS"};
 
 /* Palette 1, the only one besides 0 ("no tiles"). */
 enum { TILES = 8, MAX_ROWS = 16, ROW_BYTES = 64 };
@@ -46,23 +31,10 @@ struct tile_file {
     struct tile tile[TILES];
 };
 
-struct instruction {
-    enum kind kind;
-    int length;             /* bytes */
-    int destination;        /* the tile of every kind that has one: ModRM.reg */
-    int first, second;      /* TDPBF16PS: ModRM.rm, VEX.vvvv */
-    uint64_t memory, index; /* the address without the index; the index as scaled, which is the distance of rows */
-};
-
 /* Reached first in the middle of a kernel, never in the middle of malloc: memory for it may be taken in the handler. */
 static _Thread_local struct tile_file tile_file;
-static _Thread_local char broken[200];
-static struct sigaction previous;
-static atomic_long counts[KINDS];
 
 /* ---- The rules. Each function returns 0, or 1 with the broken rule in `broken`. */
-
-#define REFUSE(...) return snprintf(broken, sizeof broken, __VA_ARGS__), 1
 
 /* "All bytes are zero." */
 static int zeros(const uint8_t *bytes, int first, int end) {
@@ -189,16 +161,14 @@ __attribute__((noinline, target("avx2,fma"))) static void multiply(struct tile *
     }
 }
 
-/* Whatever the process has set: round to nearest even, denormals are zeros as operands and as results, no exceptions. */
 static void multiply_as_tiles(struct tile *c, const struct tile *a, const struct tile *b) {
-    enum { FLUSH_TO_ZERO = 0x8000, DENORMALS_ARE_ZEROS = 0x0040, ALL_MASKED = 0x1F80 };
     unsigned before = _mm_getcsr();
-    _mm_setcsr(FLUSH_TO_ZERO | DENORMALS_ARE_ZEROS | ALL_MASKED);
+    _mm_setcsr(CONTROL);
     multiply(c, a, b);
     _mm_setcsr(before);
 }
 
-static int perform(const struct instruction *i) {
+int perform_on_tiles(const struct instruction *i) {
     struct tile_file *file = &tile_file;
     struct tile *tile = &file->tile[i->destination];
     switch (i->kind) {
@@ -236,48 +206,13 @@ static int perform(const struct instruction *i) {
 
 /* ---- Instructions as bytes. */
 
-/* Register numbers of the encoding, as places in ucontext. */
-static const int registers[16] = {REG_RAX, REG_RCX, REG_RDX, REG_RBX, REG_RSP, REG_RBP, REG_RSI, REG_RDI,
-                                  REG_R8,  REG_R9,  REG_R10, REG_R11, REG_R12, REG_R13, REG_R14, REG_R15};
-
-/* The memory operand behind ModRM (code[4]): sets memory, index and length. Returns whether it has a SIB byte. */
-static int decode_memory(const uint8_t *code, const greg_t *values, struct instruction *i) {
-    int extend_index = !(code[1] & 0x40) << 3, extend_base = !(code[1] & 0x20) << 3;
-    int mod = code[4] >> 6, rm = code[4] & 7, at = 5;
-    int has_sib = rm == 4, base = rm, displacement_bytes = mod == 1 ? 1 : mod == 2 ? 4 : 0;
-    int relative = 0; /* to the next instruction */
-    if (has_sib) {
-        int scale = code[5] >> 6, index = (code[5] >> 3 & 7) | extend_index;
-        base = code[5] & 7;
-        at++;
-        if (index != 4) /* which stands for none */
-            i->index = (uint64_t)values[registers[index]] << scale;
-    }
-    if (mod == 0 && base == 5) { /* no base */
-        displacement_bytes = 4;
-        relative = !has_sib;
-    } else {
-        i->memory = values[registers[base | extend_base]];
-    }
-    if (displacement_bytes == 1) {
-        i->memory += (int64_t)(int8_t)code[at];
-    } else if (displacement_bytes == 4) {
-        int32_t displacement;
-        memcpy(&displacement, code + at, 4);
-        i->memory += (int64_t)displacement;
-    }
-    i->length = at + displacement_bytes;
-    if (relative)
-        i->memory += values[REG_RIP] + i->length;
-    return has_sib;
-}
-
-/* VEX.128.<prefix>.0F38.W0 <opcode> <ModRM>: returns whether it is one of ours. */
-static int decode(const uint8_t *code, const greg_t *values, struct instruction *i) {
+/* VEX.128.<prefix>.0F38.W0 <opcode> <ModRM>. */
+int decode_tiles(const uint8_t *code, const greg_t *values, struct instruction *i) {
     enum { NONE, PREFIX_66, PREFIX_F3, PREFIX_F2 };
     memset(i, 0, sizeof *i);
     if (code[0] != 0xC4 || (code[1] & 0x1F) != 2 || (code[2] & 0x84) != 0)
         return 0;
+    struct memory_operand operand = {code, 4, !(code[1] & 0x40) << 3, !(code[1] & 0x20) << 3, 1};
     int prefix = code[2] & 3, second = ~code[2] >> 3 & 15, in_registers = code[4] >= 0xC0;
     if (!(code[1] & 0x80) || (in_registers && !(code[1] & 0x20)) || (code[3] != 0x5C && second)) /* no tile 8 or above */
         return 0;
@@ -291,7 +226,7 @@ static int decode(const uint8_t *code, const greg_t *values, struct instruction 
     }
     if (code[3] == 0x49 && prefix == NONE && !in_registers && i->destination == 0) {
         i->kind = LDTILECFG;
-        decode_memory(code, values, i);
+        decode_memory(&operand, values, i);
         return 1;
     }
     if (code[3] == 0x49 && prefix == PREFIX_F2 && in_registers && i->first == 0) {
@@ -300,60 +235,8 @@ static int decode(const uint8_t *code, const greg_t *values, struct instruction 
     }
     if (code[3] == 0x4B && (prefix == PREFIX_F2 || prefix == PREFIX_F3) && !in_registers) {
         i->kind = prefix == PREFIX_F2 ? TILELOADD : TILESTORED;
-        return decode_memory(code, values, i); /* without SIB there is no such instruction */
+        return decode_memory(&operand, values, i); /* without SIB there is no such instruction */
     }
     i->kind = TDPBF16PS;
     return code[3] == 0x5C && prefix == PREFIX_F3 && in_registers && second < TILES;
-}
-
-/* ---- The handler. */
-
-/* To whoever handled SIGILL before. The default is taken up again, and meets the same instruction when the handler is left. */
-static void pass_on(int number, siginfo_t *info, void *context) {
-    if (previous.sa_flags & SA_SIGINFO)
-        previous.sa_sigaction(number, info, context);
-    else if (previous.sa_handler != SIG_DFL && previous.sa_handler != SIG_IGN)
-        previous.sa_handler(number);
-    else
-        signal(SIGILL, SIG_DFL);
-}
-
-static void handle(int number, siginfo_t *info, void *context) {
-    greg_t *values = ((ucontext_t *)context)->uc_mcontext.gregs;
-    struct instruction i;
-    int before = errno;
-    if (!decode((const uint8_t *)values[REG_RIP], values, &i)) {
-        pass_on(number, info, context);
-    } else if (perform(&i)) {
-        dprintf(STDERR_FILENO, "AMX emulator: %s: %s\n", names[i.kind], broken);
-        if (i.kind != LDTILECFG) {
-            pass_on(number, info, context);
-        } else { /* #GP, which Linux tells as SIGSEGV */
-            raise(SIGSEGV);
-            abort();
-        }
-    } else {
-        counts[i.kind]++;
-        values[REG_RIP] += i.length;
-    }
-    errno = before;
-}
-
-/* Begin to emulate, in all threads. Returns 0, or the system's error number. */
-int amx_emulator_install(void) {
-    static int installed;
-    if (installed)
-        return 0;
-    /* Not deferred: an instruction that a handler before us cannot execute either shall end the process and not hang it. */
-    struct sigaction action = {.sa_sigaction = handle, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER};
-    sigemptyset(&action.sa_mask);
-    if (sigaction(SIGILL, &action, &previous))
-        return errno;
-    installed = 1;
-    return 0;
-}
-
-/* How many instructions of a kind were executed, by all threads; -1 when there is no such kind. */
-long amx_emulator_count(int kind) {
-    return kind >= 0 && kind < KINDS ? atomic_load(&counts[kind]) : -1;
 }
