@@ -11,9 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.kernels import _amx as amx
-from tests.kernels import _fences
-from tests.kernels._amx_recurrent import with_amx
+from tests.kernels import _bf16, _fences
 from tests.kernels.test_held import halves, known, numbers, random, rounded
 from uncork import storage
 from uncork.internal_ops.fused import FusedLinear, FusedMember
@@ -54,8 +52,8 @@ def _product(target: Target, rows: int, inner: int, columns: int, result: Elemen
 
 
 def main(folder: str) -> None:
-    emulator = amx.enable(Path(folder))
-    target = host_target(tiles=True) if emulator is None else with_amx(host_target())
+    emulator = _bf16.enable_kernels(Path(folder), tiles=True)
+    target = host_target(tiles=True)
     # Sizes around tiles: 16 and 32 rows, 32 numbers of an inner product, 16 and 32 columns.
     for rows, inner, columns in [
         (2, 2, 1),

@@ -78,6 +78,25 @@ def convolved(
     """A convolution of random numbers over blocks, held against the formula; `filters [G, O, C,
     ..]`, `ended` by much.
     """
+    around = (strides, dilations, begin, end)
+    blocked, arrays, expected = described(data, filters, blocks, around, side, ended)
+    if multiplies_pairs(host_target()):
+        in_halves(blocked, arrays)
+    return run(blocked, arrays, to_blocks(expected, blocks[1]), threads)
+
+
+def described(
+    data: Sequence[int],
+    filters: Sequence[int],
+    blocks: tuple[int, int],
+    around: Sequence[Sequence[int]] = ((1, 1), (1, 1), (0, 0), (0, 0)),
+    side: int = 0,
+    ended: bool = False,
+) -> tuple[BlockedConvolution, list[np.ndarray], np.ndarray]:
+    """A convolution of random numbers, its inputs, and what it gives by the formula, not in blocks;
+    `around` are strides, dilations and zeros before and behind the data.
+    """
+    strides, dilations, begin, end = around
     generator = np.random.default_rng(sum(data) + sum(filters))
     x, w = numbers(generator, *data), numbers(generator, *filters)
     operation = find("GroupConvolution" if filters[0] > 1 else "Convolution", 1)(
@@ -107,16 +126,16 @@ def convolved(
         expected = np.maximum((expected + bias + other) * 0.5, 0)
         arrays += [bias, to_blocks(other, blocks[1]), np.array([0.5], np.float32)]
         lies += [False, True, False]
-    blocked = BlockedConvolution(whole, lies, blocks[1], side=side)
-    if multiplies_pairs(host_target()):
-        in_halves(blocked, arrays)
-    return run(blocked, arrays, to_blocks(expected, blocks[1]), threads)
+    return BlockedConvolution(whole, lies, blocks[1], side=side), arrays, expected
 
 
-def in_halves(operation: BlockedConvolution, arrays: Sequence[np.ndarray]) -> None:
+def in_halves(
+    operation: BlockedConvolution, arrays: Sequence[np.ndarray], target: Target | None = None
+) -> KernelPlan | None:
     """The same over blocks of bf16: of numbers that are bf16 already, as f32 has it but for the
-    rounding of results and of transformed numbers.
+    rounding of results and of transformed numbers. None where no kernel does that.
     """
+    target = target or host_target()
     held = operation.replace(half=True)
     lies = [*operation.lies]
     given = [
@@ -127,14 +146,14 @@ def in_halves(operation: BlockedConvolution, arrays: Sequence[np.ndarray]) -> No
         for array, inside in zip(given, lies, strict=True)
     ]
     outputs = [TensorSpec(o.element_type, o.shape) for o in held.describe(specs)]
-    chosen = select_kernel(held, specs, outputs, host_target())
+    chosen = select_kernel(held, specs, outputs, target)
     if isinstance(chosen, str):
         # Of one pixel what is added is taken for numbers of channels.
         assert chosen in (
             "no kernel in bf16 for steps of an odd number of channels",
             "no kernel for channels in bf16 at the end of a convolution",
         )
-        return
+        return None
     # Filters are rounded where numbers are multiplied in pairs and not transformed before.
     rounded = not operation.side and not chosen.kernel.startswith("depthwise")
     arrays = [decode(a, HALF) if a.dtype == np.uint16 else a for a in given]
@@ -142,12 +161,13 @@ def in_halves(operation: BlockedConvolution, arrays: Sequence[np.ndarray]) -> No
         arrays[1] = decode(encode(arrays[1], HALF), HALF)
     (exact,) = operation.evaluate([spec_of(array, ElementType.f32) for array in arrays])
     expected = np.asarray(exact.value)
-    results = run_fenced(chosen, specs, outputs, False, 2)
+    results = run_fenced(chosen, specs, outputs, False, 2, target)
     assert results is not None
     last = 2e-2 if operation.side == 2 else 2e-5
     scale = max(1.0, float(np.abs(expected).max()))
     error = np.abs(decode(results[0], HALF) - expected)
     assert (error <= np.abs(expected) * 2**-8 + last * scale).all()
+    return chosen
 
 
 @pytest.mark.parametrize("blocks", list(itertools.product(BLOCKS, BLOCKS)))
