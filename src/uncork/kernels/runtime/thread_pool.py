@@ -8,9 +8,9 @@ done: 0, or what a call gave that declined. So it needs no thread to be there; w
 started, or the pool is at work for another caller, it makes all calls itself, one after the other.
 
 Threads are started by the first dispatch that has calls for them. They belong to the system, not to
-Python: they never want its lock, block all signals, and sleep when there is nothing to do, so they
-delay no exit and outlive the main thread. A child process begins with an empty pool at the same
-address.
+Python: they never want its lock, block all signals but those that a thread brings on itself, and
+sleep when there is nothing to do, so they delay no exit and outlive the main thread. A child
+process begins with an empty pool at the same address.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ POOL = (
     "start", "mask", "set_mask", "serve",
 )  # fmt: skip
 #: Where the pool's lock begins, in bytes, its conditions (there is a job; all calls of it are
-#: done), a set of all signals, another one, and the id of a thread. Structures of every system
-#: known fit into so much.
-LOCK, BEGUN, ENDED, ALL_SIGNALS, OLD_SIGNALS, THREAD = range(256, 256 * 7, 256)
+#: done), the set of signals that threads block, another one, and the id of a thread. Structures of
+#: every system known fit into so much.
+LOCK, BEGUN, ENDED, BLOCKED, OLD_SIGNALS, THREAD = range(256, 256 * 7, 256)
 BYTES = 256 * 7
 _FUNCTIONS = {
     "lock": "pthread_mutex_lock",
@@ -51,9 +51,14 @@ _FUNCTIONS = {
 }
 
 
-def _system() -> tuple[dict[str, Any], tuple[Any, Any], Any]:
+#: Signals that a thread brings on itself. One that blocks them ends the process without a word from
+#: those that handle them.
+_OF_THREADS = ("SIGILL", "SIGFPE", "SIGSEGV", "SIGBUS")
+
+
+def _system() -> tuple[dict[str, Any], tuple[Any, Any], tuple[Any, Any]]:
     """The system's functions: those whose addresses a pool has, those that begin its lock and
-    conditions, `sigfillset`.
+    conditions, `sigfillset` and `sigdelset`.
 
     Raises OSError where it has no such threads.
     """
@@ -62,7 +67,8 @@ def _system() -> tuple[dict[str, Any], tuple[Any, Any], Any]:
     system = ctypes.CDLL(None)
     try:
         found = {word: getattr(system, name) for word, name in _FUNCTIONS.items()}
-        return found, (system.pthread_mutex_init, system.pthread_cond_init), system.sigfillset
+        signals = system.sigfillset, system.sigdelset
+        return found, (system.pthread_mutex_init, system.pthread_cond_init), signals
     except AttributeError as error:
         raise OSError(str(error)) from None
 
@@ -84,7 +90,7 @@ class Pool:
         """Its threads serve by the kernel at the address that `serve` gives (`dispatch.serve`).
         Raises OSError where the system has no such threads.
         """
-        found, self._initial, fill = _system()
+        found, self._initial, (fill, leave_out) = _system()
         self._memory = np.zeros(BYTES // 8 + 8, np.int64)
         ctypes.pythonapi.Py_IncRef(
             ctypes.py_object(self._memory)
@@ -96,13 +102,16 @@ class Pool:
             self._words[POOL.index(word)] = ctypes.cast(function, ctypes.c_void_p).value or 0
         self._words[POOL.index("set_mask")] = int(signal.SIG_SETMASK)
         self._words[POOL.index("serve")] = serve()
-        fill(ctypes.c_void_p(self.address + ALL_SIGNALS))
+        blocked = ctypes.c_void_p(self.address + BLOCKED)
+        fill(blocked)
+        for name in _OF_THREADS:
+            leave_out(blocked, int(getattr(signal, name)))
         self.renew_locks()
 
     def renew_locks(self) -> None:
         """Begin without threads and without a job: at the start, and in a child process."""
         self._words[: POOL.index("lock")] = 0
-        self._words[LOCK // 8 : ALL_SIGNALS // 8] = 0
+        self._words[LOCK // 8 : BLOCKED // 8] = 0
         make_lock, make_condition = self._initial
         make_lock(ctypes.c_void_p(self.address + LOCK), None)
         for condition in (BEGUN, ENDED):
