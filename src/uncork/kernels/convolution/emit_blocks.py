@@ -46,13 +46,11 @@ class _Rows:
         self.a = a = k.named
         self.tiles = [_tile(k, spec, width, short_runs(k.machine)) for width in spec.widths]
         #: Where the configuration of each kind of tiles is, where those are AMX's.
-        self.configurations = (
-            k.stack_bytes(len(spec.widths) * amx.CONFIGURATION_BYTES) if spec.amx else None
-        )
-        for kind in range(len(spec.widths) if spec.amx else 0):
-            microkernel_blocks_amx.write_configuration(
-                k, self._configuration(kind), _shape(spec, spec.widths[kind])
-            )
+        self.configurations = [
+            k.stack_bytes(amx.CONFIGURATION_BYTES) for _ in (spec.widths if spec.amx else ())
+        ]
+        for width, place in zip(spec.widths, self.configurations, strict=False):
+            microkernel_blocks_amx.write_configuration(k, place, _shape(spec, width))
         self.target_operands = relative_operands(spec.end, a, a["target"])
         #: The filters of the next set of outputs that were not yet asked for; 0: nobody asks.
         self.ahead = k.variable(k.integer(0))
@@ -87,14 +85,10 @@ class _Rows:
                     self._configure(kind)
                     take_tiles(kind)
 
-    def _configuration(self, kind: int) -> Value:
-        assert self.configurations is not None
-        return self.configurations + kind * amx.CONFIGURATION_BYTES
-
     def _configure(self, kind: int) -> None:
         """Make the registers ready for tiles of a kind."""
         if self.spec.amx:
-            amx.configure(self.k, self._configuration(kind))
+            amx.configure(self.k, self.configurations[kind])
 
     def _tile(
         self, kind: int, group: Value, seen: Value, made: Value, first: Value, count: Value
