@@ -35,10 +35,13 @@ POOL = (
     "start", "mask", "set_mask", "serve",
 )  # fmt: skip
 #: Where the pool's lock begins, in bytes, its conditions (there is a job; all calls of it are
-#: done), a set of all signals, another one, and the id of a thread. Structures of every system
+#: done), a set of signals, another one, and the id of a thread. Structures of every system
 #: known fit into so much.
-LOCK, BEGUN, ENDED, ALL_SIGNALS, OLD_SIGNALS, THREAD = range(256, 256 * 7, 256)
+LOCK, BEGUN, ENDED, SIGNALS, OLD_SIGNALS, THREAD = range(256, 256 * 7, 256)
 BYTES = 256 * 7
+#: Signals that a thread's own fault raises. Threads block all others: a blocked one of these would
+#: end the process before who handles it is asked, `faulthandler` for one.
+FAULTS = ("SIGBUS", "SIGFPE", "SIGILL", "SIGSEGV")
 _FUNCTIONS = {
     "lock": "pthread_mutex_lock",
     "unlock": "pthread_mutex_unlock",
@@ -51,9 +54,9 @@ _FUNCTIONS = {
 }
 
 
-def _system() -> tuple[dict[str, Any], tuple[Any, Any], Any]:
+def _system() -> tuple[dict[str, Any], tuple[Any, Any], tuple[Any, Any]]:
     """The system's functions: those whose addresses a pool has, those that begin its lock and
-    conditions, `sigfillset`.
+    conditions, those that make a set of signals.
 
     Raises OSError where it has no such threads.
     """
@@ -62,7 +65,8 @@ def _system() -> tuple[dict[str, Any], tuple[Any, Any], Any]:
     system = ctypes.CDLL(None)
     try:
         found = {word: getattr(system, name) for word, name in _FUNCTIONS.items()}
-        return found, (system.pthread_mutex_init, system.pthread_cond_init), system.sigfillset
+        initial = (system.pthread_mutex_init, system.pthread_cond_init)
+        return found, initial, (system.sigfillset, system.sigdelset)
     except AttributeError as error:
         raise OSError(str(error)) from None
 
@@ -84,7 +88,7 @@ class Pool:
         """Its threads serve by the kernel at the address that `serve` gives (`dispatch.serve`).
         Raises OSError where the system has no such threads.
         """
-        found, self._initial, fill = _system()
+        found, self._initial, (fill, leave_out) = _system()
         self._memory = np.zeros(BYTES // 8 + 8, np.int64)
         ctypes.pythonapi.Py_IncRef(
             ctypes.py_object(self._memory)
@@ -96,13 +100,16 @@ class Pool:
             self._words[POOL.index(word)] = ctypes.cast(function, ctypes.c_void_p).value or 0
         self._words[POOL.index("set_mask")] = int(signal.SIG_SETMASK)
         self._words[POOL.index("serve")] = serve()
-        fill(ctypes.c_void_p(self.address + ALL_SIGNALS))
+        blocked = ctypes.c_void_p(self.address + SIGNALS)
+        fill(blocked)
+        for name in FAULTS:
+            leave_out(blocked, int(getattr(signal, name)))
         self.renew_locks()
 
     def renew_locks(self) -> None:
         """Begin without threads and without a job: at the start, and in a child process."""
         self._words[: POOL.index("lock")] = 0
-        self._words[LOCK // 8 : ALL_SIGNALS // 8] = 0
+        self._words[LOCK // 8 : SIGNALS // 8] = 0
         make_lock, make_condition = self._initial
         make_lock(ctypes.c_void_p(self.address + LOCK), None)
         for condition in (BEGUN, ENDED):
