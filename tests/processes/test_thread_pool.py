@@ -96,21 +96,46 @@ def test_where_no_thread_can_be_started_the_caller_makes_all_calls() -> None:
     assert made.threads == 0
 
 
-def test_threads_of_the_pool_take_no_signals() -> None:
+def test_threads_of_the_pool_take_no_signals_but_those_of_their_faults() -> None:
     made, meeting = Pool(serve), threading.Barrier(2)
-    blocked: dict[int, bool] = {}
+    blocked: dict[int, set[int]] = {}
 
     def work(_: int) -> int:
-        blocked[threading.get_native_id()] = signal.SIGINT in signal.pthread_sigmask(
-            signal.SIG_BLOCK, []
-        )
+        blocked[threading.get_native_id()] = signal.pthread_sigmask(signal.SIG_BLOCK, [])
         return meeting.wait(30) * 0
 
     before = signal.pthread_sigmask(signal.SIG_BLOCK, [])
     assert dispatched(made.address, [work] * 2) == 0
-    mine = blocked.pop(threading.get_native_id())
-    assert (mine, list(blocked.values())) == (False, [True])
+    assert signal.SIGINT not in blocked.pop(threading.get_native_id())
+    (theirs,) = blocked.values()
+    assert {signal.SIGINT, signal.SIGTERM, signal.SIGALRM} <= theirs
+    assert not {signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE} & theirs
     assert signal.pthread_sigmask(signal.SIG_BLOCK, []) == before
+
+
+def test_who_handles_faults_is_asked_in_threads_of_the_pool() -> None:
+    done = run_child(FAULT)
+    assert done.returncode == -signal.SIGSEGV
+    assert "Fatal Python error: Segmentation fault" in done.stderr
+
+
+FAULT = """
+import ctypes, faulthandler, threading
+from tests.processes.test_thread_pool import dispatched
+from uncork.kernels.runtime.dispatch import serve
+from uncork.kernels.runtime.thread_pool import Pool
+
+main, meeting = threading.get_native_id(), threading.Barrier(2)
+
+def work(_):
+    meeting.wait(30)
+    if threading.get_native_id() == main:
+        threading.Event().wait(30)
+    ctypes.string_at(0)
+
+faulthandler.enable()
+dispatched(Pool(serve).address, [work] * 2)
+"""
 
 
 def test_there_is_one_pool() -> None:

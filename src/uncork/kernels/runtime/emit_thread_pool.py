@@ -12,11 +12,11 @@ from uncork.kernels.runtime.emit_words import Words
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.runtime.thread_pool import (
     BEGUN,
-    BLOCKED,
     ENDED,
     LOCK,
     OLD_SIGNALS,
     POOL,
+    SIGNALS,
     THREAD,
 )
 
@@ -131,7 +131,7 @@ def _start_threads(k: Kernel, pool: _Pool, wanted: Value) -> None:
     """
     nothing = k.integer(0)
     with k.if_(pool.head("threads") < wanted, likely=False):
-        pool.ask("mask", pool.head("set_mask"), pool.at + BLOCKED, pool.at + OLD_SIGNALS)
+        pool.ask("mask", pool.head("set_mask"), pool.at + SIGNALS, pool.at + OLD_SIGNALS)
         failed = k.variable(nothing)
         with k.while_(lambda: failed.get().equals(0) & (pool.head("threads") < wanted)):
             failed.set(pool.ask("start", pool.at + THREAD, nothing, pool.head("serve"), pool.at))

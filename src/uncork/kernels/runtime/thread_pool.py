@@ -8,9 +8,9 @@ done: 0, or what a call gave that declined. So it needs no thread to be there; w
 started, or the pool is at work for another caller, it makes all calls itself, one after the other.
 
 Threads are started by the first dispatch that has calls for them. They belong to the system, not to
-Python: they never want its lock, block all signals but those that a thread brings on itself, and
-sleep when there is nothing to do, so they delay no exit and outlive the main thread. A child
-process begins with an empty pool at the same address.
+Python: they never want its lock, block all signals, and sleep when there is nothing to do, so they
+delay no exit and outlive the main thread. A child process begins with an empty pool at the same
+address.
 """
 
 from __future__ import annotations
@@ -35,10 +35,13 @@ POOL = (
     "start", "mask", "set_mask", "serve",
 )  # fmt: skip
 #: Where the pool's lock begins, in bytes, its conditions (there is a job; all calls of it are
-#: done), the set of signals that threads block, another one, and the id of a thread. Structures of
-#: every system known fit into so much.
-LOCK, BEGUN, ENDED, BLOCKED, OLD_SIGNALS, THREAD = range(256, 256 * 7, 256)
+#: done), a set of signals, another one, and the id of a thread. Structures of every system
+#: known fit into so much.
+LOCK, BEGUN, ENDED, SIGNALS, OLD_SIGNALS, THREAD = range(256, 256 * 7, 256)
 BYTES = 256 * 7
+#: Signals that a thread's own fault raises. Threads block all others: a blocked one of these would
+#: end the process before who handles it is asked, `faulthandler` for one.
+FAULTS = ("SIGBUS", "SIGFPE", "SIGILL", "SIGSEGV")
 _FUNCTIONS = {
     "lock": "pthread_mutex_lock",
     "unlock": "pthread_mutex_unlock",
@@ -51,14 +54,9 @@ _FUNCTIONS = {
 }
 
 
-#: Signals that a thread brings on itself. One that blocks them ends the process without a word from
-#: those that handle them.
-_OF_THREADS = ("SIGILL", "SIGFPE", "SIGSEGV", "SIGBUS")
-
-
 def _system() -> tuple[dict[str, Any], tuple[Any, Any], tuple[Any, Any]]:
     """The system's functions: those whose addresses a pool has, those that begin its lock and
-    conditions, `sigfillset` and `sigdelset`.
+    conditions, those that make a set of signals.
 
     Raises OSError where it has no such threads.
     """
@@ -67,8 +65,8 @@ def _system() -> tuple[dict[str, Any], tuple[Any, Any], tuple[Any, Any]]:
     system = ctypes.CDLL(None)
     try:
         found = {word: getattr(system, name) for word, name in _FUNCTIONS.items()}
-        signals = system.sigfillset, system.sigdelset
-        return found, (system.pthread_mutex_init, system.pthread_cond_init), signals
+        initial = (system.pthread_mutex_init, system.pthread_cond_init)
+        return found, initial, (system.sigfillset, system.sigdelset)
     except AttributeError as error:
         raise OSError(str(error)) from None
 
@@ -102,16 +100,16 @@ class Pool:
             self._words[POOL.index(word)] = ctypes.cast(function, ctypes.c_void_p).value or 0
         self._words[POOL.index("set_mask")] = int(signal.SIG_SETMASK)
         self._words[POOL.index("serve")] = serve()
-        blocked = ctypes.c_void_p(self.address + BLOCKED)
+        blocked = ctypes.c_void_p(self.address + SIGNALS)
         fill(blocked)
-        for name in _OF_THREADS:
+        for name in FAULTS:
             leave_out(blocked, int(getattr(signal, name)))
         self.renew_locks()
 
     def renew_locks(self) -> None:
         """Begin without threads and without a job: at the start, and in a child process."""
         self._words[: POOL.index("lock")] = 0
-        self._words[LOCK // 8 : BLOCKED // 8] = 0
+        self._words[LOCK // 8 : SIGNALS // 8] = 0
         make_lock, make_condition = self._initial
         make_lock(ctypes.c_void_p(self.address + LOCK), None)
         for condition in (BEGUN, ENDED):

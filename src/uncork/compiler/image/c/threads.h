@@ -11,7 +11,7 @@ _Static_assert(sizeof(pthread_mutex_t) <= 256 && sizeof(pthread_cond_t) <= 256 &
 static void begin_pool(void) {
   char *bytes = (char *)pool;
   memset(bytes, 0, 8 * POOL_LOCK);
-  memset(bytes + POOL_LOCK_AT, 0, POOL_BLOCKED_AT - POOL_LOCK_AT);
+  memset(bytes + POOL_LOCK_AT, 0, POOL_SIGNALS_AT - POOL_LOCK_AT);
   pthread_mutex_init((pthread_mutex_t *)(bytes + POOL_LOCK_AT), 0);
   pthread_cond_init((pthread_cond_t *)(bytes + POOL_BEGUN_AT), 0);
   pthread_cond_init((pthread_cond_t *)(bytes + POOL_ENDED_AT), 0);
@@ -25,11 +25,9 @@ static void make_pool(void) {
   FUNCTION(START, pthread_create), FUNCTION(MASK, pthread_sigmask);
   FUNCTION(SERVE, (pool_image->code + pool_image->serve));
   pool[POOL_SET_MASK] = SIG_SETMASK;
-  /* All but those that a thread brings on itself: whoever handles them is to be asked. */
-  sigset_t *blocked = (sigset_t *)((char *)pool + POOL_BLOCKED_AT);
+  sigset_t *blocked = (sigset_t *)((char *)pool + POOL_SIGNALS_AT);  /* not what a thread's own fault raises */
   sigfillset(blocked);
-  sigdelset(blocked, SIGILL), sigdelset(blocked, SIGFPE);
-  sigdelset(blocked, SIGSEGV), sigdelset(blocked, SIGBUS);
+  sigdelset(blocked, SIGBUS), sigdelset(blocked, SIGFPE), sigdelset(blocked, SIGILL), sigdelset(blocked, SIGSEGV);
   begin_pool();
   pthread_atfork(0, 0, begin_pool);  /* a child process has none of the threads */
 }

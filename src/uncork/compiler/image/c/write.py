@@ -213,7 +213,7 @@ def _layout(description: format.Description, data: memoryview) -> str:
     statuses = (
         "OK", "OTHER_ARGUMENTS", "CHECK_FAILED", "GUARD_FAILED", "NO_MEMORY", "OVERFLOW",
     )  # fmt: skip
-    pool = ("LOCK", "BEGUN", "ENDED", "BLOCKED")
+    pool = ("LOCK", "BEGUN", "ENDED", "SIGNALS")
     threads = description.images[0].arch != "wasm32" and any(map(_shares, plans))
     counts = {
         "INPUTS": len(description.inputs),
