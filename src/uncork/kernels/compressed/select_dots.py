@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Generic, TypeVar, Union
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from uncork.internal_ops.compressed_linear import ACTIVATION_BYTES, CompressedMatrix
 from uncork.kernels.compressed.form import Sizes, code_added, is_whole, whole_book
@@ -44,6 +45,9 @@ _MOST_ROWS = 4
 _AS_F32 = {PAIRS: 2, FOUR_SMALL: 3}
 #: Rows that meet a column at once: of four the code is twice as long, and a thirtieth faster.
 _FEW_ROWS = 2
+#: Blocks that are written one after the other, and steps from which on their scales are read
+#: together.
+_BLOCKS_TOGETHER, _LEAST_TOGETHER = 8, 4
 #: Rows of a panel's tile by the digits of a number: sums and totals fit 32 registers.
 _TILE_ROWS = {3: 4, 2: 4, 1: 8}
 #: Sums of a tile beside which 16 registers hold codes and numbers; totals lie in memory there.
@@ -236,7 +240,21 @@ class DotCalls(RowCalls[DotRows], frozen=True):
         return {"scratch": Scratch(own), "panel": Scratch(own + self._row)}
 
 
-def dot_few(spec: DotRows, rows: SizeLike) -> DotFew | None:
+def _steps_together(blocks: Blocks, group: int, target: Target) -> int:
+    """Steps whose units and scales fill a vector, of whole groups or parts of one; 1 where that is
+    not worth it: where few are read, or no mask loads the last ones.
+    """
+    if not target.has("avx512bw"):
+        return 1
+    most = min(blocks.lanes // blocks.runs, _BLOCKS_TOGETHER // blocks.of_step)
+    for count in range(most, _LEAST_TOGETHER - 1, -1):
+        length = count * blocks.length
+        if not group or length % group == 0 or group % length == 0:
+            return count
+    return 1
+
+
+def dot_few(spec: DotRows, rows: SizeLike, target: Target) -> DotFew | None:
     """The spec of the kernel for few rows, where runs are parts of a vector of codes, or several;
     else None.
     """
@@ -258,6 +276,7 @@ def dot_few(spec: DotRows, rows: SizeLike) -> DotFew | None:
     sizes = (blocks.numbers, blocks.unit, *([stored.group] if stored.group else []))
     if any(a % b and b % a for a in sizes for b in sizes):
         return None
+    blocks = replace(blocks, together=_steps_together(blocks, stored.group, target))
     return DotFew(stored, blocks, 1 if certainly(rows, 1) else _FEW_ROWS, spec.end)
 
 
@@ -273,11 +292,9 @@ class FewCalls(RowCalls[DotFew], frozen=True):
     def _sizes(self) -> dict[str, int]:
         blocks = self.spec.blocks
         steps = -(-self.inner // blocks.length)
-        units = blocks.lanes if blocks.mixes else 1
         return {
-            "digits": -(-self.inner // blocks.numbers) * blocks.size,
-            "starts": steps * len(blocks.places) * blocks.lanes * 4 if blocks.middle else 0,
-            "units": steps * units * 4,
+            "digits": steps * blocks.step,
+            "units": blocks.units(steps),
             "sums": self._groups * 4,
             "flags": FLAG,
         }
