@@ -90,7 +90,7 @@ class _Tile:
         self.of_turn = blocks.together * blocks.length // group if group else 0
         #: The scales that are there of those read together last.
         self.mask = None
-        if self.of_turn and blocks.together > 1:
+        if self.of_turn > 1 and blocks.together > 1:
             self.mask = k.lanes_below(self.groups - self.turns * self.of_turn, self.of_turn)
         #: Blocks whose products are added up in 16 bits.
         self.added = 1
@@ -263,7 +263,7 @@ class _Tile:
         count, scale = blocks.together * blocks.runs, None
         if stored.scales and stored.group:
             of_turn, scales = self.of_turn, self.column.scales
-            if of_turn == 0:
+            if of_turn <= 1:
                 group = turn * (blocks.together * blocks.length) // stored.group
                 scale = k.splat(scales.at(k, group), count)
             else:
