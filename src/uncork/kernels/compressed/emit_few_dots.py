@@ -37,6 +37,9 @@ from uncork.kernels.gemm.microkernel_dots import (
 _Sums = list[list[Variable]]
 #: Columns ahead of what is read, of zero points and scales.
 _COLUMNS_AHEAD = 64
+#: Bytes of digits that meet some columns before those behind them do, so that they come from the
+#: first cache.
+_PART = 20480
 
 
 @emitter
@@ -117,12 +120,17 @@ class _Tile:
         """Multiply these rows with so many columns, and store the results."""
         k, lanes = self.k, self.blocks.lanes
         self.numbers = rows
-        with k.loop(0, count) as c:
-            self.column = column_at(self.a, first + c, self.spec.stored)
-            self.totals = [k.variable(k.constant(0.0, F32, lanes)) for _ in rows]
-            self._multiply_column()
-            for row, total in enumerate(self.totals):
-                k.store(total.get(), self._sum(row, c))
+        for row in range(len(rows)):
+            for c in range(COLUMNS):
+                k.store(k.constant(0.0, F32, lanes), self._sum(row, c))
+        size = len(rows) * self.blocks.together * self.blocks.step
+        part = max(1, _PART // size)
+        with k.loop(0, self.turns, part) as turn:
+            stop = k.minimum(turn + part, self.turns)
+            with self._each_column(first, count):
+                self._turns(turn, stop)
+        with self._each_column(first, count):
+            self._last()
 
         def together() -> None:
             for row, number in enumerate(rows):
@@ -137,46 +145,64 @@ class _Tile:
 
         k.either(count >= COLUMNS, together, alone, likely=True)
 
+    @contextmanager
+    def _each_column(self, first: Value, count: Value) -> Iterator[None]:
+        """A loop over columns, with their totals."""
+        k, rows = self.k, range(len(self.numbers))
+        with k.loop(0, count) as c:
+            self.column = column_at(self.a, first + c, self.spec.stored)
+            sums = [k.load(self._sum(row, c), F32, self.blocks.lanes) for row in rows]
+            self.totals = [k.variable(value) for value in sums]
+            yield
+            for row, total in enumerate(self.totals):
+                k.store(total.get(), self._sum(row, c))
+
     def _sum(self, row: int, column: Value | int) -> Value:
         place = self.sums + row * COLUMNS * self.vector
         return place + column * self.vector
 
-    def _multiply_column(self) -> None:
-        """Add the products of a column to the totals."""
-        k, blocks = self.k, self.blocks
-        row_digits = self.steps * blocks.step
+    @property
+    def _begin(self) -> _Place:
+        """The first step of the column."""
+        row_digits = self.steps * self.blocks.step
         lines = [self.a["digits"] + number * row_digits for number in self.numbers]
-        begin = _Place(self.column.codes, lines)
-        if blocks.together == 1:
-            with self._over_steps(begin, self.full, 1) as (step, place):
-                self._step(place, self._scales(step, None))
-        else:
-            with self._over_steps(begin, self.turns, blocks.together) as (turn, place):
+        return _Place(self.column.codes, lines)
+
+    def _turns(self, begin: Value, end: Value) -> None:
+        """Add some turns of steps whose scales are read together, or of a step each."""
+        together = self.blocks.together
+        with self._over_turns(begin, end) as (turn, place):
+            if together == 1:
+                self._step(place, self._scales(turn, None))
+            else:
                 scales = self._scales_together(turn, None)
-                for index in range(blocks.together):
+                for index in range(together):
                     self._step(self._behind(place, index), self._picked(scales, index))
+
+    def _last(self) -> None:
+        """Add the steps behind the turns, and take zero points off."""
+        k, blocks, stored = self.k, self.blocks, self.spec.stored
+        if blocks.together > 1:
             with k.if_(self.left > 0):
-                self._last_steps(self._behind(begin, self.turns * blocks.together))
+                self._last_steps(self._behind(self._begin, self.turns * blocks.together))
         with k.if_(self.full < self.steps, likely=False):
-            place = self._behind(begin, self.full)
+            place = self._behind(self._begin, self.full)
             self._step(place, self._scales(self.full, self.count), partly=True)
-        stored = self.spec.stored
         if stored.zeros and stored.group:
             for row, number in enumerate(self.numbers):
                 self._zeros(row, self.a["sums"] + number * self.groups * 4)
 
     @contextmanager
-    def _over_steps(
-        self, begin: _Place, count: Value, steps: int
-    ) -> Iterator[tuple[Value, _Place]]:
-        """A loop over so many times so many steps: the number of a turn, and its place."""
-        k = self.k
-        codes = k.variable(begin.codes)
-        lines = [k.variable(line) for line in begin.lines]
-        with k.loop(0, count) as turn:
+    def _over_turns(self, begin: Value, end: Value) -> Iterator[tuple[Value, _Place]]:
+        """A loop over turns: the number of each, and its place."""
+        k, together = self.k, self.blocks.together
+        first = self._behind(self._begin, begin * together)
+        codes = k.variable(first.codes)
+        lines = [k.variable(line) for line in first.lines]
+        with k.loop(begin, end) as turn:
             place = _Place(codes.get(), [line.get() for line in lines])
             yield turn, place
-            after = self._behind(place, steps)
+            after = self._behind(place, together)
             codes.set(after.codes)
             for line, value in zip(lines, after.lines, strict=True):
                 line.set(value)
