@@ -71,7 +71,8 @@ def emit_digits(k: Kernel, spec: Digits) -> None:
             line = a["records"] + place * record(len(places))
             k.store(found.unit, line)
             for index, total in enumerate(found.sums):
-                k.store(total, line + 4 * (1 + index))
+                k.store(total * -spec.middle, line + 4 * (1 + index))
+            k.store(_negated_sum(k, found), line + 4 * (1 + len(places)))
             return found.usual
 
         _each_run(k, a, spec.unit, row, made)
@@ -131,15 +132,20 @@ def emit_block_digits(k: Kernel, spec: BlockDigits) -> None:
 
             found = _digits(k, blocks.places, stored, run, order, write)
             k.store(k.splat(found.unit, blocks.unit_lanes), units + number * of_unit)
-            whole = found.sums[0].to(F32)
-            for total in found.sums[1:]:
-                whole = k.fma(whole, k.constant(256.0, F32), total.to(F32))
             group = sums + (begin // spec.group * 4 if spec.group else k.integer(0))
-            k.store(k.load(group, F32) - whole * found.unit, group)
+            k.store(k.load(group, F32) + _negated_sum(k, found), group)
             return found.usual
 
         _each_run(k, a, unit, row, made)
         _starts(k, spec, digits, steps)
+
+
+def _negated_sum(k: Kernel, run: _Digits) -> Value:
+    """The sum of a run's numbers, negated, which zero points multiply."""
+    whole = run.sums[0].to(F32)
+    for total in run.sums[1:]:
+        whole = k.fma(whole, k.constant(256.0, F32), total.to(F32))
+    return k.constant(0.0, F32) - whole * run.unit
 
 
 def _starts(k: Kernel, spec: BlockDigits, digits: Value, steps: Value) -> None:

@@ -29,6 +29,7 @@ from uncork.kernels.gemm.dots import (
     FOUR_SMALL,
     PAIRS,
     dot_method_of,
+    flipped,
 )
 from uncork.kernels.kernel_plan import In, KernelCall, Operand, Scratch, shares, whole_lines
 from uncork.kernels.kernel_spec import KernelSpec
@@ -36,8 +37,9 @@ from uncork.kernels.runtime.target import Target
 from uncork.symbolic import SizeLike
 from uncork.types import Array
 
-#: Rows from which on panels are worth their turning, if they fill a tile.
-LEAST_ROWS = 5
+#: Rows from which on panels are worth their turning, if they fill a tile; and where what few rows
+#: take is not multiplied four bytes at a time.
+_LEAST_ROWS, _LEAST_OF_PAIRS = 3, 5
 #: Rows up to which products of as many places as take the time of f32 are faster than these.
 _MOST_ROWS = 4
 #: So many places of a number take the time of its product in f32: an addition follows each product
@@ -96,9 +98,19 @@ def dot_rows(
     else:
         rows = max(2, _SUMS // (_VECTORS * len(places_of(digits, how == PAIRS and not large))))
     lines = {FOUR_SMALL: 2, PAIRS: 16 // stored.bits}.get(how, 1)
+    middle = _middle(stored, how == FOUR_MIXED, flipped(how, stored.element_type)[1])
     return DotRows(
-        stored, how, lanes, rows, _VECTORS, unit, end, digits, how == PAIRS, lines, large
+        stored, how, lanes, rows, _VECTORS, unit, end, digits, how == PAIRS, lines, large, middle
     )
+
+
+def _middle(stored: Stored, unsigned: bool, more: int) -> int:
+    """What sums take off every code, of a byte with or without a sign, to which so much was added:
+    one near the middle, whose rest zero points take off.
+    """
+    if not stored.zeros:
+        return more
+    return 0 if stored.book else 8 * (stored.bits == 4) or 128 * unsigned
 
 
 def _method(target: Target, bits: int, book: bool) -> tuple[str, int]:
@@ -127,7 +139,9 @@ def least_rows(spec: DotRows) -> int:
     """Rows from which on the kernel multiplies by panels: a tile, where codes of four bits become
     bytes there only once.
     """
-    return spec.rows if spec.how == FOUR_SMALL else max(LEAST_ROWS, spec.rows)
+    if spec.how == FOUR_SMALL:
+        return spec.rows
+    return max(_LEAST_OF_PAIRS if spec.how == PAIRS else _LEAST_ROWS, spec.tiles[-1])
 
 
 def most_rows(spec: DotRows) -> int | None:
@@ -227,14 +241,16 @@ class DotCalls(RowCalls[DotRows], frozen=True):
     def _turning(self) -> tuple[KernelSpec, dict[str, Operand]]:
         spec = self.spec
         split = spec.stored.element_type in FOUR_BITS
-        return Digits(spec.unit, split, spec.digits, spec.wide, spec.large), {}
+        return Digits(spec.unit, split, spec.digits, spec.wide, spec.large, spec.middle), {}
 
     @property
     def _own(self) -> int:
         """Bytes of working memory of a thread: one row, a panel, and its scales and zero points."""
         operands = -(-self.inner // (self.spec.per_word * self.spec.lanes)) * self.spec.lanes
         operands *= self.spec.lines
-        return self._row + whole_lines((operands + 2 * self.parameters) * self.spec.width * 4)
+        lanes = self.spec.lanes
+        parameters = -(-self.parameters // lanes) * lanes
+        return self._row + whole_lines((operands + 2 * parameters) * self.spec.width * 4)
 
     def _memory(self, own: SizeLike) -> dict[str, Operand]:
         return {"scratch": Scratch(own), "panel": Scratch(own + self._row)}
@@ -259,16 +275,13 @@ def dot_few(spec: DotRows, rows: SizeLike, target: Target) -> DotFew | None:
     else None.
     """
     stored = spec.stored
-    more = code_added(spec.how, stored.element_type)
-    # Zero points take off what is left.
     unsigned = spec.how == FOUR_MIXED or (spec.wide and stored.element_type == "u8")
-    middle = 0 if stored.book else 8 * (stored.bits == 4) or 128 * unsigned
     blocks = Blocks(
         spec.how,
         spec.lanes,
         spec.unit,
         stored.bits,
-        middle if stored.zeros else more,
+        _middle(stored, unsigned, code_added(spec.how, stored.element_type)),
         spec.digits,
         spec.wide,
         spec.large,

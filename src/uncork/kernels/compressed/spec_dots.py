@@ -26,6 +26,8 @@ DIGITS = 3
 FLAG = 8
 #: Columns whose results are added up and stored together, where rows are few.
 COLUMNS = 4
+#: Rows of a tile from which on there is another one with half of them.
+_LEAST_HALVED = 4
 #: Codes in 32 bits that are no code of four bits.
 _BYTES_IN_WORD = 4
 
@@ -40,15 +42,17 @@ def places_of(digits: int, wide: bool) -> tuple[int, ...]:
 
 
 def record(places: int) -> int:
-    """Bytes that tell of a run: its unit (f32), and the sum of the digits of each place."""
-    return 4 + 4 * places
+    """Bytes that tell of a run: its unit (f32), what the sums of each place begin with, and the sum
+    of its numbers, negated (f32).
+    """
+    return 8 + 4 * places
 
 
 class Digits(KernelSpec, frozen=True):
     """The spec of the kernel that turns rows of f32 into digits `[row, run, place, number]`, with
     records and flags. For codes of four bits every eight numbers are in the order in which the
     codes are split; where digits are `wide`, which is 16 bits, every four numbers are, or eight.
-    `large`: they are bytes nevertheless, as codes have 16 bits.
+    `large`: they are bytes nevertheless, as codes have 16 bits. `middle` is taken off every code.
     """
 
     emitter: ClassVar[str] = "uncork.kernels.compressed.emit_digits:emit_digits"
@@ -60,6 +64,7 @@ class Digits(KernelSpec, frozen=True):
     digits: int = DIGITS
     wide: bool = False
     large: bool = False
+    middle: int = 0
 
     @property
     def places(self) -> tuple[int, ...]:
@@ -69,7 +74,8 @@ class Digits(KernelSpec, frozen=True):
 
 class DotRows(KernelSpec, frozen=True):
     """Products of rows of digits: the codes of `vectors` vectors of columns are turned into a
-    panel, then multiplied by `rows` rows at a time, of which there are at least so many.
+    panel, then multiplied by `rows` rows at a time, and by half as many where fewer are left. There
+    are at least so many as the smaller tile has.
     """
 
     emitter: ClassVar[str] = "uncork.kernels.compressed.emit_dots:emit_dot_rows"
@@ -88,6 +94,13 @@ class DotRows(KernelSpec, frozen=True):
     lines: int = 1
     #: Codes stand for numbers that a byte does not hold.
     large: bool = False
+    #: What sums take off every code, see `Blocks`.
+    middle: int = 0
+
+    @property
+    def tiles(self) -> tuple[int, ...]:
+        """The rows of the tiles, the most first."""
+        return (self.rows, self.rows // 2) if self.rows >= _LEAST_HALVED else (self.rows,)
 
     @property
     def takes_two(self) -> bool:
