@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from uncork.internal_ops.compressed_linear import ACTIVATION_BYTES, CompressedMatrix
-from uncork.kernels.compressed.form import Sizes, code_added, is_whole, whole_book
+from uncork.kernels.compressed.form import are_moderate, code_added, is_whole, whole_book
 from uncork.kernels.compressed.spec import FOUR_BITS, Stored
 from uncork.kernels.compressed.spec_dots import (
     FLAG,
@@ -35,7 +35,6 @@ from uncork.kernels.kernel_plan import In, KernelCall, Operand, Scratch, shares,
 from uncork.kernels.kernel_spec import KernelSpec
 from uncork.kernels.runtime.target import Target
 from uncork.symbolic import SizeLike
-from uncork.types import Array
 
 #: Rows from which on panels are worth their turning, if they fill a tile; and where what few rows
 #: take is not multiplied four bytes at a time.
@@ -59,8 +58,6 @@ _MOST_OF_BYTE = 127
 #: The longest run whose products of numbers of 16 bits and codes of eight have a sum of 32 bits,
 #: whatever zero points are: 256 * 255 * 2^15 is less than 2^31.
 _LONGEST_OF_PAIRS = 256
-#: Scales with which nothing overflows, or is too small for f32.
-_LEAST_SCALE, _MOST_SCALE = 2.0**-40, 2.0**40
 
 
 def dot_rows(
@@ -87,7 +84,7 @@ def dot_rows(
         or not unit
         or weights.inner * stored.bits % 32
         or not is_whole(weights)
-        or not _are_moderate(weights.scales)
+        or not are_moderate(weights.scales)
     ):
         return None
     digits = ACTIVATION_BYTES[activations]
@@ -126,13 +123,6 @@ def _method(target: Target, bits: int, book: bool) -> tuple[str, int]:
     if book and bits != 4:
         return "", lanes
     return (FOUR_SMALL if bits == 4 and not book else PAIRS), lanes
-
-
-def _are_moderate(scales: Array | None) -> bool:
-    if scales is None:
-        return True
-    sizes = Sizes.of(scales)
-    return sizes.least >= _LEAST_SCALE and sizes.most <= _MOST_SCALE
 
 
 def least_rows(spec: DotRows) -> int:
