@@ -71,7 +71,8 @@ def emit_digits(k: Kernel, spec: Digits) -> None:
             line = a["records"] + place * record(len(places))
             k.store(found.unit, line)
             for index, total in enumerate(found.sums):
-                k.store(total, line + 4 * (1 + index))
+                k.store(total * -spec.middle, line + 4 * (1 + index))
+            k.store(_negated_sum(k, found), line + 4 * (1 + len(places)))
             return found.usual
 
         _each_run(k, a, spec.unit, row, made)
@@ -82,23 +83,24 @@ def emit_block_digits(k: Kernel, spec: BlockDigits) -> None:
     """The LLVM text of the kernel that writes digits block by block."""
     a = k.named
     blocks, unit = spec.blocks, spec.blocks.unit
-    count = (a["inner"] + (blocks.numbers - 1)) // blocks.numbers
     steps = (a["inner"] + (blocks.length - 1)) // blocks.length
     of_unit = 4 * blocks.unit_lanes
-    of_step = 4 * (blocks.lanes if blocks.mixes else 1)
+    of_step = of_unit * blocks.runs
+    turns = (steps + (blocks.together - 1)) // blocks.together
+    row_units = turns * (of_step * blocks.together)
     order = None
     if blocks.bits == 4:
         order = _QUARTERED if blocks.wide else _HALVED
     stored = I16 if blocks.wide else I8
     with k.loop(a["first"], a["first"] + a["count"]) as row:
-        digits = a["digits"] + row * count * blocks.size
-        units = a["units"] + row * steps * of_step
+        digits = a["digits"] + row * steps * blocks.step
+        units = a["units"] + row * row_units
         sums = a["sums"] + row * a["groups"] * 4
         # What lies past the last number: no digits, of a unit that is a number.
         last = k.constant(0, I8, _LANES)
-        with k.loop((count - 1) * blocks.size, count * blocks.size, _LANES) as at:
+        with k.loop((steps - 1) * blocks.step, steps * blocks.step, _LANES) as at:
             k.store(last, digits + at)
-        with k.loop((steps - 1) * of_step, steps * of_step, 4) as at:
+        with k.loop((steps - 1) * of_step, row_units, 4) as at:
             k.store(k.constant(0.0, F32), units + at)
         with k.loop(0, a["groups"]) as group:
             k.store(k.constant(0.0, F32), sums + group * 4)
@@ -114,8 +116,9 @@ def emit_block_digits(k: Kernel, spec: BlockDigits) -> None:
 
             def write(at: Value, index: int, digit: Value) -> None:
                 place = begin + at
-                block = place // blocks.numbers
+                block, step = place // blocks.numbers, place // blocks.length
                 target = digits + block * blocks.size + index * blocks.place
+                target = target + (step + 1) * blocks.start
                 within = place - block * blocks.numbers
                 if order is None:
                     k.store(digit, target + within * stored.bytes)
@@ -129,49 +132,44 @@ def emit_block_digits(k: Kernel, spec: BlockDigits) -> None:
 
             found = _digits(k, blocks.places, stored, run, order, write)
             k.store(k.splat(found.unit, blocks.unit_lanes), units + number * of_unit)
-            whole = found.sums[0].to(F32)
-            for total in found.sums[1:]:
-                whole = k.fma(whole, k.constant(256.0, F32), total.to(F32))
             group = sums + (begin // spec.group * 4 if spec.group else k.integer(0))
-            k.store(k.load(group, F32) - whole * found.unit, group)
+            k.store(k.load(group, F32) + _negated_sum(k, found), group)
             return found.usual
 
         _each_run(k, a, unit, row, made)
-        _starts(k, spec, digits, count, steps, a["starts"] + row * steps * _start_bytes(spec))
+        _starts(k, spec, digits, steps)
 
 
-def _start_bytes(spec: BlockDigits) -> int:
-    return 4 * len(spec.blocks.places) * spec.blocks.lanes
+def _negated_sum(k: Kernel, run: _Digits) -> Value:
+    """The sum of a run's numbers, negated, which zero points multiply."""
+    whole = run.sums[0].to(F32)
+    for total in run.sums[1:]:
+        whole = k.fma(whole, k.constant(256.0, F32), total.to(F32))
+    return k.constant(0.0, F32) - whole * run.unit
 
 
-def _starts(
-    k: Kernel, spec: BlockDigits, digits: Value, count: Value, steps: Value, starts: Value
-) -> None:
+def _starts(k: Kernel, spec: BlockDigits, digits: Value, steps: Value) -> None:
     """Store what sums of each step begin with: the digits of their lanes times what is taken off
     every code.
     """
     blocks, lanes = spec.blocks, spec.blocks.lanes
     if not blocks.middle:
         return
-    of_step = blocks.length // blocks.numbers
     size = 2 if blocks.wide else 1
     code = (blocks.middle & ((1 << 8 * size) - 1)).to_bytes(size, "little")
     word = int.from_bytes(code * (4 // size), "little", signed=True)
     middles = k.constant(word, I32, lanes)
     with k.loop(0, steps) as step:
-        first = step * of_step
+        line = digits + step * blocks.step
         totals = [k.variable(k.constant(0, I32, lanes)) for _ in blocks.places]
-        with k.loop(first, k.minimum(first + of_step, count)) as block:
+        with k.loop(0, blocks.of_step * blocks.size, blocks.size) as block:
             for place, total in enumerate(totals):
                 for half in range(blocks.halves):
-                    at = block * blocks.size + place * blocks.place + half * (lanes * 4)
-                    some = k.load(digits + at, I32, lanes)
+                    at = block + (blocks.start + place * blocks.place + half * (lanes * 4))
+                    some = k.load(line + at, I32, lanes)
                     total.set(added(k, blocks.how, total.get(), middles, some))
         for place, total in enumerate(totals):
-            k.store(
-                k.constant(0, I32, lanes) - total.get(),
-                starts + step * _start_bytes(spec) + place * (lanes * 4),
-            )
+            k.store(k.constant(0, I32, lanes) - total.get(), line + place * (lanes * 4))
 
 
 def _each_run(

@@ -13,7 +13,7 @@ from uncork.kernels.codegen import llvm_ir as ir
 from uncork.kernels.codegen.emit import F32, I8, I16, I32, I64, Kernel, Value, Variable, emitter
 from uncork.kernels.codegen.epilogue import advanced_operands, relative_operands
 from uncork.kernels.compressed.emit_few import in_order_of_words, multiply_rows
-from uncork.kernels.compressed.emit_stored import Decoder, arguments_of, column_at
+from uncork.kernels.compressed.emit_stored import Column, Decoder, arguments_of, column_at
 from uncork.kernels.compressed.spec import PER_WORD, FewRows, Stored
 from uncork.kernels.compressed.spec_dots import FLAG, DotRows, record
 from uncork.kernels.epilogue import Epilogue
@@ -81,7 +81,7 @@ class Book:
 def emit_dot_rows(k: Kernel, spec: DotRows) -> None:
     """The LLVM text of the kernel."""
     a = arguments_of(k, spec)
-    tile = _tile(k, spec)
+    tiles = [_tile(k, spec, rows) for rows in spec.tiles]
     book = Book(k, a["numbers"], spec.lanes, spec.large) if spec.stored.book else None
     places = relative_operands(spec.end, a, a["output"])
     # Behind the table of f32: what a whole number of it is.
@@ -93,14 +93,13 @@ def emit_dot_rows(k: Kernel, spec: DotRows) -> None:
     # Behind the panel, which is of whole blocks of words, lie its scales, then its zero points.
     turned = (words + (spec.lanes - 1)) // spec.lanes * (spec.lanes * spec.lines * spec.width * 4)
     scales = a["panel"] + turned
-    zeros = scales + a["groups"] * (4 * spec.width)
+    zeros = scales + (a["groups"] + (spec.lanes - 1)) // spec.lanes * (spec.lanes * 4 * spec.width)
     with k.loop(a["first"], end, spec.width) as first:
         with k.loop(0, spec.width, spec.lanes) as column:
             _turn(k, spec, a, book, first + column, words, a["panel"] + column * 4)
         _parameters(k, spec, a, first, scales, zeros)
-        with k.loop(0, a["rows"], spec.rows) as some:
-            # The last rows again, where there are not so many: the same is written twice.
-            row = k.minimum(some, a["rows"] - spec.rows)
+
+        def multiply(tile: Kernel, row: Value, first: Value = first) -> None:
             given = {
                 "digits": a["digits"] + row * digit_row,
                 "digit_row": digit_row,
@@ -117,6 +116,15 @@ def emit_dot_rows(k: Kernel, spec: DotRows) -> None:
                 **advanced_operands(spec.end, places, first * 4),
             }
             k.call(tile, [given[name] for name in _tile_arguments(spec)])
+
+        done = k.variable(k.integer(0))
+        for rows, tile in zip(spec.tiles, tiles, strict=True):
+            # The smallest tile takes what is left: the last rows again, where there are not so
+            # many, as the same is written twice.
+            most = a["rows"] - (0 if rows == spec.tiles[-1] else rows - 1)
+            with k.loop(done.get(), most, rows) as row:
+                multiply(tile, k.minimum(row, a["rows"] - rows))
+                done.set(row + rows)
     rows_without_digits(k, spec.stored, spec.end, a)
 
 
@@ -198,32 +206,69 @@ def _nibbles(words: Value) -> list[Value]:
 def _parameters(
     k: Kernel, spec: DotRows, a: dict[str, Value], first: Value, scales: Value, zeros: Value
 ) -> None:
-    """Store the scales and zero points of a panel, `[group, column]`. Zero points are stored
-    negated, less what flipped bits add to the codes.
+    """Store the scales and zero points of a panel, `[group, column]`: of as many groups as columns
+    at once, as far as there are so many, or masks load the last ones.
     """
-    if not (spec.stored.scales or spec.stored.zeros):
+    stored, lanes, groups = spec.stored, spec.lanes, a["groups"]
+    if not (stored.scales or stored.zeros):
         return
-    _, more = flipped(spec.how, spec.stored.element_type)
-    with k.loop(0, spec.width) as c:
-        column = column_at(a, k.minimum(first + c, a["columns"] - 1), spec.stored)
-        with k.loop(0, a["groups"]) as group:
-            place = group * (4 * spec.width) + c * 4
-            if column.scales:
-                k.store(column.scales.at(k, group), scales + place)
-            if column.zeros:
-                zero = column.zeros.at(k, group).to(I32)
-                k.store(k.constant(-more, I32) - zero, zeros + place)
+    off = float(flipped(spec.how, stored.element_type)[1] - spec.middle)
+
+    def columns(begin: Value, count: int) -> list[Column]:
+        numbers = (k.minimum(first + begin + c, a["columns"] - 1) for c in range(count))
+        return [column_at(a, number, stored) for number in numbers]
+
+    def keep(place: Value, scale: Value | None, zero: Value | None) -> None:
+        if scale is not None:
+            k.store(scale, scales + place)
+        if zero is not None:
+            zero = zero + off
+            k.store(zero * scale if scale is not None and stored.group else zero, zeros + place)
+
+    def together(begin: Value, group: Value, mask: Value | None) -> None:
+        def turned(name: str) -> list[Value | None]:
+            operands = [getattr(column, name) for column in columns(begin, lanes)]
+            if not operands[0]:
+                return [None] * lanes
+            if mask is None:
+                return [*columns_of([operand.at(k, group, lanes) for operand in operands])]
+            return [*columns_of([operand.some(k, group, mask) for operand in operands])]
+
+        for d, (scale, zero) in enumerate(zip(turned("scales"), turned("zeros"), strict=True)):
+            keep((group + d) * (4 * spec.width) + begin * 4, scale, zero)
+
+    def alone(start: Value) -> None:
+        with k.loop(0, spec.width) as c, k.loop(start, groups) as group:
+            (column,) = columns(c, 1)
+            scale = column.scales.at(k, group) if column.scales else None
+            zero = column.zeros.at(k, group) if column.zeros else None
+            keep(group * (4 * spec.width) + c * 4, scale, zero)
+
+    if not stored.group:
+        alone(k.integer(0))
+        return
+    whole = groups // lanes * lanes
+    with k.loop(0, spec.width, lanes) as begin, k.loop(0, whole, lanes) as group:
+        together(begin, group, None)
+    with k.if_(whole < groups):
+        if k.target is not None and k.target.has("avx512bw"):
+            mask = k.lanes_below(groups - whole, lanes)
+            with k.loop(0, spec.width, lanes) as begin:
+                together(begin, whole, mask)
+        else:
+            alone(whole)
 
 
 def _tile_arguments(spec: DotRows) -> list[str]:
     return [*_TILE_ARGUMENTS, *(["unit"] if spec.stored.book else []), *spec.end.arguments]
 
 
-def _tile(outer: Kernel, spec: DotRows) -> Kernel:
+def _tile(outer: Kernel, spec: DotRows, tile_rows: int) -> Kernel:
+    """The function that multiplies so many rows by a panel."""
     names = _tile_arguments(spec)
-    k = Kernel("tile", names, inside=outer)
+    k = Kernel(f"tile_{tile_rows}", names, inside=outer)
     a = k.named
-    rows, vectors = range(spec.rows), range(spec.vectors)
+    rows, vectors = range(tile_rows), range(spec.vectors)
     totals = [[k.variable(k.constant(0.0, F32, spec.lanes)) for _ in vectors] for _ in rows]
     sums = [
         [[k.variable(k.constant(0, I32, spec.lanes)) for _ in vectors] for _ in spec.places]
@@ -238,11 +283,12 @@ def _tile(outer: Kernel, spec: DotRows) -> Kernel:
         ratio = max(1, spec.stored.group // spec.unit)
         group = run // ratio * (spec.width * 4) if spec.stored.group else k.integer(0)
         for r in rows:
-            _begin(k, spec, records[r], a["zeros"] + group, sums[r])
+            _begin(k, spec, records[r], sums[r])
         count = k.minimum(a["words"] - word, k.integer(of_run))
         _sum(k, spec, lines, a["panel"] + word * (spec.width * 4), count, sums)
         for r in rows:
             unit = k.splat(k.load(records[r], F32), spec.lanes)
+            numbers = k.splat(k.load(records[r] + (size - 4), F32), spec.lanes)
             for v in vectors:
                 value = sums[r][0][v].get().to(F32)
                 for index in range(1, len(spec.places)):
@@ -252,7 +298,11 @@ def _tile(outer: Kernel, spec: DotRows) -> Kernel:
                 times = unit
                 if spec.stored.group and spec.stored.scales:
                     times = unit * k.load(a["scales"] + group + v * spec.lanes * 4, F32, spec.lanes)
-                totals[r][v].set(k.fma(value, times, totals[r][v].get()))
+                total = k.fma(value, times, totals[r][v].get())
+                if spec.stored.zeros:
+                    zero = k.load(a["zeros"] + group + v * spec.lanes * 4, F32, spec.lanes)
+                    total = k.fma(zero, numbers, total)
+                totals[r][v].set(total)
     results = [[total.get() for total in line] for line in totals]
     if spec.stored.scales and not spec.stored.group:
         scales = [k.load(a["scales"] + v * spec.lanes * 4, F32, spec.lanes) for v in vectors]
@@ -276,23 +326,16 @@ def _tile(outer: Kernel, spec: DotRows) -> Kernel:
     return k
 
 
-def _begin(
-    k: Kernel, spec: DotRows, record: Value, zeros: Value, sums: list[list[Variable]]
-) -> None:
-    """Start the sums with the correction for zero points and for what flipped bits add to codes. It
-    comes first and in integers, so that nothing cancels later.
+def _begin(k: Kernel, spec: DotRows, record: Value, sums: list[list[Variable]]) -> None:
+    """Start the sums with what is taken off all codes. It comes first and in integers, so that
+    nothing cancels later.
     """
-    _, more = flipped(spec.how, spec.stored.element_type)
     for index, line in enumerate(sums):
-        digits = k.load(record + 4 * (1 + index), I32)
-        for v, total in enumerate(line):
-            if spec.stored.zeros:
-                zero = k.load(zeros + v * spec.lanes * 4, I32, spec.lanes)
-                total.set(zero * k.splat(digits, spec.lanes))
-            elif more:
-                total.set(k.splat(digits * -more, spec.lanes))
-            else:
-                total.set(k.constant(0, I32, spec.lanes))
+        first = k.constant(0, I32, spec.lanes)
+        if spec.middle:
+            first = k.splat(k.load(record + 4 * (1 + index), I32), spec.lanes)
+        for total in line:
+            total.set(first)
 
 
 def _sum(

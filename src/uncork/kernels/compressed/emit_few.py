@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from msgspec.structs import replace
+
 from uncork.kernels.codegen import llvm_ir as ir
 from uncork.kernels.codegen.emit import F32, I32, Kernel, Value, emitter
 from uncork.kernels.codegen.epilogue import apply_epilogue
@@ -18,6 +20,8 @@ from uncork.kernels.register_tiles import FEW_REGISTERS, rows_of_tiles
 
 #: Sums in turn: each waits for the addition before it.
 _ACCUMULATORS = 8
+#: Sums of a block's products that are added up before they are scaled.
+_CHAINS = 2
 #: Bytes ahead of what is read, of codes that are read in order.
 AHEAD = 8192
 
@@ -149,10 +153,31 @@ def multiply_rows(
                 total = sums[row][c][chain]
                 total.set(k.dot_pairs(total.get(), x, word))
 
+    of_block = stored.factored and stored.group > 0 and len(data) * len(columns) == 1
+    of_column = stored.factored and not stored.group
+
+    def scaled_sum(column: Column, position: Value, partly: bool) -> None:
+        vectors, scale = decoder.unscaled(column, position, partly)
+        found: list[Value] = []
+        for j, vector in enumerate(vectors):
+            x = k.load(data[0] + (position + j * lanes) * 4, F32, lanes)
+            if j < _CHAINS:
+                found.append(x * vector)
+            else:
+                found[j % _CHAINS] = k.fma(x, vector, found[j % _CHAINS])
+        chain, turn[0] = turn[0] % accumulators, turn[0] + 1
+        total = sums[0][0][chain]
+        total.set(k.fma(_joined(found), scale, total.get()))
+
     def block(columns: Sequence[Column], position: Value, partly: bool) -> None:
         if spec.pairs:
             pairs(position, partly)
             return
+        if of_block:
+            scaled_sum(columns[0], position, partly)
+            return
+        if of_column:
+            columns = [replace(column, whole=(None, None, [])) for column in columns]
         decoded = [decoder.block(c, position, partly) for c in columns]
         for j in range(len(decoded[0])):
             chain, turn[0] = turn[0] % accumulators, turn[0] + 1
@@ -170,7 +195,11 @@ def multiply_rows(
     _over_blocks(k, spec, decoder, (k.integer(0), a["inner"]), columns, ahead, block)
     for row, number in zip(sums, numbers, strict=True):
         totals = [_joined([variable.get() for variable in accumulators]) for accumulators in row]
-        store_columns(k, spec.end, a, across(k, totals), number, places[0])
+        result = across(k, totals)
+        if of_column:
+            scales = column_at(a, places[0], stored).scales.at(k, 0, result.lanes)
+            result = result * (scales * decoder.unit)
+        store_columns(k, spec.end, a, result, number, places[0])
 
 
 def _over_blocks(

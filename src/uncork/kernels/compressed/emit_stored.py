@@ -93,6 +93,14 @@ class Decoder:
         unit = stored.element_type == "f8e4m3" and small and not stored.zeros
         self.unit = UNIT_OF_E4M3 if unit else 1.0
 
+    def unscaled(self, column: Column, position: Value, partly: bool) -> tuple[list[Value], Value]:
+        """The vectors of a block before their scales, which are the same for all, lane by lane."""
+        left = self.inner - position if partly else None
+        _, scale, _ = column.whole or self._parameters(column, position, left)
+        assert scale is not None
+        nothing = replace(column, whole=(None, None, []))
+        return self.block(nothing, position, partly), scale
+
     def block(self, column: Column, position: Value, partly: bool) -> list[Value]:
         """The decoded vectors of the block that begins at a position; past the last weight codes
         are 0, with any zero point and scale.

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from uncork.internal_ops.compressed_linear import CompressedMatrix
 from uncork.internal_ops.decompression import numbers_of
-from uncork.kernels.compressed.spec import BOOK, CONVERTED, HALF_BLOCK, SPLIT, Stored
+from uncork.kernels.compressed.spec import BOOK, CONVERTED, HALF_BLOCK, PER_WORD, SPLIT, Stored
 from uncork.kernels.gemm.dots import PAIRS, flipped
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.stored_types import kind_of, steps_of, type_of
@@ -23,6 +23,8 @@ _BITS = 15
 #: The least normal number of f16 and its largest; its digits, and what all are multiples of.
 _LEAST_NORMAL, _MOST_IN_F16 = 2.0**-14, 65504.0
 _DIGITS, _UNIT_OF_F16 = 11, 2.0**-24
+#: Scales with which nothing overflows, or is too small for f32.
+_LEAST_SCALE, _MOST_SCALE = 2.0**-40, 2.0**40
 #: Numbers that are looked at together.
 _PART = 1 << 20
 
@@ -57,7 +59,20 @@ def stored_of(weights: CompressedMatrix, target: Target) -> Stored:
         weights.numbers is not None,
         weights.numbers is not None and len(weights.numbers) > BOOK,
         by_bytes=by_bytes,
+        factored=_is_factored(weights, rounds, group, target),
     )
+
+
+def _is_factored(weights: CompressedMatrix, rounds: str, group: int, target: Target) -> bool:
+    """Whether kernels multiply by scales behind sums: of floats of a byte that have one for a
+    column, and of numbers of a table, of which there would be several in registers.
+    """
+    of_column = not group and weights.element_type.name in ("f8e4m3", "f8e5m2")
+    of_table = group > 0 and weights.numbers is not None and weights.element_type.bits == 4
+    plain = weights.zero_points is None and not weights.later and not rounds
+    if not plain or not (of_column or (of_table and target.lanes == 16 and group % PER_WORD == 0)):
+        return False
+    return weights.scales is not None and are_moderate(weights.scales)
 
 
 def whole_book(numbers: Array) -> tuple[Array, float] | None:
@@ -119,6 +134,14 @@ class Sizes(Struct, frozen=True):
         digits = 24 - (fractions & -fractions).bit_length() + 1 if fractions else 1
         exponent = math.frexp(least)[1] if np.isfinite(least) else 0
         return Sizes(least, most, digits, 2.0 ** (exponent - digits))
+
+
+def are_moderate(scales: Array | None) -> bool:
+    """Whether products with these scales do not overflow, and are not too small for f32."""
+    if scales is None:
+        return True
+    sizes = Sizes.of(scales)
+    return sizes.least >= _LEAST_SCALE and sizes.most <= _MOST_SCALE
 
 
 def _sizes_of_numbers(weights: CompressedMatrix) -> Sizes | None:

@@ -35,7 +35,7 @@ from uncork.kernels.compressed.spec import (
     ManyRows,
     Stored,
 )
-from uncork.kernels.compressed.spec_dots import DotRows
+from uncork.kernels.compressed.spec_dots import COLUMNS, DotRows
 from uncork.kernels.elementwise.spec import conversion
 from uncork.kernels.epilogue import PLAIN, Epilogue
 from uncork.kernels.extents import (
@@ -382,12 +382,12 @@ class _Products(Struct, frozen=True):
         """The way by a kernel that sums in integers, of up to so many rows; by one that decodes
         weights where codes do not lie for that.
         """
-        spec = dot_few(dots, self.rows)
+        spec = dot_few(dots, self.rows, target)
         if spec is None:
             return self.few(target, dots.end, False, most)
         several = len(self.products) > 1
         rows = self.all_rows if several else smallest(self.rows, most)
-        return self._of_digits(FewCalls(spec, rows, self.weights.inner, self.begin), 1)
+        return self._of_digits(FewCalls(spec, rows, self.weights.inner, self.begin), COLUMNS)
 
     def dots(self, spec: DotRows, groups: int) -> _Way:
         """The way by a kernel that sums in integers."""

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Generic, TypeVar, Union
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from uncork.internal_ops.compressed_linear import ACTIVATION_BYTES, CompressedMatrix
-from uncork.kernels.compressed.form import Sizes, code_added, is_whole, whole_book
+from uncork.kernels.compressed.form import are_moderate, code_added, is_whole, whole_book
 from uncork.kernels.compressed.spec import FOUR_BITS, Stored
 from uncork.kernels.compressed.spec_dots import (
     FLAG,
@@ -28,15 +29,16 @@ from uncork.kernels.gemm.dots import (
     FOUR_SMALL,
     PAIRS,
     dot_method_of,
+    flipped,
 )
 from uncork.kernels.kernel_plan import In, KernelCall, Operand, Scratch, shares, whole_lines
 from uncork.kernels.kernel_spec import KernelSpec
 from uncork.kernels.runtime.target import Target
 from uncork.symbolic import SizeLike
-from uncork.types import Array
 
-#: Rows from which on panels are worth their turning, if they fill a tile.
-LEAST_ROWS = 5
+#: Rows from which on panels are worth their turning, if they fill a tile; and where what few rows
+#: take is not multiplied four bytes at a time.
+_LEAST_ROWS, _LEAST_OF_PAIRS = 3, 5
 #: Rows up to which products of as many places as take the time of f32 are faster than these.
 _MOST_ROWS = 4
 #: So many places of a number take the time of its product in f32: an addition follows each product
@@ -44,6 +46,9 @@ _MOST_ROWS = 4
 _AS_F32 = {PAIRS: 2, FOUR_SMALL: 3}
 #: Rows that meet a column at once: of four the code is twice as long, and a thirtieth faster.
 _FEW_ROWS = 2
+#: Blocks that are written one after the other, and steps from which on their scales are read
+#: together.
+_BLOCKS_TOGETHER, _LEAST_TOGETHER = 8, 4
 #: Rows of a panel's tile by the digits of a number: sums and totals fit 32 registers.
 _TILE_ROWS = {3: 4, 2: 4, 1: 8}
 #: Sums of a tile beside which 16 registers hold codes and numbers; totals lie in memory there.
@@ -53,8 +58,6 @@ _MOST_OF_BYTE = 127
 #: The longest run whose products of numbers of 16 bits and codes of eight have a sum of 32 bits,
 #: whatever zero points are: 256 * 255 * 2^15 is less than 2^31.
 _LONGEST_OF_PAIRS = 256
-#: Scales with which nothing overflows, or is too small for f32.
-_LEAST_SCALE, _MOST_SCALE = 2.0**-40, 2.0**40
 
 
 def dot_rows(
@@ -81,7 +84,7 @@ def dot_rows(
         or not unit
         or weights.inner * stored.bits % 32
         or not is_whole(weights)
-        or not _are_moderate(weights.scales)
+        or not are_moderate(weights.scales)
     ):
         return None
     digits = ACTIVATION_BYTES[activations]
@@ -92,9 +95,19 @@ def dot_rows(
     else:
         rows = max(2, _SUMS // (_VECTORS * len(places_of(digits, how == PAIRS and not large))))
     lines = {FOUR_SMALL: 2, PAIRS: 16 // stored.bits}.get(how, 1)
+    middle = _middle(stored, how == FOUR_MIXED, flipped(how, stored.element_type)[1])
     return DotRows(
-        stored, how, lanes, rows, _VECTORS, unit, end, digits, how == PAIRS, lines, large
+        stored, how, lanes, rows, _VECTORS, unit, end, digits, how == PAIRS, lines, large, middle
     )
+
+
+def _middle(stored: Stored, unsigned: bool, more: int) -> int:
+    """What sums take off every code, of a byte with or without a sign, to which so much was added:
+    one near the middle, whose rest zero points take off.
+    """
+    if not stored.zeros:
+        return more
+    return 0 if stored.book else 8 * (stored.bits == 4) or 128 * unsigned
 
 
 def _method(target: Target, bits: int, book: bool) -> tuple[str, int]:
@@ -112,18 +125,13 @@ def _method(target: Target, bits: int, book: bool) -> tuple[str, int]:
     return (FOUR_SMALL if bits == 4 and not book else PAIRS), lanes
 
 
-def _are_moderate(scales: Array | None) -> bool:
-    if scales is None:
-        return True
-    sizes = Sizes.of(scales)
-    return sizes.least >= _LEAST_SCALE and sizes.most <= _MOST_SCALE
-
-
 def least_rows(spec: DotRows) -> int:
     """Rows from which on the kernel multiplies by panels: a tile, where codes of four bits become
     bytes there only once.
     """
-    return spec.rows if spec.how == FOUR_SMALL else max(LEAST_ROWS, spec.rows)
+    if spec.how == FOUR_SMALL:
+        return spec.rows
+    return max(_LEAST_OF_PAIRS if spec.how == PAIRS else _LEAST_ROWS, spec.tiles[-1])
 
 
 def most_rows(spec: DotRows) -> int | None:
@@ -223,34 +231,47 @@ class DotCalls(RowCalls[DotRows], frozen=True):
     def _turning(self) -> tuple[KernelSpec, dict[str, Operand]]:
         spec = self.spec
         split = spec.stored.element_type in FOUR_BITS
-        return Digits(spec.unit, split, spec.digits, spec.wide, spec.large), {}
+        return Digits(spec.unit, split, spec.digits, spec.wide, spec.large, spec.middle), {}
 
     @property
     def _own(self) -> int:
         """Bytes of working memory of a thread: one row, a panel, and its scales and zero points."""
         operands = -(-self.inner // (self.spec.per_word * self.spec.lanes)) * self.spec.lanes
         operands *= self.spec.lines
-        return self._row + whole_lines((operands + 2 * self.parameters) * self.spec.width * 4)
+        lanes = self.spec.lanes
+        parameters = -(-self.parameters // lanes) * lanes
+        return self._row + whole_lines((operands + 2 * parameters) * self.spec.width * 4)
 
     def _memory(self, own: SizeLike) -> dict[str, Operand]:
         return {"scratch": Scratch(own), "panel": Scratch(own + self._row)}
 
 
-def dot_few(spec: DotRows, rows: SizeLike) -> DotFew | None:
+def _steps_together(blocks: Blocks, group: int, target: Target) -> int:
+    """Steps whose units and scales fill a vector, of whole groups or parts of one; 1 where that is
+    not worth it: where few are read, or no mask loads the last ones.
+    """
+    if not target.has("avx512bw"):
+        return 1
+    most = min(blocks.lanes // blocks.runs, _BLOCKS_TOGETHER // blocks.of_step)
+    for count in range(most, _LEAST_TOGETHER - 1, -1):
+        length = count * blocks.length
+        if not group or length % group == 0 or group % length == 0:
+            return count
+    return 1
+
+
+def dot_few(spec: DotRows, rows: SizeLike, target: Target) -> DotFew | None:
     """The spec of the kernel for few rows, where runs are parts of a vector of codes, or several;
     else None.
     """
     stored = spec.stored
-    more = code_added(spec.how, stored.element_type)
-    # Zero points take off what is left.
     unsigned = spec.how == FOUR_MIXED or (spec.wide and stored.element_type == "u8")
-    middle = 0 if stored.book else 8 * (stored.bits == 4) or 128 * unsigned
     blocks = Blocks(
         spec.how,
         spec.lanes,
         spec.unit,
         stored.bits,
-        middle if stored.zeros else more,
+        _middle(stored, unsigned, code_added(spec.how, stored.element_type)),
         spec.digits,
         spec.wide,
         spec.large,
@@ -258,6 +279,7 @@ def dot_few(spec: DotRows, rows: SizeLike) -> DotFew | None:
     sizes = (blocks.numbers, blocks.unit, *([stored.group] if stored.group else []))
     if any(a % b and b % a for a in sizes for b in sizes):
         return None
+    blocks = replace(blocks, together=_steps_together(blocks, stored.group, target))
     return DotFew(stored, blocks, 1 if certainly(rows, 1) else _FEW_ROWS, spec.end)
 
 
@@ -273,11 +295,9 @@ class FewCalls(RowCalls[DotFew], frozen=True):
     def _sizes(self) -> dict[str, int]:
         blocks = self.spec.blocks
         steps = -(-self.inner // blocks.length)
-        units = blocks.lanes if blocks.mixes else 1
         return {
-            "digits": -(-self.inner // blocks.numbers) * blocks.size,
-            "starts": steps * len(blocks.places) * blocks.lanes * 4 if blocks.middle else 0,
-            "units": steps * units * 4,
+            "digits": steps * blocks.step,
+            "units": blocks.units(steps),
             "sums": self._groups * 4,
             "flags": FLAG,
         }

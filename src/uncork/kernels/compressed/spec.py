@@ -50,6 +50,9 @@ class Stored(Struct, frozen=True):
     chosen: bool = False
     #: Codes of four bits choose the bytes of numbers of f16 (AVX2).
     by_bytes: bool = False
+    #: The scale may multiply the sum of its codes' products: nothing is rounded before, and nothing
+    #: overflows.
+    factored: bool = False
 
     @property
     def block(self) -> int:
@@ -86,7 +89,7 @@ class Stored(Struct, frozen=True):
         rounds = f"_{self.rounds_product}" if self.rounds_product else ""
         return (
             f"{self.element_type}{group}"
-            + flags(self, "book", "long", "chosen", "by_bytes")
+            + flags(self, "book", "long", "chosen", "by_bytes", "factored")
             + (f"_zeros_{self.zeros}" if self.zeros else "")
             + (f"_scales_{self.scales}" if self.scales else "")
             + flags(self, "rounds_difference")

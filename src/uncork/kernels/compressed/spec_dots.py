@@ -24,6 +24,10 @@ from uncork.kernels.names import flags
 DIGITS = 3
 #: Bytes that tell of a row whether its numbers have digits.
 FLAG = 8
+#: Columns whose results are added up and stored together, where rows are few.
+COLUMNS = 4
+#: Rows of a tile from which on there is another one with half of them.
+_LEAST_HALVED = 4
 #: Codes in 32 bits that are no code of four bits.
 _BYTES_IN_WORD = 4
 
@@ -38,15 +42,17 @@ def places_of(digits: int, wide: bool) -> tuple[int, ...]:
 
 
 def record(places: int) -> int:
-    """Bytes that tell of a run: its unit (f32), and the sum of the digits of each place."""
-    return 4 + 4 * places
+    """Bytes that tell of a run: its unit (f32), what the sums of each place begin with, and the sum
+    of its numbers, negated (f32).
+    """
+    return 8 + 4 * places
 
 
 class Digits(KernelSpec, frozen=True):
     """The spec of the kernel that turns rows of f32 into digits `[row, run, place, number]`, with
     records and flags. For codes of four bits every eight numbers are in the order in which the
     codes are split; where digits are `wide`, which is 16 bits, every four numbers are, or eight.
-    `large`: they are bytes nevertheless, as codes have 16 bits.
+    `large`: they are bytes nevertheless, as codes have 16 bits. `middle` is taken off every code.
     """
 
     emitter: ClassVar[str] = "uncork.kernels.compressed.emit_digits:emit_digits"
@@ -58,6 +64,7 @@ class Digits(KernelSpec, frozen=True):
     digits: int = DIGITS
     wide: bool = False
     large: bool = False
+    middle: int = 0
 
     @property
     def places(self) -> tuple[int, ...]:
@@ -67,7 +74,8 @@ class Digits(KernelSpec, frozen=True):
 
 class DotRows(KernelSpec, frozen=True):
     """Products of rows of digits: the codes of `vectors` vectors of columns are turned into a
-    panel, then multiplied by `rows` rows at a time, of which there are at least so many.
+    panel, then multiplied by `rows` rows at a time, and by half as many where fewer are left. There
+    are at least so many as the smaller tile has.
     """
 
     emitter: ClassVar[str] = "uncork.kernels.compressed.emit_dots:emit_dot_rows"
@@ -86,6 +94,13 @@ class DotRows(KernelSpec, frozen=True):
     lines: int = 1
     #: Codes stand for numbers that a byte does not hold.
     large: bool = False
+    #: What sums take off every code, see `Blocks`.
+    middle: int = 0
+
+    @property
+    def tiles(self) -> tuple[int, ...]:
+        """The rows of the tiles, the most first."""
+        return (self.rows, self.rows // 2) if self.rows >= _LEAST_HALVED else (self.rows,)
 
     @property
     def takes_two(self) -> bool:
@@ -132,7 +147,8 @@ class Blocks(Struct, frozen=True):
     Of a block the digits are `[place, half, byte]`: of codes of four bits those of the low halves
     of bytes come first; where pairs of 16 bits are multiplied the halves follow each other.
     `middle` is a code near the middle of all: what it adds to sums they begin
-    with, so that nothing cancels later.
+    with, so that nothing cancels later. What is summed before it becomes a number of f32 is a step:
+    what its sums begin with, lane by lane, then the digits of its blocks.
     """
 
     how: str
@@ -145,6 +161,8 @@ class Blocks(Struct, frozen=True):
     wide: bool = False
     #: Codes stand for numbers that a byte does not hold.
     large: bool = False
+    #: Steps whose units and scales are read at once.
+    together: int = 1
 
     @property
     def numbers(self) -> int:
@@ -179,9 +197,35 @@ class Blocks(Struct, frozen=True):
         return max(self.unit, self.numbers)
 
     @property
+    def of_step(self) -> int:
+        """The blocks of a step."""
+        return self.length // self.numbers
+
+    @property
+    def start(self) -> int:
+        """Bytes of what the sums of a step begin with."""
+        return 4 * self.lanes * len(self.places) if self.middle else 0
+
+    @property
+    def step(self) -> int:
+        """Bytes of a step."""
+        return self.start + self.of_step * self.size
+
+    @property
+    def runs(self) -> int:
+        """The runs of a step."""
+        return self.length // self.unit
+
+    @property
     def unit_lanes(self) -> int:
-        """How many units are kept of a run: one for each of its lanes in a block."""
-        return max(1, self.lanes * self.unit // self.numbers) if self.mixes else 1
+        """How often the unit of a run is kept: for each of its lanes in a block, or once where
+        those of several steps are read at once.
+        """
+        return max(1, self.lanes // self.runs) if self.mixes and self.together == 1 else 1
+
+    def units(self, steps: int) -> int:
+        """Bytes of the units of so many steps."""
+        return -(-steps // self.together) * self.together * self.runs * self.unit_lanes * 4
 
     @property
     def mixes(self) -> bool:
@@ -192,18 +236,18 @@ class Blocks(Struct, frozen=True):
     def name(self) -> str:
         few = f"_by_{self.digits}" if self.digits != DIGITS else ""
         few += flags(self, "large")
+        few += f"_steps_{self.together}" if self.together > 1 else ""
         return f"{self.how}{few}_{self.lanes}_of_{self.unit}_{self.bits}_bits_{self.middle}"
 
 
 class BlockDigits(KernelSpec, frozen=True):
-    """The spec of the kernel that turns rows of f32 into the digits of blocks: of each row the
-    digits, what the sums of each place begin with, lane by lane, the unit of each run, and of each
-    group of codes its numbers' sum, negated.
+    """The spec of the kernel that turns rows of f32 into the digits of blocks: of each row its
+    steps, the unit of each run, and of each group of codes its numbers' sum, negated.
     """
 
     emitter: ClassVar[str] = "uncork.kernels.compressed.emit_digits:emit_block_digits"
     arguments: ClassVar[tuple[str, ...]] = (
-        *("data", "digits", "starts", "units", "sums", "flags"),
+        *("data", "digits", "units", "sums", "flags"),
         *("inner", "groups", "first", "count"),
     )
     blocks: Blocks
@@ -233,6 +277,6 @@ class DotFew(KernelSpec, frozen=True):
         """
         return (
             *ARGUMENTS[:-1],
-            *("digits", "starts", "units", "sums", "flags"),
+            *("digits", "units", "sums", "flags"),
             *self.end.arguments,
         )
