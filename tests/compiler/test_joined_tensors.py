@@ -4,6 +4,7 @@ stay, and the plan says which Concats have nothing to do.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 
 import numpy as np
@@ -13,6 +14,9 @@ pytest.importorskip("llvmlite")
 
 import uncork
 from uncork.ir.model import Source
+from uncork.kernels.kernel_spec import KernelSpec
+from uncork.kernels.runtime.kernel_cache import CannotCompile, ObjectStore
+from uncork.kernels.runtime.target import Target
 
 Made = Callable[[uncork.Builder, Source], "dict[str, Source]"]
 #: Rows of a tensor of one line of the cache each, and of rows that are none.
@@ -173,3 +177,28 @@ def test_the_profile_counts_no_copy() -> None:
     compiled = uncork.compile_model(model_of(once, [1, 4, ROW]))
     steps = {s.layer: s for s in compiled.profile(np.ones((1, 4, ROW), np.float32)).steps}
     assert (steps["joined"].kernel, steps["joined"].bytes) == ("view", 0)
+
+
+@pytest.mark.parametrize("lacking", ["joined", "inner"])
+def test_views_need_no_kernels(monkeypatch: pytest.MonkeyPatch, lacking: str) -> None:
+    """Where no kernel of moves can be had, Concats that have nothing to do are views as well; what
+    would lie in the room of one that has no kernel is a view of nothing.
+    """
+    refused = CannotCompile("it cannot be had here")
+
+    def refusal(store: ObjectStore, spec: KernelSpec, target: Target) -> CannotCompile | None:
+        return refused if "copy" in spec.name else None
+
+    monkeypatch.setattr(ObjectStore, "refusal", refusal)
+
+    def made(builder: uncork.Builder, x: Source) -> dict[str, Source]:
+        inner = concat(builder, relu(builder, x), relu(builder, x, 2), name="inner")
+        others = [relu(builder, x, 3)] if lacking == "inner" else [x]
+        return {"joined": concat(builder, *others, inner, name="joined")}
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", uncork.UncorkWarning)
+        kernels = held(model_of(made, [1, 4, ROW]), (1, 4, ROW))
+    views = {"inner"} if lacking == "joined" else {"inner", "joined"}
+    assert {layer for layer, kernel in kernels.items() if kernel == "view"} == views
+    assert all(kernels[layer] == "reference" for layer in set(kernels) - views)

@@ -1029,6 +1029,20 @@ def patches(generator: np.random.Generator) -> Iterator[Case]:
         )
 
 
+def folded(generator: np.random.Generator) -> Iterator[Case]:
+    ways = product([5, 16, 17, 40], [1, 2, 3], [1, 2], [0, 1])
+    types = itertools.cycle(("f32", "f64", "f16", "bf16", "i32", "i64"))
+    for (columns, stride, dilation, pad), name in zip(ways, types, strict=False):
+        how = {"strides": [2, stride], "dilations": [1, dilation]}
+        pads = {"pads_begin": [1, pad], "pads_end": [0, pad]}
+        patches = 2 * ((columns + 2 * pad - 2 * dilation - 1) // stride + 1)
+        values = generator.integers(0, 99, (2, 18, patches))
+        data = spec(storage.encode(values, ElementType.parse(name)), name)
+        operation = find("Col2Im", 15)(**how, **pads)
+        sizes = [spec(np.array(n), "i64") for n in ([4, columns], [2, 3])]
+        yield f"{columns} {stride} {dilation} {pad} {name}", operation, [data, *sizes]
+
+
 def sample(generator: np.random.Generator) -> Iterator[Case]:
     for columns, wanted, mode, padding in product(
         [1, 3, 16, 40],
@@ -1538,6 +1552,7 @@ EDGES = {
     "gemm.matmul": linear,
     "loops.bins": bins,
     "loops.colours": colours,
+    "loops.folded": folded,
     "loops.levels": levels,
     "loops.normalise": normalise,
     "loops.patches": patches,

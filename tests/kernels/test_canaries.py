@@ -36,6 +36,7 @@ LEAST = {
     "gemm.matmul": 300,
     "loops.bins": 50,
     "loops.colours": 140,
+    "loops.folded": 40,
     "loops.levels": 60,
     "loops.normalise": 150,
     "loops.patches": 90,

@@ -77,6 +77,10 @@ def cases(
             find("CumSum", 3)(reverse=True, exclusive=True),
             [drawn(generator, name, 3, columns), whole(1)],
         )
+        if name not in ("u8", "i16"):
+            overlap = {"strides": [2, 1], "pads_begin": [1, 1], "pads_end": [0, 1]}
+            folded = [drawn(generator, name, 2, 8, 3 * columns), whole(5, columns), whole(2, 2)]
+            yield find("Col2Im", 15)(dilations=[1, 2], **overlap), folded
         yield find("CumSum", 3)(exclusive=True), [drawn(generator, name, 3, columns), whole(0)]
     for name in ("f32", "f64", "f16", "bf16"):
         x = drawn(generator, name, 2, 6, 3, columns)
@@ -426,3 +430,37 @@ def test_adaptive_pools_without_places() -> None:
     expected = [[[[-1, 3], [7, 9]]]]
     found = compiled(np.array(rows, np.float32).reshape(1, 1, 5, 4))
     np.testing.assert_array_equal(found["values"], np.array(expected, np.float32))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "strides", "dilations", "pads"),
+    [
+        ((3, 3), (1, 1), (1, 1), (1, 1)),
+        ((2, 4), (2, 4), (1, 1), (0, 0)),
+        ((3, 2), (2, 1), (2, 3), (2, 1)),
+        ((1, 32), (1, 8), (1, 1), (0, 0)),
+    ],
+)
+def test_patches_of_any_size_are_added_up(
+    kernel: tuple[int, int],
+    strides: tuple[int, int],
+    dilations: tuple[int, int],
+    pads: tuple[int, int],
+) -> None:
+    """One plan for every size of the image, which is what torch makes of the patches."""
+    torch = pytest.importorskip("torch")
+    builder = uncork.Builder()
+    data, sides = builder.parameter("data", "f32", [None] * 3), builder.parameter("s", "i64", [2])
+    taps = builder.constant(np.array(kernel))
+    how = {"strides": strides, "dilations": dilations, "pads_begin": pads, "pads_end": pads}
+    builder.result(builder.add("Col2Im", 15, data, sides, taps, **how)[0], "y")
+    compiled = uncork.compile_model(builder.model())
+    for batch, channels, *image in [(1, 2, 6, 33), (2, 3, 9, 40), (1, 1, 40, 121)]:
+        x = torch.randn(batch, channels, *image)
+        settings = {"dilation": dilations, "padding": pads, "stride": strides}
+        patches = torch.nn.functional.unfold(x, kernel, **settings)
+        wanted = torch.nn.functional.fold(patches, image, kernel, **settings)
+        (got,) = compiled(patches.numpy(), np.array(image))
+        np.testing.assert_allclose(got, wanted.numpy(), rtol=1e-6, atol=1e-6)
+    assert [step.kernel for step in compiled.plan.steps if step.kernel == "reference"] == []
+    assert compiled.plan.made == 1

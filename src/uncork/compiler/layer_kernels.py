@@ -73,13 +73,18 @@ class LayerKernels:
             if all(s.shape.is_static for s in (*outputs, *(model.spec(s) for s in node.inputs))):
                 raise
             return f"its kernels are not made for open sizes: {error}"
-        if isinstance(found, kernel_plan.KernelPlan):
-            for kernel in self.work(node, found).kernels:
+        return found
+
+    def to_be_had(self, node: Node, selected: kernel_plan.Selection) -> kernel_plan.Selection:
+        """What was selected for a layer, or the reason why its kernels cannot be had."""
+        if isinstance(selected, kernel_plan.KernelPlan):
+            assert self.target is not None
+            for kernel in self.work(node, selected).kernels:
                 if (refused := STORE.refusal(kernel, self.target)) is not None:
                     del self._works[node.id]
                     self.refused[node.id] = refused
                     return str(refused)
-        return found
+        return selected
 
     def work(self, node: Node, selected: kernel_plan.KernelPlan) -> Work:
         """The work of a layer, shared by threads."""

@@ -4,7 +4,7 @@ size program.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 from msgspec.structs import replace
 
@@ -138,10 +138,26 @@ class Planner(SizePlanner):
             node = self.model.by_id[source.node]
             return not (source in direct or self._finds(node) or self._is_known(self._spec(source)))
 
-        joined = JoinedTensors(self.model, self.choices, self._root, is_made)
+        while True:
+            joined = JoinedTensors(self.model, self.choices, self._root, is_made)
+            lacking = self._lacking(joined.views)
+            if not lacking:
+                break
+            self.choices.update(lacking)
         self._joined = joined.parts
         for number in joined.views:
             self.choices[number] = kernel_plan.Alias(0)
+
+    def _lacking(self, views: Set[int]) -> dict[int, str]:
+        """The Concats whose kernels cannot be had, and why; views need none."""
+        found: dict[int, str] = {}
+        for node in self.model.nodes:
+            if isinstance(node.operation, Concat1) and node.id not in views:
+                choice = self.choices[node.id]
+                had = self._kernels.to_be_had(node, choice)
+                if isinstance(had, str) and had is not choice:
+                    found[node.id] = had
+        return found
 
     def _unread(self) -> set[int]:
         """The values of variables that only layers which ask for their shapes read; nobody makes
@@ -168,9 +184,12 @@ class Planner(SizePlanner):
             for node in self.model.nodes:
                 if node.type_name in ("Parameter", "Result"):
                     continue
-                self.choices[node.id] = self._kernels.select(self.model, node, self._spec)
-                if not isinstance(node.operation, Concat1) and not self._may_be_given(node):
-                    self._ask_for(node)
+                choice = self._kernels.select(self.model, node, self._spec)
+                self.choices[node.id] = choice
+                if not isinstance(node.operation, Concat1):  # which may be a view and need none
+                    self.choices[node.id] = self._kernels.to_be_had(node, choice)
+                    if not self._may_be_given(node):
+                        self._ask_for(node)
         self._used_symbols = self._symbols_needed()
         self._join_tensors()
         for node in self.model.nodes:

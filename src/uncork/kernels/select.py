@@ -84,6 +84,7 @@ SELECTORS: Mapping[str, str] = {
     "loops.bins:select_pooling": "ROIPooling",
     "loops.bins:select_position_sensitive": "PSROIPooling",
     "loops.colours:select_colours": "I420toBGR I420toRGB NV12toBGR NV12toRGB",
+    "loops.folded:select_folded": "Col2Im",
     "loops.levels:select_features": "ExperimentalDetectronROIFeatureExtractor",
     "loops.normalise:select_normalising": (
         "FusedNormalization GRN GroupNormalization LRN NormalizeL2"

@@ -17,10 +17,10 @@ import numpy as np
 
 from uncork.ops._common.shapes import check_array_fits, divided
 from uncork.ops._common.spatial import all_at_least, extent
-from uncork.ops._common.vectors import all_known, length, vector
+from uncork.ops._common.vectors import all_known, length, sizes, vector
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import ARITHMETIC, I32_I64, Attribute, Input, Output, integers
-from uncork.types import DYNAMIC, Array, PartialShape, TensorSpec
+from uncork.types import DYNAMIC, Array, Dimension, PartialShape, TensorSpec
 
 
 @register("Col2Im", 15)
@@ -77,19 +77,19 @@ class Col2Im15(Operation):
                 *known,
                 data.shape,
             )
-        sizes = all_known(image)
-        if known is not None and sizes is not None:
-            expected = self.counts(sizes, known)
+        sides = [Dimension.of(n) for n in sizes(self, "output_size", output_size) or image]
+        if known is not None:
+            expected = [self.count(axis, sides[axis], known[axis]) for axis in range(2)]
             self.require(
                 patches.agrees(expected[0] * expected[1]),
                 "input 'data': expected {} x {} patches for output_size {} and kernel_size {}, "
                 "got shape {}",
                 *expected,
-                sizes,
+                sides,
                 known,
                 data.shape,
             )
-        return PartialShape([*data.shape[:-2], channels, *image])
+        return PartialShape([*data.shape[:-2], channels, *sides])
 
     def pair(self, name: str, spec: TensorSpec, least: int) -> list[int | None]:
         """The two numbers of an input, None for each unknown one."""
@@ -107,25 +107,24 @@ class Col2Im15(Operation):
         )
         return numbers
 
-    def counts(self, image: list[int], kernel: list[int]) -> list[int]:
-        """How many patches there are from top to bottom and from left to right."""
-        counts: list[int] = []
-        for axis in range(2):
-            padded = image[axis] + self.pads_begin[axis] + self.pads_end[axis]
-            span = extent(kernel[axis], self.dilations[axis])
-            self.require(
-                span <= padded,
-                "the kernel spans {} cells along spatial axis {}, the padded image has {}",
-                span,
-                axis,
-                padded,
-            )
-            counts.append((padded - span) // self.strides[axis] + 1)
-        return counts
+    def count(self, axis: int, side: Dimension, kernel: int) -> Dimension:
+        """How many patches there are from top to bottom (axis 0) or from left to right (axis 1)."""
+        padded = side + (self.pads_begin[axis] + self.pads_end[axis])
+        span = extent(kernel, self.dilations[axis])
+        self.require(
+            padded.covers(span),
+            "the kernel spans {} cells along spatial axis {}, the padded image has {}",
+            span,
+            axis,
+            padded,
+        )
+        return (padded - span) // self.strides[axis] + 1
 
     def reference(self, data: Array, output_size: Array, kernel_size: Array) -> Array:
         image, kernel = output_size.tolist(), kernel_size.tolist()
-        rows, columns = self.counts(image, kernel)
+        rows, columns = (
+            int(self.count(axis, Dimension.of(image[axis]), kernel[axis])) for axis in range(2)
+        )
         batch = data.shape[:-2]
         channels = data.shape[-2] // (kernel[0] * kernel[1])
         patches = data.reshape(*batch, channels, *kernel, rows, columns)
