@@ -89,6 +89,23 @@ def test_few_rows_by_matrices_of_the_call(turned: bool, element_type: str, end: 
             assert ("_either" if opened else "_few") in names or not (opened or few), names
 
 
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("rows", [None, 1, 3, 20])
+@pytest.mark.parametrize("columns", [None, 5, 40])
+def test_sums_of_no_numbers_are_zeros(turned: bool, rows: int | None, columns: int | None) -> None:
+    """A plan of open sizes takes an inner size of 0, after calls that left numbers behind."""
+    b = uncork.Builder("sums")
+    x = b.parameter("x", "f32", [rows, None])
+    w = b.parameter("w", "f32", [columns, None] if turned else [None, columns])
+    b.result(b.add("MatMul", 1, x, w, transpose_b=turned)[0], "y")
+    compiled = compile_model(b.model(), threads=1)
+    m, n = rows or 4, columns or 6
+    for inner in (3, 0, 33, 0):
+        matrix = np.ones((n, inner) if turned else (inner, n), np.float32)
+        got = compiled(np.ones((m, inner), np.float32), matrix)["y"]
+        np.testing.assert_array_equal(got, np.full((m, n), inner, np.float32))
+
+
 @pytest.mark.parametrize("rows", [2, 8, 9, 17])
 @pytest.mark.parametrize("inner", [1, 350])
 def test_large_matrices_are_asked_for_ahead(rows: int, inner: int) -> None:

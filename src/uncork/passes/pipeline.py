@@ -72,6 +72,8 @@ _SMALL = _HALVES | {
     )
 }
 AS_READ: tuple[Pass, ...] = (
+    # For references too: a layer whose values nobody reads must not be able to refuse a call.
+    Pass("drop_unread_layers", "layers that no result needs do not run"),
     Pass(
         "set_precision",
         "layers may multiply in bf16",
@@ -98,8 +100,8 @@ AS_READ: tuple[Pass, ...] = (
         frozenset({"Convert", "ConvertLike", "If", "Loop", "TensorIterator"}),
         when=lambda options: options.ids == "64-bit",
     ),
-    # After `whole_ids`, which leads ids around conversions of both kinds. For references too: a
-    # layer whose values nobody reads must not be able to refuse a call.
+    # After `whole_ids`, which leads ids around conversions of both kinds. For references too: what
+    # only makes such a tensor does not run.
     Pass(
         "simplify_convert_like",
         "conversions do not wait for a tensor whose type they take",

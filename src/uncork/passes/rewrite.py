@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from msgspec.structs import replace
@@ -14,8 +14,10 @@ from numpy.typing import ArrayLike
 
 from uncork.internal_ops.packed_const import PackedConst
 from uncork.internal_ops.view import View
+from uncork.ir.bodies import GraphBody
 from uncork.ir.model import Model, Node, Port, Source
 from uncork.ops import Operation
+from uncork.ops._body import BodyMap, SubGraphOperation
 from uncork.ops.parameter import Const
 from uncork.ops.transpose import Transpose1
 from uncork.types import Array, Dimension, ElementType, PartialShape, TensorSpec
@@ -264,7 +266,7 @@ class NewLayers:
 
 
 def pruned(model: Model) -> Model:
-    """The model without what nothing needs."""
+    """The model without what nothing needs; the very same where there is no such layer."""
     nodes = model.nodes
     uses = Counter(source.node for node in nodes for source in node.inputs)
     borders = {*model.parameters, *model.results, *model.sinks}
@@ -275,4 +277,24 @@ def pruned(model: Model) -> Model:
             kept.append(node)
         else:
             uses.subtract(source.node for source in node.inputs)
-    return replace(model, nodes=tuple(reversed(kept)))
+    return model if len(kept) == len(nodes) else replace(model, nodes=tuple(reversed(kept)))
+
+
+def with_bodies(node: Node, rewrite: Callable[[Model], Model]) -> Node:
+    """The layer with its bodies rewritten; the very same where it has none, or nothing changes.
+
+    Bodies are models until they get kernels.
+    """
+    operation = node.operation
+    if not isinstance(operation, SubGraphOperation):
+        return node
+    bodies: dict[str, BodyMap] = {}
+    for name, joined in operation.bodies.items():
+        body = joined.body
+        assert isinstance(body, GraphBody), "layers are rewritten before bodies get kernels"
+        after = rewrite(body.model)
+        same = after is body.model
+        bodies[name] = joined if same else replace(joined, body=GraphBody(after))
+    if all(bodies[name] is joined for name, joined in operation.bodies.items()):
+        return node
+    return replace(node, operation=operation.replace(bodies=bodies))

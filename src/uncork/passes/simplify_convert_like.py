@@ -10,11 +10,9 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from uncork.ir.bodies import GraphBody
 from uncork.ir.model import Model, Node
-from uncork.ops._body import BodyMap, SubGraphOperation
 from uncork.ops.convert import convert_to
-from uncork.passes.rewrite import replaced
+from uncork.passes.rewrite import replaced, with_bodies
 
 
 def simplify_convert_like(model: Model) -> Model:
@@ -26,24 +24,9 @@ def simplify_convert_like(model: Model) -> Model:
 def _simplified(node: Node) -> Node:
     """The layer with every ConvertLike as a Convert; the very same where there is none."""
     operation = node.operation
-    if isinstance(operation, SubGraphOperation):
-        after = _with_bodies(operation)
-        return node if after is operation else replace(node, operation=after)
     if node.type_name != "ConvertLike" or operation is None:
-        return node
+        return with_bodies(node, simplify_convert_like)
     element_type = node.outputs[0].spec.element_type
     return replace(
         node, inputs=node.inputs[:1], operation=convert_to(element_type, operation.strict)
     )
-
-
-def _with_bodies(operation: SubGraphOperation) -> SubGraphOperation:
-    bodies: dict[str, BodyMap] = {}
-    changed = False
-    for name, joined in operation.bodies.items():
-        assert isinstance(joined.body, GraphBody), "layers are simplified before bodies get kernels"
-        model = simplify_convert_like(joined.body.model)
-        if model is not joined.body.model:
-            joined, changed = replace(joined, body=GraphBody(model)), True
-        bodies[name] = joined
-    return operation.replace(bodies=bodies) if changed else operation

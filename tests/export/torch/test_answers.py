@@ -58,6 +58,20 @@ def test_attention_of_items_that_are_broadcast() -> None:
         np.testing.assert_array_equal(found, values)
 
 
+@pytest.mark.parametrize("sizes", [(0, 3, 2), (0, 0, 2), (2, 3, 0), (0, 3, 0), (2, 3, 2)])
+def test_rows_of_batches_of_which_there_are_none(sizes: tuple[int, int, int]) -> None:
+    count, rows, taken = sizes
+    builder = uncork.Builder("rows")
+    data = builder.parameter("data", "f32", [None, None, 4])
+    ids = builder.parameter("ids", "i64", [None, None])
+    (y,) = builder.add("Gather", 8, data, ids, builder.constant(np.int64(1)), batch_dims=1)
+    table = np.arange(count * rows * 4, dtype=np.float32).reshape(count, rows, 4)
+    ones = np.ones((count, taken), np.int64)
+    found = called(builder, y, inputs=[table, ones])[0]
+    expected = np.repeat(table[:, 1:2], taken, 1) if rows > 1 else np.zeros((count, taken, 4))
+    np.testing.assert_array_equal(found, expected)
+
+
 def test_constants_of_infinities_and_nan() -> None:
     mask = np.array([0, -np.inf, np.inf, np.nan], np.float32)
     for name, expected in (

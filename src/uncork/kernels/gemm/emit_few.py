@@ -93,6 +93,10 @@ def _added_rows(
             with k.if_(whole < a["columns"]):
                 vector(whole, k.lanes_below(a["columns"] - whole, lanes))
 
+    with k.if_(a["inner"].equals(0)):  # No row is added, so nothing else makes the sums zeros.
+        zeros = k.constant(0.0, type_, lanes)
+        with k.loop(0, a["rows"] * line, lanes * size) as place:
+            k.store(zeros, a["packed_weights"] + place)
     with k.loop(0, together, _TOGETHER) as begin:
         add(begin, _TOGETHER)
     with k.loop(together, a["inner"]) as begin:

@@ -25,7 +25,7 @@ def gather(
     if batch_dims == 0:
         found = data.index_select(axis, place.reshape(-1))
     else:
-        rows = place.reshape(math.prod(lead), -1)
+        rows = place.reshape(math.prod(lead), math.prod(place.shape[batch_dims:]))
         table = data.reshape(math.prod(lead), math.prod(middle), size, math.prod(tail))
         index = rows[:, None, :, None].expand(-1, table.shape[1], -1, table.shape[3])
         found = table.gather(2, index)
