@@ -3,8 +3,8 @@
     python -m tests.kernels._emulated FOLDER vectors|tiles MODULE ARGUMENT...
 
 is `python -m MODULE ARGUMENT...`, and uncork's target there is the level with AVX512-BF16, or the
-one with AMX as well. The last line tells how many products of bf16 the emulator has executed, or
-that the processor did. FOLDER keeps the emulator for further processes.
+one with AMX as well. The last line tells how many instructions of each kind the emulator has
+executed, or that the processor did. FOLDER keeps the emulator for further processes.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ def main(folder: str, level: str, module: str, *arguments: str) -> None:
         if emulator is None:
             print("executed natively")
         else:
-            counts = emulator.counts()
-            print(f"{counts['VDPBF16PS']} of vectors, {counts['TDPBF16PS']} of tiles")
+            counts = emulator.counts().items()
+            print("executed", ", ".join(f"{count} of {kind}" for kind, count in counts))
 
 
 if __name__ == "__main__":

@@ -9,10 +9,12 @@ import pytest
 
 pytest.importorskip("llvmlite")
 
+from tests.kernels._fences import bits, run_fenced
 from tests.kernels._run import run_native
 from uncork import storage
 from uncork.internal_ops.fused import FusedLinear, FusedMember
 from uncork.internal_ops.held import HeldAttention, HeldProduct
+from uncork.kernels import select
 from uncork.kernels.kernel_plan import KernelPlan
 from uncork.kernels.runtime.target import Target, host_target
 from uncork.kernels.stored_types import multiplies_pairs
@@ -171,6 +173,54 @@ def test_values_that_are_none_spread_where_they_are_seen() -> None:
     result = storage.decode(found[0], BF16)[0, 0]
     assert result[4, 3] == np.inf
     assert np.isfinite(result[:, :3]).all()
+
+
+def between_fences(operation: HeldProduct | HeldAttention, specs: list[TensorSpec]) -> np.ndarray:
+    """The result, which reads and writes nothing outside, whoever makes its parts."""
+    outputs = [TensorSpec(o.element_type, o.shape) for o in operation.describe(specs)]
+    chosen = select.select_kernel(operation, specs, outputs, host_target())
+    assert isinstance(chosen, KernelPlan), chosen
+    ways = [(first, threads) for first in (False, True) for threads in (1, 3)]
+    results = [run_fenced(chosen, specs, outputs, *way) for way in ways]
+    assert len({tuple(bits(found) or ()) for found in results}) == 1
+    assert results[0] is not None
+    return storage.decode(results[0][0], operation.result).astype(np.float64)
+
+
+@needs_pairs
+@pytest.mark.parametrize("result", [F32, BF16], ids=str)
+@pytest.mark.parametrize("inner", [2, 34, 66])
+def test_products_between_fences(inner: int, result: ElementType) -> None:
+    for rows in (1, 2, 7, 13):
+        for columns in (1, 15, 17, 49, 65):
+            x, w, bias = halves(random(rows, inner)), random(inner, columns), random(columns)
+            residual = random(rows, columns, seed=3)
+            other = halves(residual) if result is BF16 else known(residual)
+            given, expected = [x, known(w), known(bias)], numbers(x) @ rounded(w) + bias
+            members = [FusedMember(Add(), (0, 1))]
+            if result is F32 or min(rows, columns) > 1:  # numbers of rows and of columns are f32
+                members.append(FusedMember(Add(), (3, 2)))
+                given.append(other)
+                expected = expected + numbers(other)
+            operation = HeldProduct(FusedLinear(MatMul(), 2, members), result)
+            found = between_fences(operation, given)
+            near = 2**-8 if result is BF16 else 0
+            np.testing.assert_allclose(found, expected, rtol=near, atol=2e-5)
+
+
+@needs_pairs
+@pytest.mark.parametrize(("size", "depth"), [(16, 16), (6, 20), (34, 3)])
+def test_attention_between_fences(size: int, depth: int) -> None:
+    for targets in (1, 5, 17):
+        for sources in (1, 2, 15, 16, 33, 65):
+            sizes = [(targets, size), (sources, size), (sources, depth)]
+            q, k, v = (halves(random(2, 2, n, d, seed=s)) for s, (n, d) in enumerate(sizes))
+            mask = random(2, 1, targets, sources, seed=9)
+            operation = HeldAttention(ScaledDotProductAttention(causal=False), BF16)
+            found = between_fences(operation, [q, k, v, known(mask)])
+            expected = attention_of(numbers(q), numbers(k), numbers(v), mask, False)
+            most = attention_of(numbers(q), numbers(k), abs(numbers(v)), mask, False)
+            assert (abs(found - expected) <= 2**-7 * most).all()
 
 
 def test_references_round_as_kernels_do() -> None:
