@@ -58,15 +58,7 @@ class _Product(Struct, frozen=True):
 def einsum_of_stored(model: Model) -> Model:
     """The model with a MatMul in place of every such Einsum."""
     layers = _Layers(model)
-    changed = False
-    for node in model.nodes:
-        product = _product(model, node)
-        changed = changed or product is not None
-        if product is None:
-            layers.nodes.append(node)
-        else:
-            layers.multiply(node, product)
-    return replace(model, nodes=tuple(layers.nodes)) if changed else model
+    return layers.rewritten(layers.take)
 
 
 def _product(model: Model, node: Node) -> _Product | None:
@@ -109,9 +101,11 @@ def _is_linear(product: _Product) -> bool:
 class _Layers(NewLayers):
     """The layers of the new model."""
 
-    def multiply(self, node: Node, product: _Product) -> None:
-        """Put the product in the place of a layer."""
-        first = len(self.nodes)
+    def take(self, node: Node) -> bool:
+        """Put the product that a layer computes in its place; whether it does."""
+        product = _product(self.old, node)
+        if product is None:
+            return False
         matrices, rows = product.matrices, product.rows
         summed, columns = product.summed, product.columns
         shape = self.spec(product.weights).shape.static
@@ -132,7 +126,8 @@ class _Layers(NewLayers):
         if last != list(product.output):
             self._ordered(node, made, last, product.output)
         self.finish(node)
-        self.nodes[first:] = [replace(layer, hints=node.hints) for layer in self.nodes[first:]]
+        self.nodes[:] = [replace(layer, hints=node.hints) for layer in self.nodes]
+        return True
 
     def _ordered(self, node: Node, source: Source, labels: _Labels, wanted: _Labels) -> Source:
         """A tensor with its axes in the order of other labels."""
