@@ -137,7 +137,7 @@ def _turn(
         a["codes"] + k.minimum(first + c, a["columns"] - 1) * a["code_row"] for c in range(lanes)
     ]
 
-    def block(position: Value, partly: bool) -> None:
+    for position, partly in k.blocks(words, lanes):
         lines = []
         for column in columns:
             address = column + position * 4
@@ -151,12 +151,6 @@ def _turn(
             place = panel + (position + d) * (spec.lines * spec.width * 4)
             for index, part in enumerate(_apart(k, spec, line, book)):
                 k.store(part, place + index * (spec.width * 4))
-
-    whole = words // lanes * lanes
-    with k.loop(0, whole, lanes) as position:
-        block(position, False)
-    with k.if_(whole < words):
-        block(whole, True)
 
 
 def _apart(k: Kernel, spec: DotRows, words: Value, book: Book | None) -> list[Value]:

@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from uncork.kernels.codegen import llvm_ir as ir
 from uncork.kernels.codegen.emit import F32, I8, I16, I32, U8, Kernel, Value, Variable, emitter
 from uncork.kernels.compressed.emit_dots import Book, rows_without_digits
 from uncork.kernels.compressed.emit_few import AHEAD, across, store_columns
@@ -246,10 +245,7 @@ class _Tile:
             some = column.scales.some(k, step * count, mask)
         else:
             some = column.scales.at(k, step * count, count)
-        picks = ir.Constant(
-            ir.VectorType(ir.IntType(32), lanes), [lane * count // lanes for lane in range(lanes)]
-        )
-        return Value(k, k.builder.shuffle_vector(some.llvm, some.llvm, picks), F32, lanes)
+        return k.picked(some, some, [lane * count // lanes for lane in range(lanes)])
 
     def _finish(self) -> None:
         """Take zero points off, and store the results."""

@@ -327,8 +327,7 @@ class _QuantizedReader(RowReader):
         codes = k.load(address, U8, 16).to(U32)
         # The instruction looks at the lowest 4 bits of each lane only.
         even, odd = (_permuted(values, c) for c in (codes, codes >> 4))
-        picks = ir.Constant(ir.VectorType(ir.IntType(32), 32), list(range(32)))
-        return Value(k, k.builder.shuffle_vector(even.llvm, odd.llvm, picks), F32, 32)
+        return k.picked(even, odd, range(32))
 
     def _codes(self, index: Value, column: Value, lanes: int) -> Value:
         k, address = self.k, self.address(index, column)
@@ -378,12 +377,4 @@ def _interleaved(low: Value, high: Value) -> Value:
         for index, value in enumerate((low, high)):
             both = k.builder.insert_element(both, value.llvm, ir.Constant(ir.IntType(32), index))
         return Value(k, both, low.type, 2)
-    picks = [lane + side * lanes for lane in range(lanes) for side in (0, 1)]
-    return Value(
-        k,
-        k.builder.shuffle_vector(
-            low.llvm, high.llvm, ir.Constant(ir.VectorType(ir.IntType(32), 2 * lanes), picks)
-        ),
-        low.type,
-        2 * lanes,
-    )
+    return k.picked(low, high, [lane + side * lanes for lane in range(lanes) for side in (0, 1)])

@@ -8,7 +8,6 @@ order, so the last one stays.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 from uncork.kernels.codegen import functions
 from uncork.kernels.codegen.copies import copy_open
@@ -142,21 +141,19 @@ def _act(k: Kernel, action: Action, place: Value, row: Value, run: Value | int, 
         return
     stored, held = STORED[action.stored], STORED[action.element]
 
-    def some(first: Value, width: int) -> None:
+    for first, width in k.vectors(run, lanes):
         target = place + first * held.bytes
         if action.op == "neutral":
             k.store(k.constant(neutral(action.reduction, action.element), held, width), target)
-            return
+            continue
         before = k.load(target, held, width)
         if action.op == "count":
             k.store(before + 1, target)
-            return
+            continue
         update = widened(k, action.stored, k.load(row + first * stored.bytes, stored, width)).to(
             held
         )
         k.store(_joined(k, action, before, update), target)
-
-    _vectors(k, run, lanes, some)
 
 
 def _joined(k: Kernel, action: Action, a: Value, b: Value) -> Value:
@@ -185,14 +182,3 @@ def neutral(reduction: str, element: str) -> int | float:
         )
         return high if reduction == "min" else low
     return int(reduction == "prod")
-
-
-def _vectors(k: Kernel, count: Value | int, lanes: int, some: Callable[[Value, int], None]) -> None:
-    """Emit `some` for `count` elements, as many at once as may be."""
-    whole: Value | int = 0
-    if lanes > 1:
-        whole = count & -lanes
-        with k.loop(0, whole, lanes) as first:
-            some(first, lanes)
-    with k.loop(whole, count) as first:
-        some(first, 1)
