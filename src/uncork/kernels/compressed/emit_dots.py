@@ -7,8 +7,6 @@ f32 by a loop for such rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from uncork.kernels.codegen import llvm_ir as ir
 from uncork.kernels.codegen.emit import F32, I8, I16, I32, I64, Kernel, Value, Variable, emitter
 from uncork.kernels.codegen.epilogue import advanced_operands, relative_operands
@@ -22,10 +20,7 @@ from uncork.kernels.gemm.emit_matmul import row_epilogue
 from uncork.kernels.gemm.microkernel import Row
 from uncork.kernels.gemm.microkernel_dots import (
     SMALL_SUMS,
-    added,
-    small_products,
-    small_sum,
-    summed_pairs,
+    Adder,
 )
 from uncork.kernels.movement.emit_transpose import columns_of
 
@@ -297,12 +292,10 @@ def _sum(
     words: Value,
     sums: list[list[list[Variable]]],
 ) -> None:
-    """Add the products of a run to the sums: of bytes by codes below 16 as sums of 16 bits, as many
-    as they hold.
-    """
+    """Add the products of a run to the sums."""
     size = 2 if spec.wide else 1
 
-    def step(word: Value, add: Callable[[int, int, int, Value, Value], None]) -> None:
+    def step(word: Value, adder: Adder) -> None:
         place = panel + word * (spec.width * 4)
         codes = [k.load(place + v * spec.lanes * 4, I32, spec.lanes) for v in range(spec.vectors)]
         split = [codes]
@@ -315,28 +308,13 @@ def _sum(
                     address = line + word * (spec.per_line * size) + within
                     numbers = k.splat(k.load(address, I32), spec.lanes)
                     for v, weights in enumerate(some):
-                        add(r, d, v, weights, numbers)
-
-    def add(row: int, place: int, vector: int, codes: Value, numbers: Value) -> None:
-        total = sums[row][place][vector]
-        total.set(added(k, spec.how, total.get(), codes, numbers))
+                        adder.add(sums[r][d][v], weights, numbers)
 
     def several(word: Value, count: int) -> None:
-        if spec.how != FOUR_SMALL:
-            for u in range(count):
-                step(word + u, add)
-            return
-        small: dict[tuple[int, int, int], Value] = {}
-
-        def add_small(row: int, place: int, vector: int, codes: Value, numbers: Value) -> None:
-            key, product = (row, place, vector), small_products(k, codes, numbers)
-            small[key] = small_sum(k, small[key], product) if key in small else product
-
+        adder = Adder(k, spec.how)
         for u in range(count):
-            step(word + u, add_small)
-        for (row, place, vector), halves in small.items():
-            total = sums[row][place][vector]
-            total.set(summed_pairs(k, total.get(), halves))
+            step(word + u, adder)
+        adder.finish()
 
     # Of pairs one: LLVM orders sums of several anew, so that registers do not hold them.
     unrolled = 2 if spec.stored.bits == 8 and not spec.wide else 1

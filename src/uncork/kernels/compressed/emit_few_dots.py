@@ -24,10 +24,7 @@ from uncork.kernels.elementwise.emit_steps import Operand
 from uncork.kernels.gemm.dots import FOUR_SMALL, flipped
 from uncork.kernels.gemm.microkernel_dots import (
     SMALL_SUMS,
-    added,
-    small_products,
-    small_sum,
-    summed_pairs,
+    Adder,
 )
 
 #: Sums by row and place.
@@ -161,33 +158,14 @@ class _Tile:
         return result
 
     def _blocks(self, sums: _Sums, some: Sequence[Value], partly: bool) -> None:
-        """Add the products of blocks to the sums: of bytes by codes below 16 as sums of 16 bits, as
-        many as they hold.
-        """
-        if self.blocks.how != FOUR_SMALL:
-            for block in some:
-                self._block(block, partly, lambda r, p, x, y: self._add(sums[r][p], x, y))
-            return
-        k = self.k
-        small: dict[tuple[int, int], Value] = {}
-
-        def add(row: int, place: int, codes: Value, digits: Value) -> None:
-            key, product = (row, place), small_products(k, codes, digits)
-            small[key] = small_sum(k, small[key], product) if key in small else product
-
+        """Add the products of blocks to the sums."""
+        adder = Adder(self.k, self.blocks.how)
         for block in some:
-            self._block(block, partly, add)
-        for (row, place), halves in small.items():
-            total = sums[row][place]
-            total.set(summed_pairs(k, total.get(), halves))
+            self._block(block, partly, sums, adder)
+        adder.finish()
 
-    def _add(self, total: Variable, codes: Value, digits: Value) -> None:
-        total.set(added(self.k, self.blocks.how, total.get(), codes, digits))
-
-    def _block(
-        self, block: Value, partly: bool, add: Callable[[int, int, Value, Value], None]
-    ) -> None:
-        """Read a block, and add its products by `add(row, place, codes, digits)`."""
+    def _block(self, block: Value, partly: bool, sums: _Sums, adder: Adder) -> None:
+        """Read a block, and add its products to the sums."""
         k, blocks, a, lanes = self.k, self.blocks, self.a, self.blocks.lanes
         codes = self._codes(block, partly)
         for row, number in enumerate(self.numbers):
@@ -195,7 +173,7 @@ class _Tile:
             for place in range(len(blocks.places)):
                 for half, some in enumerate(codes):
                     at = place * blocks.place + half * lanes * 4
-                    add(row, place, some, k.load(line + at, I32, lanes))
+                    adder.add(sums[row][place], some, k.load(line + at, I32, lanes))
 
     def _codes(self, block: Value, partly: bool) -> list[Value]:
         """The codes of a block, as they are multiplied."""

@@ -385,8 +385,7 @@ class _Im2colCalls:
                 scratch + self._panels(threads) * addresses + share * self.spec.scratch_bytes
             ),
         }
-        ends = operands_for(self.spec.end, self.others, columns[0] * 4, image)
-        operands |= zip(self.spec.end.arguments, ends, strict=True)
+        operands |= operands_for(self.spec.end, self.others, columns[0] * 4, image)
         return self.spec(**operands)
 
     def _panels(self, threads: int) -> int:
