@@ -442,6 +442,22 @@ class Kernel:
         self.builder.branch(head)
         self.builder.position_at_end(end)
 
+    def index_at(self, address: Value, type_: Type, size: Value, wraps: bool) -> Value:
+        """An index as 64 bits; where it `wraps`, a negative one counts from the end of an axis of
+        such a size.
+        """
+        raw = self.load(address, type_).to(I64)
+        return raw + ((raw >> 63) & size) if wraps and type_.kind == "signed" else raw
+
+    def unrolled(self, count: Value, times: int) -> Iterator[Value]:
+        """The bodies of a loop that is written out so many times, and of one for what is left."""
+        whole = count & -times
+        with self.loop(0, whole, times) as first:
+            for turn in range(times):
+                yield first + turn
+        with self.loop(whole, count) as i:
+            yield i
+
     def blocks(
         self, end: Value, size: int, begin: Value | None = None
     ) -> Iterator[tuple[Value, bool]]:

@@ -326,7 +326,7 @@ class _QuantizedReader(RowReader):
         k = self.k
         codes = k.load(address, U8, 16).to(U32)
         # The instruction looks at the lowest 4 bits of each lane only.
-        even, odd = (_permuted(values, c) for c in (codes, codes >> 4))
+        even, odd = (k.looked_up(values, c) for c in (codes, codes >> 4))
         return k.picked(even, odd, range(32))
 
     def _codes(self, index: Value, column: Value, lanes: int) -> Value:
@@ -357,15 +357,6 @@ def _chosen(k: Kernel, numbers: Sequence[float], codes: Value, bit: int) -> Valu
         return k.constant(numbers[0], F32, codes.lanes)
     low, high = (_chosen(k, some, codes, bit // 2) for some in (numbers[:bit], numbers[bit:]))
     return k.select((codes & bit).equals(0), low, high)
-
-
-def _permuted(values: Value, places: Value) -> Value:
-    """16 of the numbers in a register, by place (AVX-512)."""
-    k = values.kernel
-    types = [values.llvm.type, places.llvm.type]
-    name = "llvm.x86.avx512.permvar.sf.512"
-    function = k.declared(name, types[0], types)
-    return Value(k, k.builder.call(function, [values.llvm, places.llvm]), F32, 16)
 
 
 def _interleaved(low: Value, high: Value) -> Value:

@@ -11,7 +11,7 @@ import math
 
 from uncork.kernels.codegen import functions
 from uncork.kernels.codegen.copies import copy_open
-from uncork.kernels.codegen.emit import F64, I64, INDEX_TYPES, Kernel, Value, emitter
+from uncork.kernels.codegen.emit import F64, I64, INDEX_TYPES, Kernel, Type, Value, emitter
 from uncork.kernels.codegen.scalar_ops import COMPUTED
 from uncork.kernels.elementwise.emit import STORED, narrowed, widened
 from uncork.kernels.kernel_spec import OPEN
@@ -32,9 +32,8 @@ def emit_tuples(k: Kernel, spec: Tuples) -> None:
         """The offset in bytes of the place that a tuple names."""
         total = k.integer(0)
         for i in range(spec.tuple_length):
-            number = _inside(
-                k, k.load(address + i * index.bytes, index), a[f"size_{i}"], spec.wraps
-            )
+            place = address + i * index.bytes
+            number = _inside(k, place, index, a[f"size_{i}"], spec.wraps)
             total = total + number * a[f"step_{i}"]
         return total
 
@@ -84,7 +83,7 @@ def emit_elements(k: Kernel, spec: Elements) -> None:
             )
         )
         with k.loop(0, a[f"count_{last}"]):
-            along = _inside(k, k.load(index_at.get(), index), a["size"], spec.wraps)
+            along = _inside(k, index_at.get(), index, a["size"], spec.wraps)
             target = place_at.get() + along * a[f"place_{spec.before}"]
             _act(k, spec.action, target, row_at.get(), 1, 1)
             place_at.set(place_at.get() + step(last))
@@ -120,11 +119,9 @@ def _quotient(k: Kernel, total: Value, number: Value) -> Value:
     return k.select(cut * number > total, cut - 1, cut)
 
 
-def _inside(k: Kernel, raw: Value, size: Value, wraps: bool) -> Value:
+def _inside(k: Kernel, address: Value, index: Type, size: Value, wraps: bool) -> Value:
     """An index as a place on its axis; the kernel stops where there is none."""
-    number = raw.to(I64)
-    if wraps and raw.type.kind == "signed":
-        number = number + ((number >> 63) & size)
+    number = k.index_at(address, index, size, wraps)
     k.stop_unless(number.below(size), k.integer(1))
     return number
 
