@@ -113,27 +113,20 @@ class _Layers(NewLayers):
         lead = [sizes[label] for label in matrices]
         inner, width = (math.prod(sizes[n] for n in part) for part in (summed, columns))
 
-        data = self._ordered(node, product.data, product.of_data, [*matrices, *rows, *summed])
+        data = self.ordered(node, product.data, product.of_data, [*matrices, *rows, *summed])
         kept = [0] * (len(matrices) + len(rows))
         data = self._shaped(node, data, [*kept, inner] if rows else [*lead, 1, inner])
         weights = [*matrices, *summed, *columns]
-        matrix = self._ordered(node, product.weights, product.of_weights, weights)
+        matrix = self.ordered(node, product.weights, product.of_weights, weights)
         matrix = self._shaped(node, matrix, [*lead, inner, width])
         made = self.add(f"{node.name}/product", MatMul(), [data, matrix])
         own = [sizes[label] for label in columns]
         made = self._shaped(node, made, [*kept, *own] if rows else [*lead, *own])
         last = [*matrices, *rows, *columns]
-        if last != list(product.output):
-            self._ordered(node, made, last, product.output)
+        self.ordered(node, made, last, product.output)
         self.finish(node)
         self.nodes[:] = [replace(layer, hints=node.hints) for layer in self.nodes]
         return True
-
-    def _ordered(self, node: Node, source: Source, labels: _Labels, wanted: _Labels) -> Source:
-        """A tensor with its axes in the order of other labels."""
-        if list(labels) == list(wanted):
-            return source
-        return self.transposed(node, source, [list(labels).index(n) for n in wanted])
 
     def _shaped(self, node: Node, source: Source, sizes: Sequence[int]) -> Source:
         """A tensor with these sizes; 0 is the size that it has."""

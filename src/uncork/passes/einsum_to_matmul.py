@@ -139,8 +139,7 @@ class _Layers(NewLayers):
         labels = [*product.batch, *product.rows, *product.columns]
         if len(product.rows) != 1 or len(product.columns) != 1:
             made = self.viewed(node, made, [product.sizes[label] for label in labels])
-        if labels != list(product.output):
-            made = self.transposed(node, made, [labels.index(n) for n in product.output])
+        self.ordered(node, made, labels, product.output)
         self.finish(node)
 
     def rearrange(self, node: Node, labels: _Labels, output: _Labels) -> None:
@@ -169,8 +168,7 @@ class _Layers(NewLayers):
         """An operand as matrices, and whether these have their columns first."""
         turned = list(labels) == [*product.batch, *columns, *rows] and bool(rows and columns)
         wanted = list(labels) if turned else [*product.batch, *rows, *columns]
-        if list(labels) != wanted:
-            source = self.transposed(node, source, [list(labels).index(n) for n in wanted])
+        source = self.ordered(node, source, labels, wanted)
         if len(rows) != 1 or len(columns) != 1:
             sizes = [product.sizes[label] for label in product.batch]
             for part in (columns, rows) if turned else (rows, columns):

@@ -268,6 +268,14 @@ class NewLayers:
         axes = self.constant(order, name=f"{node.name}/order")
         return self.add(f"{node.name}/transposed", Transpose1(), [source, axes])
 
+    def ordered(
+        self, node: Node, source: Source, labels: Sequence[object], wanted: Sequence[object]
+    ) -> Source:
+        """A tensor with its axes, which have labels, in the order of these labels."""
+        if list(labels) == list(wanted):
+            return source
+        return self.transposed(node, source, [list(labels).index(label) for label in wanted])
+
     def finish(self, node: Node) -> None:
         """Give the last layer the place of the old one, and its name."""
         last = self.nodes.pop()
