@@ -52,7 +52,7 @@ _FUNCTIONS: dict[str, Callable[..., Value]] = {
     "where": lambda k, c, a, b: k.select(c, a, b),
     "both": lambda k, a, b: a & b,
     "either": lambda k, a, b: a | b,
-    "differs": lambda k, a: Value(k, k.builder.not_(a.equals(a).llvm), BOOL, a.lanes),
+    "differs": lambda k, a: functions.negated(k, a.equals(a)),
     "truncated": _truncated,
     "remainder": _remainder,
     **{word: (lambda k, a, word=word: k.intrinsic(word, a)) for word in ("sqrt", "rint", "floor")},
