@@ -31,6 +31,7 @@ def _dots(k: Kernel, spec: Matmul, type_: Type, first: Value, second: Value, sto
     lane by lane, and the lanes at the end.
     """
     a, lanes, size = k.named, spec.lanes, spec.size
+    rest = k.lanes_below(a["inner"] & lanes - 1, lanes)
     with k.loop(0, a["columns"], lanes) as column:
         # The last column again where there are not so many: nobody stores its products.
         numbers = [k.minimum(column + i, a["columns"] - 1) for i in range(lanes)]
@@ -40,7 +41,7 @@ def _dots(k: Kernel, spec: Matmul, type_: Type, first: Value, second: Value, sto
             sums = [k.variable(k.constant(0.0, type_, lanes)) for _ in lines]
 
             for position, partly in k.blocks(a["inner"], lanes):
-                mask = k.lanes_below(a["inner"] - position, lanes) if partly else None
+                mask = rest if partly else None
                 at = position * size
                 factors = k.load(source + at, type_, lanes, mask)
                 for total, line in zip(sums, lines, strict=True):

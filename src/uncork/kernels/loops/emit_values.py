@@ -54,6 +54,7 @@ _FUNCTIONS: dict[str, Callable[..., Value]] = {
     "either": lambda k, a, b: a | b,
     "differs": lambda k, a: functions.negated(k, a.equals(a)),
     "truncated": _truncated,
+    "fused": lambda k, a, b, c: k.fma(a, b, c),
     "remainder": _remainder,
     **{word: (lambda k, a, word=word: k.intrinsic(word, a)) for word in ("sqrt", "rint", "floor")},
     "abs": absolute,
