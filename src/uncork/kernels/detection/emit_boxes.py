@@ -109,7 +109,7 @@ class Chosen(Struct, frozen=True):
         return bad.get().equals(0)
 
 
-class Rooms(Struct, frozen=True):
+class PlaceRooms(Struct, frozen=True):
     """Working memory of 4 bytes for each element, by the names of the arguments; what is sorted are
     the places of elements, by keys.
     """

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from uncork.kernels.codegen.emit import F32, I32, I64, INDEX_TYPES, U32, Kernel, Value, emitter
 from uncork.kernels.codegen.functions import negated
 from uncork.kernels.codegen.radix_sort import radix_sort, sortable
-from uncork.kernels.detection.emit_boxes import Boxes, Chosen, Rooms
+from uncork.kernels.detection.emit_boxes import Boxes, Chosen, PlaceRooms
 from uncork.kernels.detection.emit_decay import decayed
 from uncork.kernels.detection.spec import OF_ALL, OF_IMAGE, Classify
 
@@ -53,7 +53,7 @@ class _Classify:
     def __init__(self, k: Kernel, spec: Classify) -> None:
         self.k, self.spec = k, spec
         self.a = k.named
-        self.rooms = Rooms(k, self.a, radix_sort(k, U32))
+        self.rooms = PlaceRooms(k, self.a, radix_sort(k, U32))
         overlap, self.least, self.sigma, self.post = (
             self.a[n].to(U32).bits_as(F32) for n in ("overlap", "least", "sigma", "post")
         )

@@ -8,7 +8,7 @@ import functools
 
 from uncork.kernels.codegen.emit import F32, I32, I64, U32, Kernel, Value, emitter
 from uncork.kernels.codegen.radix_sort import radix_sort, sortable
-from uncork.kernels.detection.emit_boxes import Boxes, Rooms
+from uncork.kernels.detection.emit_boxes import Boxes, PlaceRooms
 from uncork.kernels.detection.emit_output import Detecting
 from uncork.kernels.detection.spec import BestRows, DetectOfClasses
 
@@ -68,7 +68,7 @@ def emit_best_rows(k: Kernel, spec: BestRows) -> None:
     """The LLVM text of the kernel."""
     a = k.named
     k.stop_unless(a["count"] < k.integer(2**31), k.integer(1))
-    rooms = Rooms(k, a, radix_sort(k, U32))
+    rooms = PlaceRooms(k, a, radix_sort(k, U32))
     with k.loop(0, a["count"]) as i:
         score = k.load(a["scores"] + i * F32.bytes, F32)
         key = sortable(k, score, descending=True)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from uncork.kernels.codegen.emit import F32, I32, I64, U32, Kernel, Value, Variable, emitter
 from uncork.kernels.codegen.functions import larger, smaller
 from uncork.kernels.codegen.radix_sort import radix_sort, sortable
-from uncork.kernels.detection.emit_boxes import Boxes, Chosen, Rooms
+from uncork.kernels.detection.emit_boxes import Boxes, Chosen, PlaceRooms
 from uncork.kernels.detection.spec import NUMBERS, Detect, DetectOfClasses
 
 #: Numbers of a row of the result.
@@ -36,7 +36,7 @@ class Detecting:
     def __init__(self, k: Kernel, spec: Detect | DetectOfClasses, a: Mapping[str, Value]) -> None:
         self.k, self.lanes, self.a = k, spec.lanes, a
         self.clip = isinstance(spec, Detect) and spec.clip
-        self.rooms = Rooms(k, a, radix_sort(k, U32))
+        self.rooms = PlaceRooms(k, a, radix_sort(k, U32))
         overlap, self.least = (a[n].to(U32).bits_as(F32) for n in ("overlap", "least"))
         both_ends = isinstance(spec, DetectOfClasses)
         chosen = Boxes(k, a["chosen"], a["priors"] + spec.lanes)
