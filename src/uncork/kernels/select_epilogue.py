@@ -183,12 +183,14 @@ def bounded(
 
 def operands_for(
     epilogue: Epilogue, positions: Sequence[int | Array], channel: SizeLike, element: SizeLike
-) -> list[Operand]:
-    """The operands of a call: the operation's inputs, which begin `channel` bytes into operands of
-    channels and `element` bytes into those of elements, and addresses of numbers in memory.
+) -> dict[str, Operand]:
+    """The operands of a call, by the names of its arguments: the operation's inputs, which begin
+    `channel` bytes into operands of channels and `element` bytes into those of elements, and
+    addresses of numbers in memory.
     """
     begin: dict[str, SizeLike] = {CHANNEL: channel, ELEMENT: element, NUMBER: 0}
-    return [
-        In(position, begin[kind]) if isinstance(position, int) else address_of(position)
-        for kind, position in zip(epilogue.operands, positions, strict=True)
-    ]
+    given = zip(epilogue.arguments, epilogue.operands, positions, strict=True)
+    return {
+        name: In(position, begin[kind]) if isinstance(position, int) else address_of(position)
+        for name, kind, position in given
+    }

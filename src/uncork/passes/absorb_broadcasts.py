@@ -16,19 +16,16 @@ from uncork.kernels.runtime.target import Target
 from uncork.ops import Operation
 from uncork.passes.absorb_moves import has_kernel
 from uncork.passes.match_moves import same_shape, unstretched
-from uncork.passes.rewrite import replaced
+from uncork.passes.rewrite import rewritten
 
 
 def absorb_broadcasts(model: Model, target: Target) -> Model:
     """The model, whose shapes are those of the call, with such layers reading tensors from before
     the broadcast, where there is a kernel for that.
     """
-    new = {
-        node.id: narrow
-        for node in model.nodes
-        if _stretches(node.operation) and (narrow := _narrow(model, node, target)) is not None
-    }
-    return replaced(model, new)
+    return rewritten(
+        model, lambda node: _narrow(model, node, target) if _stretches(node.operation) else None
+    )
 
 
 def _stretches(operation: Operation | None) -> bool:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from uncork.internal_ops.fused import NarrowedBag
 from uncork.ir.model import Model, Node
 from uncork.ops.convert import Convert1
-from uncork.passes.rewrite import replaced
+from uncork.passes.rewrite import rewritten
 from uncork.types import ElementType
 
 _BAGS = frozenset({"EmbeddingBagOffsetsSum", "EmbeddingBagOffsets"})
@@ -21,15 +21,17 @@ def absorb_index_converts(model: Model) -> Model:
 
     Ids still wrap as the Convert says.
     """
-    new: dict[int, Node] = {}
-    for node in model.nodes:
-        if node.type_name not in _BAGS or node.operation is None or len(node.inputs) != 3:
-            continue
-        ids, offsets = (model.by_id[source.node] for source in node.inputs[1:])
-        if _narrows(model, ids) and _narrows(model, offsets):
-            inputs = (node.inputs[0], ids.inputs[0], offsets.inputs[0])
-            new[node.id] = replace(node, inputs=inputs, operation=NarrowedBag(node.operation))
-    return replaced(model, new)
+    return rewritten(model, lambda node: _narrowed(model, node))
+
+
+def _narrowed(model: Model, node: Node) -> Node | None:
+    if node.type_name not in _BAGS or len(node.inputs) != 3:
+        return None
+    ids, offsets = (model.by_id[source.node] for source in node.inputs[1:])
+    if not (_narrows(model, ids) and _narrows(model, offsets)):
+        return None
+    inputs = (node.inputs[0], ids.inputs[0], offsets.inputs[0])
+    return replace(node, inputs=inputs, operation=NarrowedBag(node.checked_operation))
 
 
 def _narrows(model: Model, node: Node) -> bool:

@@ -6,18 +6,17 @@ told where they begin. It becomes a member of every layer that reads it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from itertools import count
+from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from uncork.internal_ops.fused import Fused, FusedMember
+from uncork.internal_ops.fused import Fused
 from uncork.ir.model import Model, Node, Source
 from uncork.kernels import select
 from uncork.kernels.elementwise.lowering import has_lowering
 from uncork.kernels.extents import extents, has_extents
 from uncork.kernels.runtime.target import Target
-from uncork.passes.rewrite import readers, replaced
+from uncork.passes.rewrite import all_readers, as_members, readers, replaced
 
 #: Operations that move one tensor, of which their results are parts.
 _MOVES = frozenset({"Moved", "Slice", "Split", "StridedSlice", "Transpose", "VariadicSplit"})
@@ -38,7 +37,8 @@ def absorb_moves(model: Model, target: Target) -> Model:
     while moves:
         new: dict[int, Node] = {}
         kept: set[int] = set()
-        for reader in _readers(moves, read_by):
+        reading = {r.id: r for node in moves.values() for r in all_readers(read_by, node)}
+        for reader in reading.values():
             fused = _reading(model, reader, moves)
             if has_kernel(model, fused, target):
                 new[reader.id] = fused
@@ -61,9 +61,7 @@ def _is_for_rows(node: Node) -> bool:
 
 def _all_compute(model: Model, node: Node, read_by: Mapping[Source, list[Node]]) -> bool:
     """Whether all that read a result compute element by element, and do not read sizes in it."""
-    found = [
-        reader for n in range(len(node.outputs)) for reader in read_by.get(Source(node.id, n), [])
-    ]
+    found = all_readers(read_by, node)
     return bool(found) and all(
         (isinstance(reader.operation, Fused) or has_lowering(reader.operation))
         and len(reader.outputs) == 1
@@ -72,39 +70,18 @@ def _all_compute(model: Model, node: Node, read_by: Mapping[Source, list[Node]])
     )
 
 
-def _readers(moves: Mapping[int, Node], read_by: Mapping[Source, list[Node]]) -> Iterator[Node]:
-    """All that read results of the moves, once each."""
-    found = {
-        reader.id: reader
-        for node in moves.values()
-        for number in range(len(node.outputs))
-        for reader in read_by.get(Source(node.id, number), [])
-    }
-    yield from found.values()
-
-
 def _reading(model: Model, reader: Node, moves: Mapping[int, Node]) -> Node:
     """A layer with the moves that it reads as its first members."""
-    assert reader.operation is not None
     own = dict.fromkeys(source.node for source in reader.inputs if source.node in moves)
-    rest = [source for source in reader.inputs if source.node not in moves]
-    outside = [*dict.fromkeys([*(s for number in own for s in moves[number].inputs), *rest])]
-    numbers = dict(zip(outside, count()))
-    members: list[FusedMember] = []
-    for number in own:
-        node, before = moves[number], len(numbers)
-        assert node.operation is not None
-        members.append(FusedMember(node.operation, tuple(numbers[s] for s in node.inputs)))
-        numbers |= {Source(number, n): before + n for n in range(len(node.outputs))}
-    places = [numbers[source] for source in reader.inputs]
+    outside, members = as_members([*(moves[number] for number in own), reader])
     if isinstance(reader.operation, Fused):
-        more = len(numbers) - len(places)
+        places = members.pop().arguments
+        made = sum(len(moves[number].outputs) for number in own)
+        more = len(outside) + made - len(places)
         for member in reader.operation.members:
             arguments = (places[n] if n < len(places) else n + more for n in member.arguments)
             members.append(replace(member, arguments=tuple(arguments)))
-    else:
-        members.append(FusedMember(reader.operation, tuple(places)))
-    return replace(reader, inputs=tuple(outside), operation=Fused(members))
+    return replace(reader, inputs=outside, operation=Fused(members))
 
 
 def has_kernel(model: Model, node: Node, target: Target) -> bool:

@@ -88,8 +88,6 @@ class _Coding:
                 operation = node.operation
                 if isinstance(operation, Assign3) and operation.variable_id == append.variable:
                     self.kept[node.id] = coding
-        self.encoded: dict[Source, Source] = {}
-        self.decoded: dict[Source, Source] = {}
 
     def made(self) -> Model:
         for node in self.model.nodes:
@@ -144,16 +142,17 @@ class _Coding:
     def _encoded(self, source: Source, coding: RowCoding) -> Source:
         if source.node in self.kept:
             return source
-        if source not in self.encoded:
-            name = f"{self.model.by_id[source.node].name} {coding.element_type}"
-            self.encoded[source] = self.new.put(coding.encoder(), self._decoded(source), name=name)
-        return self.encoded[source]
+        name = f"{self.model.by_id[source.node].name} {coding.element_type}"
+        return self.new.once(
+            ("encoded", source),
+            lambda: self.new.put(coding.encoder(), self._decoded(source), name=name),
+        )
 
     def _decoded(self, source: Source) -> Source:
         coding = self.kept.get(source.node)
         if coding is None:
             return source
-        if source not in self.decoded:
-            name = f"{self.model.by_id[source.node].name} f32"
-            self.decoded[source] = self.new.put(coding.decoder(), source, name=name)
-        return self.decoded[source]
+        name = f"{self.model.by_id[source.node].name} f32"
+        return self.new.once(
+            ("decoded", source), lambda: self.new.put(coding.decoder(), source, name=name)
+        )

@@ -37,7 +37,7 @@ from uncork.ops.non_zero import NonZero3
 from uncork.ops.segment_max import SegmentMax16
 from uncork.ops.sparse_fill_empty_rows import SparseFillEmptyRows16
 from uncork.ops.unique import Unique10
-from uncork.passes.rewrite import NewLayers, readers
+from uncork.passes.rewrite import NewLayers, all_readers, readers
 from uncork.types import ElementType, TensorSpec
 
 #: An input of the second layer: one of the layer's own, by number, or an output of the first, by
@@ -63,26 +63,21 @@ def count_first(model: Model) -> Model:
     """The model with two layers in place of every such layer."""
     read_by = readers(model)
     layers = NewLayers(model)
-    for node in model.nodes:
+
+    def divide(node: Node) -> bool:
         rule = _RULES.get(node.type_name)
-        two = (
-            None
-            if rule is None
-            or not any(read_by.get(Source(node.id, i)) for i in range(len(node.outputs)))
-            else rule(model, node)
-        )
+        two = rule(model, node) if rule is not None and all_readers(read_by, node) else None
         if two is None:
-            layers.nodes.append(node)
-            continue
+            return False
         taken = [node.inputs[position] for position in two.takes]
         first = layers.add(f"{node.name}/count", two.first, taken)
         given = tuple(
             node.inputs[n] if kind == "own" else Source(first.node, n) for kind, n in two.given
         )
         layers.nodes.append(replace(node, operation=two.second, inputs=given))
-    if len(layers.nodes) == len(model.nodes):
-        return model
-    return replace(model, nodes=tuple(layers.nodes))
+        return True
+
+    return layers.rewritten(divide)
 
 
 def _is_counted(spec: TensorSpec) -> bool:

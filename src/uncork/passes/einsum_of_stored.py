@@ -58,15 +58,7 @@ class _Product(Struct, frozen=True):
 def einsum_of_stored(model: Model) -> Model:
     """The model with a MatMul in place of every such Einsum."""
     layers = _Layers(model)
-    changed = False
-    for node in model.nodes:
-        product = _product(model, node)
-        changed = changed or product is not None
-        if product is None:
-            layers.nodes.append(node)
-        else:
-            layers.multiply(node, product)
-    return replace(model, nodes=tuple(layers.nodes)) if changed else model
+    return layers.rewritten(layers.take)
 
 
 def _product(model: Model, node: Node) -> _Product | None:
@@ -109,9 +101,11 @@ def _is_linear(product: _Product) -> bool:
 class _Layers(NewLayers):
     """The layers of the new model."""
 
-    def multiply(self, node: Node, product: _Product) -> None:
-        """Put the product in the place of a layer."""
-        first = len(self.nodes)
+    def take(self, node: Node) -> bool:
+        """Put the product that a layer computes in its place; whether it does."""
+        product = _product(self.old, node)
+        if product is None:
+            return False
         matrices, rows = product.matrices, product.rows
         summed, columns = product.summed, product.columns
         shape = self.spec(product.weights).shape.static
@@ -119,26 +113,20 @@ class _Layers(NewLayers):
         lead = [sizes[label] for label in matrices]
         inner, width = (math.prod(sizes[n] for n in part) for part in (summed, columns))
 
-        data = self._ordered(node, product.data, product.of_data, [*matrices, *rows, *summed])
+        data = self.ordered(node, product.data, product.of_data, [*matrices, *rows, *summed])
         kept = [0] * (len(matrices) + len(rows))
         data = self._shaped(node, data, [*kept, inner] if rows else [*lead, 1, inner])
         weights = [*matrices, *summed, *columns]
-        matrix = self._ordered(node, product.weights, product.of_weights, weights)
+        matrix = self.ordered(node, product.weights, product.of_weights, weights)
         matrix = self._shaped(node, matrix, [*lead, inner, width])
         made = self.add(f"{node.name}/product", MatMul(), [data, matrix])
         own = [sizes[label] for label in columns]
         made = self._shaped(node, made, [*kept, *own] if rows else [*lead, *own])
         last = [*matrices, *rows, *columns]
-        if last != list(product.output):
-            self._ordered(node, made, last, product.output)
+        self.ordered(node, made, last, product.output)
         self.finish(node)
-        self.nodes[first:] = [replace(layer, hints=node.hints) for layer in self.nodes[first:]]
-
-    def _ordered(self, node: Node, source: Source, labels: _Labels, wanted: _Labels) -> Source:
-        """A tensor with its axes in the order of other labels."""
-        if list(labels) == list(wanted):
-            return source
-        return self.transposed(node, source, [list(labels).index(n) for n in wanted])
+        self.nodes[:] = [replace(layer, hints=node.hints) for layer in self.nodes]
+        return True
 
     def _shaped(self, node: Node, source: Source, sizes: Sequence[int]) -> Source:
         """A tensor with these sizes; 0 is the size that it has."""

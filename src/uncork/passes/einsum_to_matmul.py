@@ -16,7 +16,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from uncork.ir.model import Model, Node, Source
 from uncork.kernels.extents import has_extents, same
@@ -47,18 +46,7 @@ class _Product(Struct, frozen=True):
 def einsum_to_matmul(model: Model) -> Model:
     """The model with a MatMul in place of every such Einsum."""
     layers = _Layers(model)
-    changed = False
-    for node in model.nodes:
-        product = _product(model, node)
-        single = _single(model, node)
-        changed = changed or product is not None or single is not None
-        if product is not None:
-            layers.multiply(node, product)
-        elif single is not None:
-            layers.rearrange(node, *single)
-        else:
-            layers.nodes.append(node)
-    return replace(model, nodes=tuple(layers.nodes)) if changed else model
+    return layers.rewritten(layers.take)
 
 
 def _product(model: Model, node: Node) -> _Product | None:
@@ -131,6 +119,15 @@ def _is_turned(a: _Labels, b: _Labels, output: _Labels) -> bool:
 class _Layers(NewLayers):
     """The layers of the new model."""
 
+    def take(self, node: Node) -> bool:
+        """Put others in the place of a layer; whether there are such."""
+        product, single = _product(self.old, node), _single(self.old, node)
+        if product is not None:
+            self.multiply(node, product)
+        elif single is not None:
+            self.rearrange(node, *single)
+        return product is not None or single is not None
+
     def multiply(self, node: Node, product: _Product) -> None:
         """Put the product in the place of a layer."""
         (a, of_a), (b, of_b) = product.operands
@@ -142,8 +139,7 @@ class _Layers(NewLayers):
         labels = [*product.batch, *product.rows, *product.columns]
         if len(product.rows) != 1 or len(product.columns) != 1:
             made = self.viewed(node, made, [product.sizes[label] for label in labels])
-        if labels != list(product.output):
-            made = self.transposed(node, made, [labels.index(n) for n in product.output])
+        self.ordered(node, made, labels, product.output)
         self.finish(node)
 
     def rearrange(self, node: Node, labels: _Labels, output: _Labels) -> None:
@@ -172,8 +168,7 @@ class _Layers(NewLayers):
         """An operand as matrices, and whether these have their columns first."""
         turned = list(labels) == [*product.batch, *columns, *rows] and bool(rows and columns)
         wanted = list(labels) if turned else [*product.batch, *rows, *columns]
-        if list(labels) != wanted:
-            source = self.transposed(node, source, [list(labels).index(n) for n in wanted])
+        source = self.ordered(node, source, labels, wanted)
         if len(rows) != 1 or len(columns) != 1:
             sizes = [product.sizes[label] for label in product.batch]
             for part in (columns, rows) if turned else (rows, columns):

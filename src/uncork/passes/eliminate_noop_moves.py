@@ -15,35 +15,31 @@ from uncork.internal_ops.view import View
 from uncork.ir.model import Model, Node, Source
 from uncork.kernels import select
 from uncork.kernels.extents import KernelDeclined, extents, product, same
-from uncork.passes.rewrite import replaced
+from uncork.passes.rewrite import rewritten
 from uncork.types import ElementType, TensorSpec
 
 
 def eliminate_noop_moves(model: Model) -> Model:
     """The model, whose shapes are those of the call, with a `View` for each such layer."""
-    new: dict[int, Node] = {}
-    for node in model.nodes:
-        test = _TESTS.get(node.type_name)
-        if test is None or len(node.outputs) != 1 or not node.inputs:
-            continue
-        output, inputs = node.outputs[0].spec, [model.spec(source) for source in node.inputs]
-        if (
-            output.value is not None
-            or output.rank is None
-            or output.element_type is ElementType.string
-        ):
-            continue
-        position = (
-            test(inputs, output) if node.type_name == "Concat" or _is_told(inputs[1:]) else None
-        )
-        if position is None or not all(
-            _is_sure(model, source) for i, source in enumerate(node.inputs) if i != position
-        ):
-            continue
-        if _as_many(inputs[position], output):
-            operation = View(output.shape)
-            new[node.id] = replace(node, inputs=(node.inputs[position],), operation=operation)
-    return replaced(model, new)
+    return rewritten(model, lambda node: _viewed(model, node))
+
+
+def _viewed(model: Model, node: Node) -> Node | None:
+    """The view in the place of a layer; None where it moves elements."""
+    test = _TESTS.get(node.type_name)
+    if test is None or len(node.outputs) != 1 or not node.inputs:
+        return None
+    output, inputs = node.outputs[0].spec, [model.spec(source) for source in node.inputs]
+    is_open = output.value is not None or output.rank is None
+    if is_open or output.element_type is ElementType.string:
+        return None
+    position = test(inputs, output) if node.type_name == "Concat" or _is_told(inputs[1:]) else None
+    if position is None or not _as_many(inputs[position], output):
+        return None
+    others = (source for i, source in enumerate(node.inputs) if i != position)
+    if not all(_is_sure(model, source) for source in others):
+        return None
+    return replace(node, inputs=(node.inputs[position],), operation=View(output.shape))
 
 
 Specs = list[TensorSpec]

@@ -39,15 +39,14 @@ def _batch(data: TensorSpec, lead: Sequence[int]) -> list[Dimension]:
 def experts_first(model: Model) -> Model:
     """The model with such products between transposes of their data and of their result."""
     layers = _Layers(model)
-    moved = [layers.moved(node) for node in model.nodes]
-    return replace(model, nodes=tuple(layers.nodes)) if any(moved) else model
+    return layers.rewritten(layers.moved)
 
 
 class _Layers(NewLayers):
     """The layers of the new model."""
 
     def moved(self, node: Node) -> bool:
-        """Put a layer in its place, as it is or moved; whether it was moved."""
+        """Put a layer that is moved in its place; whether it is."""
         linear = node.operation
         if isinstance(linear, CompressedLinear) and math.prod(linear.lead) > 1:
             data = self.old.spec(node.inputs[0])
@@ -56,7 +55,6 @@ class _Layers(NewLayers):
             if axes is not None:
                 self._move(node, linear, data, axes)
                 return True
-        self.nodes.append(node)
         return False
 
     def _move(

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
-from uncork.internal_ops.fused import Fused, FusedMember
+from uncork.internal_ops.fused import Fused
 from uncork.ir.model import Model, Node, Source
 from uncork.kernels.elementwise.lowering import has_lowering
 from uncork.kernels.elementwise.select import PendingMember, expression
 from uncork.kernels.extents import KernelDeclined, extents, has_extents, same_extents
 from uncork.kernels.runtime.target import Target
-from uncork.passes.rewrite import readers, replaced
+from uncork.passes.rewrite import as_members, readers, replaced
 from uncork.symbolic import Size
 
 #: The most operations, and the most inputs, of one step: kernels stay quick to compile, and their
@@ -145,25 +145,10 @@ def _part(model: Model, node: Node, places: Mapping[Source, tuple[bool, int]]) -
 
 
 def _fused(model: Model, members: list[Node], target: Target) -> Node | None:
-    inside = {Source(node.id, 0): index for index, node in enumerate(members)}
-    outside = {
-        s: index
-        for index, s in enumerate(
-            dict.fromkeys(s for node in members for s in node.inputs if s not in inside)
-        )
-    }
-    places = {s: (True, n) for s, n in outside.items()} | {s: (False, n) for s, n in inside.items()}
+    outside, fused = as_members(members)
+    places = {source: (True, number) for number, source in enumerate(outside)}
+    places |= {Source(node.id, 0): (False, number) for number, node in enumerate(members)}
     if not _fits(model, members, places, target):
         return None
-    fused: list[FusedMember] = []
-    for node in members:
-        fused.append(
-            FusedMember(
-                node.checked_operation,
-                tuple(
-                    outside[s] if s in outside else len(outside) + inside[s] for s in node.inputs
-                ),
-            )
-        )
     name = " + ".join(node.name for node in members)
-    return replace(members[-1], name=name, inputs=tuple(outside), operation=Fused(fused))
+    return replace(members[-1], name=name, inputs=outside, operation=Fused(fused))

@@ -12,7 +12,6 @@ from uncork.internal_ops.compressed_linear import CompressedLinear, FusedCompres
 from uncork.internal_ops.fused import (
     FusedConvolution,
     FusedLinear,
-    FusedMember,
     FusedNormalization,
     FusedProduct,
 )
@@ -21,7 +20,7 @@ from uncork.kernels.extents import extents, has_extents
 from uncork.kernels.gemm.select_matmul import unsuited
 from uncork.kernels.select_epilogue import ending
 from uncork.ops.matmul import MatMul
-from uncork.passes.rewrite import readers, replaced
+from uncork.passes.rewrite import as_members, readers, replaced
 from uncork.types import ElementType
 
 #: By the type of a product: what it becomes with its end, and the axis of its result along which
@@ -153,23 +152,7 @@ def _closed(
 
 def _fused(product: Node, members: list[Node]) -> Node:
     made, _ = _PRODUCTS[product.type_name]
-    inside = {Source(product.id, 0): 0}
-    others = dict.fromkeys(source for node in members for source in node.inputs)
-    others = {
-        source: None
-        for source in others
-        if source.node not in {product.id, *(member.id for member in members)}
-    }
-    place = {source: 1 + index for index, source in enumerate(others)}
-    inside |= {Source(node.id, 0): 1 + len(others) + index for index, node in enumerate(members)}
-    fused: list[FusedMember] = []
-    for node in members:
-        fused.append(
-            FusedMember(
-                node.checked_operation,
-                tuple(inside[s] if s in inside else place[s] for s in node.inputs),
-            )
-        )
+    (_, *others), fused = as_members(members, [Source(product.id, 0)])
     operation = made(product.checked_operation, len(product.inputs), fused)
     inputs = (*product.inputs, *others)
     return replace(members[-1], inputs=inputs, operation=operation, hints=product.hints)

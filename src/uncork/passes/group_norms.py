@@ -49,18 +49,18 @@ def group_norms(model: Model) -> Model:
     read_by = readers(model)
     norms = [_found(model, read_by, node) for node in model.nodes if node.type_name == "MVN"]
     by_last = {norm.last.id: norm for norm in norms if norm is not None}
-    if not by_last:
-        return model
     layers = NewLayers(model)
-    for node in model.nodes:
+
+    def normalise(node: Node) -> bool:
         norm = by_last.get(node.id)
         if norm is None:
-            layers.nodes.append(node)
-            continue
+            return False
         numbers = [layers.constant(n, ElementType.f32) for n in (norm.factors, norm.summands)]
         layers.put(norm.operation, norm.data, *numbers)
         layers.finish(node)
-    return layers.model()
+        return True
+
+    return layers.rewritten(normalise)
 
 
 def _found(model: Model, read_by: _ReadBy, mvn: Node) -> _Norm | None:

@@ -67,9 +67,8 @@ class Rewriting(NewLayers):
         """`inputs` are those that the new operation of a node takes."""
         super().__init__(model)
         self.new, self.inputs = new, inputs
-        #: How tensors are held that are not as they were, and tensors held otherwise.
+        #: How tensors are held that are not as they were.
         self.states: dict[Source, Held] = {}
-        self.made: dict[tuple[Source, Held], Source] = {}
 
     def model(self) -> Model:
         for node in self.old.nodes:
@@ -103,10 +102,7 @@ class Rewriting(NewLayers):
         state = self.states.get(source, PLAIN)
         if state == wanted:
             return source
-        key = source, wanted
-        if key not in self.made:
-            self.made[key] = self._made(source, state, wanted)
-        return self.made[key]
+        return self.once((source, wanted), lambda: self._made(source, state, wanted))
 
     def _made(self, source: Source, state: Held, wanted: Held) -> Source:
         node = self.old.by_id[source.node]

@@ -27,7 +27,6 @@ from uncork.kernels.select import is_view, select_kernel
 from uncork.kernels.stored_types import multiplies_pairs
 from uncork.ops import Operation
 from uncork.ops.attention import ScaledDotProductAttention
-from uncork.ops.convert import Convert1
 from uncork.ops.matmul import MatMul
 from uncork.passes.rewrite import NewLayers, readers
 from uncork.types import ElementType, TensorSpec
@@ -126,7 +125,6 @@ class _Layers(NewLayers):
         self._readers = readers(model)
         #: Tensors that are bf16 in the new model, and those converted to a type.
         self._halves: set[Source] = set()
-        self._converted: dict[tuple[Source, ElementType], Source] = {}
         self._wanted: dict[Source, bool] = {}
 
     def take(self, node: Node) -> None:
@@ -249,13 +247,8 @@ class _Layers(NewLayers):
         there = HALF if source in self._halves else self._type(source)
         if there is element_type:
             return source
-        key = source, element_type
-        if key not in self._converted:
-            spec = replace(self.old.spec(source), element_type=there, value=None, elements=None)
-            operation = Convert1(destination_type=element_type)
-            name = f"{self.old.by_id[source.node].name}/{element_type.name}"
-            self._converted[key] = self.add(name, operation, [source], *operation.describe([spec]))
-        return self._converted[key]
+        spec = replace(self.old.spec(source), element_type=there, value=None, elements=None)
+        return self.once((source, element_type), lambda: self.converted(source, spec, element_type))
 
 
 def _is_attention(operation: Operation | None) -> bool:

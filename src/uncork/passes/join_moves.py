@@ -11,12 +11,12 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from uncork.internal_ops.fused import FusedMember, Moved
+from uncork.internal_ops.fused import Moved
 from uncork.ir.model import Model, Node, Source
 from uncork.kernels.extents import has_extents
 from uncork.kernels.runtime.target import Target
 from uncork.passes.absorb_moves import has_kernel
-from uncork.passes.rewrite import readers, replaced
+from uncork.passes.rewrite import as_members, readers, replaced
 
 _MOVES = frozenset({"Concat", "Slice", "Split", "StridedSlice", "Transpose", "VariadicSplit"})
 #: Members of one layer at most: each piece of a result goes through all of them.
@@ -90,22 +90,8 @@ def _joined(model: Model, node: Node, inner: set[int], moves: Mapping[int, Node]
                 waiting.append(moves[source.node])
     if len(found) > _MOST_MEMBERS:
         return None
-    members = [each for each in model.nodes if each.id in found]
-    return replace(node, **_as_one(members))
-
-
-def _as_one(members: list[Node]) -> dict[str, object]:
-    """The inputs and the operation of layers as one, each of which comes after those it reads."""
-    made = {node.id for node in members}
-    outside = dict.fromkeys(s for node in members for s in node.inputs if s.node not in made)
-    numbers = {source: number for number, source in enumerate(outside)}
-    operations = []
-    for node in members:
-        assert node.operation is not None
-        operations.append(FusedMember(node.operation, tuple(numbers[s] for s in node.inputs)))
-        count = len(numbers)
-        numbers |= {Source(node.id, n): count + n for n in range(len(node.outputs))}
-    return {"inputs": tuple(outside), "operation": Moved(operations)}
+    outside, members = as_members([each for each in model.nodes if each.id in found])
+    return replace(node, inputs=outside, operation=Moved(members))
 
 
 def _copies(node: Node, inner: set[int], moves: Mapping[int, Node]) -> bool:

@@ -34,15 +34,15 @@ class _Bags(Struct):
 
 def loops_to_bags(model: Model) -> Model:
     """The model with bags in the place of such loops."""
-    layers, changed = NewLayers(model), False
-    for node in model.nodes:
+    layers = NewLayers(model)
+
+    def put(node: Node) -> bool:
         bags = _Loop(model, node).bags() if _is_plain(model, node) else None
-        if bags is None:
-            layers.nodes.append(node)
-        else:
+        if bags is not None:
             _put(layers, node, bags)
-            changed = True
-    return layers.model() if changed else model
+        return bags is not None
+
+    return layers.rewritten(put)
 
 
 def _is_plain(model: Model, node: Node) -> bool:

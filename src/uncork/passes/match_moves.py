@@ -129,9 +129,7 @@ def unstretched(model: Model, source: Source) -> Source | None:
     while is_view(model.by_id[stretched.node].operation):
         stretched = model.by_id[stretched.node].inputs[0]
     node = model.by_id[stretched.node]
-    if node.type_name not in ("Broadcast", "Tile") or not has_extents(spec):
-        return None
-    if getattr(node.operation, "mode", "numpy") not in ("numpy", "bidirectional"):
+    if node.type_name not in _REPEATING or not _by_numpy(node) or not has_extents(spec):
         return None
     whole, small = model.spec(stretched), model.spec(node.inputs[0])
     if not has_extents(small):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from uncork.ir.model import Model, Node, Source
+from uncork.passes.match_moves import order_of
 from uncork.passes.rewrite import NewLayers, readers
 
 
@@ -44,7 +45,5 @@ def _order(model: Model, node: Node) -> list[int] | None:
     """The order of axes of a transpose; None for anything else, and where it is not known."""
     if node.type_name != "Transpose":
         return None
-    value, rank = model.spec(node.inputs[1]).value, model.spec(node.inputs[0]).rank
-    if value is None or rank is None:
-        return None
-    return [int(axis) for axis in value] if value.size else list(range(rank))[::-1]
+    order = order_of(model, node)
+    return None if order is None else list(order)

@@ -16,7 +16,7 @@ from uncork.internal_ops.looked_up_sequence import LookedUp
 from uncork.ir.model import Model, Node, Source
 from uncork.ops._common.recurrent import RecurrentSequence
 from uncork.ops.gather import Gather7
-from uncork.passes.rewrite import replaced
+from uncork.passes.rewrite import rewritten
 from uncork.types import ElementType
 
 #: Products of larger tables stay unmade: they would leave no cache to the rest, and making them
@@ -35,23 +35,20 @@ def precompute_input_projection(model: Model) -> Model:
     by_output: Mapping[Source, Node] = {
         Source(node.id, 0): node for node in model.nodes if isinstance(node.operation, Gather7)
     }
-    new: dict[int, Node] = {}
-    for node in model.nodes:
-        sequence = (
-            node.operation.sequence if isinstance(node.operation, LastStates) else node.operation
-        )
+
+    def looked_up(node: Node) -> Node | None:
+        operation = node.operation
+        sequence = operation.sequence if isinstance(operation, LastStates) else operation
         if not isinstance(sequence, RecurrentSequence) or node.hints.precision != "f32":
-            continue
+            return None
         gather = by_output.get(node.inputs[0])
         if gather is None or not _suits(model, gather, node, sequence):
-            continue
-        assert node.operation is not None and gather.operation is not None
+            return None
         table, ids, axis = gather.inputs
-        operation = LookedUp(gather.operation, node.operation)
-        new[node.id] = replace(
-            node, operation=operation, inputs=(ids, *node.inputs[1:], table, axis)
-        )
-    return replaced(model, new)
+        lookup = LookedUp(gather.checked_operation, node.checked_operation)
+        return replace(node, operation=lookup, inputs=(ids, *node.inputs[1:], table, axis))
+
+    return rewritten(model, looked_up)
 
 
 def _suits(model: Model, gather: Node, node: Node, sequence: RecurrentSequence) -> bool:

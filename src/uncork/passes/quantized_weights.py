@@ -25,7 +25,7 @@ from uncork.ops.matmul import MatMul
 from uncork.ops.parameter import Const
 from uncork.ops.reshape import Reshape1
 from uncork.passes.quantized_values import grids
-from uncork.passes.rewrite import computed_value, readers, replaced
+from uncork.passes.rewrite import computed_value, readers, replaced, rewritten
 from uncork.types import Array, ElementType, PartialShape, TensorSpec
 
 
@@ -51,16 +51,17 @@ def _multiplies(node: Node, source: Source) -> bool:
 
 def made_weights(model: Model) -> Model:
     """The model with such constants as numbers where layers still read them."""
-    new: dict[int, Node] = {}
-    for node in model.nodes:
-        if isinstance(node.operation, QuantizedConstant):
-            value = node.operation.value
-            shape = PartialShape(value.shape)
-            operation = Const(element_type=ElementType.f32, shape=shape, value=value)
-            (port,) = node.outputs
-            known = replace(port, spec=TensorSpec(ElementType.f32, shape, value))
-            new[node.id] = replace(node, outputs=(known,), operation=operation)
-    return replaced(model, new)
+
+    def number(node: Node) -> Node | None:
+        if not isinstance(node.operation, QuantizedConstant):
+            return None
+        value = node.operation.value
+        shape = PartialShape(value.shape)
+        operation = Const(element_type=ElementType.f32, shape=shape, value=value)
+        known = replace(node.outputs[0], spec=TensorSpec(ElementType.f32, shape, value))
+        return replace(node, outputs=(known,), operation=operation)
+
+    return rewritten(model, number)
 
 
 def weights_of(model: Model, source: Source, product: Operation) -> QuantizedWeights | None:

@@ -13,18 +13,15 @@ from uncork.kernels.runtime.target import Target
 from uncork.kernels.select import select_kernel
 from uncork.ops.matmul import MatMul
 from uncork.passes.match_moves import moves_to
-from uncork.passes.rewrite import replaced
+from uncork.passes.rewrite import rewritten
 
 
 def read_state_in_products(model: Model, target: Target) -> Model:
     """The model, which has sizes, with a `StateProduct` wherever there is a kernel for it."""
-    new = {
-        node.id: found
-        for node in model.nodes
-        if isinstance(node.operation, MatMul)
-        and (found := _of_state(model, node, target)) is not None
-    }
-    return replaced(model, new)
+    return rewritten(
+        model,
+        lambda node: _of_state(model, node, target) if isinstance(node.operation, MatMul) else None,
+    )
 
 
 def _of_state(model: Model, node: Node, target: Target) -> Node | None:

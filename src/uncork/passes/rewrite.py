@@ -6,18 +6,20 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
 import numpy as np
 from msgspec.structs import replace
 from numpy.typing import ArrayLike
 
+from uncork.internal_ops.fused import FusedMember
 from uncork.internal_ops.packed_const import PackedConst
 from uncork.internal_ops.view import View
 from uncork.ir.bodies import GraphBody
 from uncork.ir.model import Model, Node, Port, Source
 from uncork.ops import Operation
 from uncork.ops._body import BodyMap, SubGraphOperation
+from uncork.ops.convert import Convert1
 from uncork.ops.parameter import Const
 from uncork.ops.transpose import Transpose1
 from uncork.types import Array, Dimension, ElementType, PartialShape, TensorSpec
@@ -43,6 +45,31 @@ def only_reader(read_by: Mapping[Source, list[Node]], node: Node) -> Node | None
     """
     found = read_by.get(Source(node.id, 0), [])
     return found[0] if len(found) == 1 else None
+
+
+def all_readers(read_by: Mapping[Source, list[Node]], node: Node) -> list[Node]:
+    """The nodes that read an output of a node, once for each time they do."""
+    outputs = (Source(node.id, number) for number in range(len(node.outputs)))
+    return [reader for output in outputs for reader in read_by.get(output, [])]
+
+
+def as_members(
+    nodes: Sequence[Node], first: Iterable[Source] = ()
+) -> tuple[tuple[Source, ...], list[FusedMember]]:
+    """What layers read from outside, behind what comes `first`, and each layer as a member of one:
+    each comes after those that it reads.
+    """
+    made = {node.id for node in nodes}
+    outside = dict.fromkeys(s for node in nodes for s in node.inputs if s.node not in made)
+    outside = dict.fromkeys([*first, *outside])
+    numbers = {source: number for number, source in enumerate(outside)}
+    members: list[FusedMember] = []
+    for node in nodes:
+        arguments = tuple(numbers[source] for source in node.inputs)
+        members.append(FusedMember(node.checked_operation, arguments))
+        count = len(numbers)
+        numbers |= {Source(node.id, n): count + n for n in range(len(node.outputs))}
+    return tuple(outside), members
 
 
 def is_known(model: Model, source: Source) -> bool:
@@ -155,6 +182,12 @@ def replaced(
     return pruned(replace(model, nodes=tuple(nodes)))
 
 
+def rewritten(model: Model, rule: Callable[[Node], Node | None]) -> Model:
+    """The model with what a rule makes of a layer in its place; None leaves it as it is."""
+    made = {node.id: rule(node) for node in model.nodes}
+    return replaced(model, {number: node for number, node in made.items() if node is not None})
+
+
 class NewLayers:
     """The layers of a model that is made anew, one after the other, with others between them."""
 
@@ -162,6 +195,7 @@ class NewLayers:
         self.old = model
         self.nodes: list[Node] = []
         self._added: dict[Source, TensorSpec] = {}
+        self._once: dict[Hashable, Source] = {}
         self._next = model.next_id
 
     def spec(self, source: Source) -> TensorSpec:
@@ -236,6 +270,14 @@ class NewLayers:
         axes = self.constant(order, name=f"{node.name}/order")
         return self.add(f"{node.name}/transposed", Transpose1(), [source, axes])
 
+    def ordered(
+        self, node: Node, source: Source, labels: Sequence[object], wanted: Sequence[object]
+    ) -> Source:
+        """A tensor with its axes, which have labels, in the order of these labels."""
+        if list(labels) == list(wanted):
+            return source
+        return self.transposed(node, source, [list(labels).index(label) for label in wanted])
+
     def finish(self, node: Node) -> None:
         """Give the last layer the place of the old one, and its name."""
         last = self.nodes.pop()
@@ -259,6 +301,24 @@ class NewLayers:
         """The layers since this was last asked, for whoever puts them in the place of one node."""
         nodes, self.nodes = self.nodes, []
         return nodes
+
+    def rewritten(self, rule: Callable[[Node], bool]) -> Model:
+        """The old model with the layers that a rule has added in the place of one, where it says
+        so.
+        """
+        made = {node.id: self.taken() for node in self.old.nodes if rule(node)}
+        return replaced(self.old, made)
+
+    def once(self, key: Hashable, make: Callable[[], Source]) -> Source:
+        """The tensor that is made for a key, however often it is asked for."""
+        if key not in self._once:
+            self._once[key] = make()
+        return self._once[key]
+
+    def converted(self, source: Source, spec: TensorSpec, to: ElementType) -> Source:
+        """A tensor that is of such a `spec`, in another type."""
+        name, operation = f"{self.old.by_id[source.node].name}/{to}", Convert1(destination_type=to)
+        return self.add(name, operation, [source], *operation.describe([spec]))
 
     def model(self) -> Model:
         """The new model, without what nothing needs."""

@@ -14,19 +14,16 @@ from msgspec.structs import replace
 from uncork.internal_ops.scattered_counts import COUNTED, ScatteredCounts
 from uncork.ir.model import Model, Node, Source
 from uncork.ops.unique import Unique10
-from uncork.passes.rewrite import replaced
+from uncork.passes.rewrite import rewritten
 
 _SCATTERS = frozenset({"ScatterElementsUpdate", "ScatterUpdate"})
 
 
 def scatter_counts(model: Model) -> Model:
     """The model with every such layer as `ScatteredCounts`."""
-    new = {
-        node.id: counted
-        for node in model.nodes
-        if node.type_name in _SCATTERS and (counted := _counted(model, node)) is not None
-    }
-    return replaced(model, new)
+    return rewritten(
+        model, lambda node: _counted(model, node) if node.type_name in _SCATTERS else None
+    )
 
 
 def _counted(model: Model, node: Node) -> Node | None:
@@ -35,7 +32,7 @@ def _counted(model: Model, node: Node) -> Node | None:
     spec, unique = model.spec(data), model.by_id[numbers.node]
     if along is None or along.any() or spec.rank != 1 or spec.element_type not in COUNTED:
         return None
-    if getattr(node.operation, "reduction", "none") != "none" or node.operation is None:
+    if getattr(node.operation, "reduction", "none") != "none":
         return None
     if not isinstance(unique.operation, Unique10) or numbers.output != 0:
         return None
@@ -46,7 +43,7 @@ def _counted(model: Model, node: Node) -> Node | None:
         return None
     if _unconverted(model, counts) != Source(unique.id, 3):
         return None
-    operation = ScatteredCounts(node.operation, unique.operation)
+    operation = ScatteredCounts(node.checked_operation, unique.operation)
     return replace(node, operation=operation, inputs=(data, unique.inputs[0]))
 
 

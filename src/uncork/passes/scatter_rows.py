@@ -23,25 +23,21 @@ _REDUCTIONS = frozenset({"none", "sum", "prod", "min", "max"})
 
 def scatter_rows(model: Model) -> Model:
     """The model, which has sizes, with every such layer as one of rows."""
-    rows = {
-        node.id: source
-        for node in model.nodes
-        if node.type_name == "ScatterElementsUpdate" and (source := _rows(model, node)) is not None
-    }
-    if not rows:
-        return model
     layers = NewLayers(model)
-    for node in model.nodes:
-        if node.id not in rows:
-            layers.nodes.append(node)
-            continue
+
+    def by_rows(node: Node) -> bool:
+        rows = _rows(model, node) if node.type_name == "ScatterElementsUpdate" else None
+        if rows is None:
+            return False
         data, _, updates, _ = node.inputs
-        (count, *_) = model.spec(rows[node.id]).shape.dims or ()
-        tuples = layers.viewed(node, rows[node.id], [count, Dimension.of(1)])
+        (count, *_) = model.spec(rows).shape.dims or ()
+        tuples = layers.viewed(node, rows, [count, Dimension.of(1)])
         operation = ScatterNDUpdate15(reduction=getattr(node.operation, "reduction", "none"))
         layers.add(node.name, operation, [data, tuples, updates])
         layers.finish(node)
-    return layers.model()
+        return True
+
+    return layers.rewritten(by_rows)
 
 
 def _rows(model: Model, node: Node) -> Source | None:

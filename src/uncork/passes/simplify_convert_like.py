@@ -12,21 +12,18 @@ from msgspec.structs import replace
 
 from uncork.ir.model import Model, Node
 from uncork.ops.convert import convert_to
-from uncork.passes.rewrite import replaced, with_bodies
+from uncork.passes.rewrite import rewritten, with_bodies
 
 
 def simplify_convert_like(model: Model) -> Model:
     """Every ConvertLike as a Convert."""
-    new = {node.id: after for node in model.nodes if (after := _simplified(node)) is not node}
-    return replaced(model, new)
+    return rewritten(model, _simplified)
 
 
-def _simplified(node: Node) -> Node:
-    """The layer with every ConvertLike as a Convert; the very same where there is none."""
+def _simplified(node: Node) -> Node | None:
+    """The layer with every ConvertLike as a Convert; None where there is none."""
     operation = node.operation
     if node.type_name != "ConvertLike" or operation is None:
         return with_bodies(node, simplify_convert_like)
-    element_type = node.outputs[0].spec.element_type
-    return replace(
-        node, inputs=node.inputs[:1], operation=convert_to(element_type, operation.strict)
-    )
+    convert = convert_to(node.outputs[0].spec.element_type, operation.strict)
+    return replace(node, inputs=node.inputs[:1], operation=convert)

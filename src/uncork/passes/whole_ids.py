@@ -48,7 +48,6 @@ class _Uncut(NewLayers):
         self.whole: dict[Source, Source] = {}
         self.changed = False
         self._twins: dict[int, int] = {}  # new nodes, by id, and those of which they are copies
-        self._converted: dict[tuple[Source, ElementType], Source] = {}
 
     def model(self) -> Model:
         """The graph rewritten; the very same when there was nothing to do."""
@@ -103,11 +102,9 @@ class _Uncut(NewLayers):
         given = self.spec(source).element_type
         if given is target:
             return source
-        if (source, target) not in self._converted:
-            operation = convert_to(target, strict and not keeps_integers(given, target))
-            name = f"{self._name(source)} as {target}"
-            self._converted[source, target] = self.add(name, operation, [source])
-        return self._converted[source, target]
+        operation = convert_to(target, strict and not keeps_integers(given, target))
+        name = f"{self._name(source)} as {target}"
+        return self.once((source, target), lambda: self.add(name, operation, [source]))
 
     def _name(self, source: Source) -> str:
         return self.old.by_id[self._twins.get(source.node, source.node)].name

@@ -64,9 +64,8 @@ class _Layers(NewLayers):
         #: By a tensor of halves: the same numbers as f32, and what they were rounded from.
         self._wide: dict[Source, Source] = {}
         self._sums: dict[Source, Source] = {}
-        #: Tensors of f32 that are conversions of others, and what was converted from and to f32.
+        #: Tensors of f32 that are conversions of others.
         self._same: dict[Source, Source] = {}
-        self._converted: dict[Source, Source] = {}
 
     def take(self, node: Node) -> None:
         """The layer, in f32 where it can be."""
@@ -128,25 +127,18 @@ class _Layers(NewLayers):
         if spec.element_type not in _HALVES:
             return self._same.get(source, source)
         if source not in self._wide:
-            self._wide[source] = self._convert(source, spec, _SINGLE)
+            self._wide[source] = self.converted(source, spec, _SINGLE)
         return self._wide[source]
 
     def _as_it_was(self, source: Source) -> Source:
         """The tensor in the type that it has in the model."""
         if source not in self._sums:
             return source
-        if source not in self._converted:
-            spec = self.old.spec(source)
-            wide = replace(spec, element_type=_SINGLE, value=None, elements=None)
-            self._converted[source] = self._convert(self._sums[source], wide, spec.element_type)
-        return self._converted[source]
-
-    def _convert(self, source: Source, spec: TensorSpec, to: ElementType) -> Source:
-        name, operation = (
-            f"{self.old.by_id[source.node].name}/{to.name}",
-            Convert1(destination_type=to),
+        spec = self.old.spec(source)
+        wide = replace(spec, element_type=_SINGLE, value=None, elements=None)
+        return self.once(
+            source, lambda: self.converted(self._sums[source], wide, spec.element_type)
         )
-        return self.add(name, operation, [source], *operation.describe([spec]))
 
 
 def _computes_plainly(operation: Operation) -> bool:

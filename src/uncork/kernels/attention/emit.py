@@ -85,18 +85,12 @@ def _pack_keys(block: ScoreBlock, source: Value, packed: Value) -> None:
         return packed + panel * spec.panel_bytes + (key - panel * spec.panel) * 4
 
     if spec.turned:
-        whole = sources // lanes * lanes
-
-        def line(key: Value, there: Value | None) -> None:
+        for key, partly in k.blocks(sources, lanes):
+            there = k.lanes_below(sources - key, lanes) if partly else None
             target = place(key)
             with k.loop(0, spec.size) as d:
                 numbers = block.row_of(source + d * a["key_number"], spec.size)
                 k.store(numbers(key, lanes, there), target + d * (spec.panel * 4))
-
-        with k.loop(0, whole, lanes) as key:
-            line(key, None)
-        with k.if_(whole < sources):
-            line(whole, k.lanes_below(sources - whole, lanes))
         return
     with k.loop(0, sources, lanes) as key:
         lines = [source + k.minimum(key + i, sources - 1) * a["key_row"] for i in range(lanes)]

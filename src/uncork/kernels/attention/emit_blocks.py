@@ -14,7 +14,6 @@ from collections.abc import Callable, Sequence
 from typing import Union
 
 from uncork.kernels.attention.spec import Attention
-from uncork.kernels.codegen import llvm_ir as ir
 from uncork.kernels.codegen.activations import LOG2_E, WHOLE, polynomial
 from uncork.kernels.codegen.emit import F32, I32, U8, Kernel, Type, Value, Variable, pieces
 from uncork.kernels.elementwise.emit import STORED, narrowed, widened
@@ -56,10 +55,7 @@ def across(k: Kernel, x: Value, join: Callable[[Value, Value], Value]) -> Value:
     """All lanes of a vector joined by `join` (a sum or a maximum, say), repeated in every lane."""
     step = x.lanes // 2
     while step:
-        picks = ir.Constant(
-            ir.VectorType(ir.IntType(32), x.lanes), [i ^ step for i in range(x.lanes)]
-        )
-        x = join(x, Value(k, k.builder.shuffle_vector(x.llvm, x.llvm, picks), x.type, x.lanes))
+        x = join(x, k.picked(x, x, [i ^ step for i in range(x.lanes)]))
         step //= 2
     return x
 

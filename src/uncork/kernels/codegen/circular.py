@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 
 from uncork.kernels.codegen.activations import series
 from uncork.kernels.codegen.emit import F32, F64, I64, Kernel, Value
+from uncork.kernels.codegen.functions import clamped, log_where_defined, negated
 
 #: atan(t) / t on [0, 1] and asin(t) / t on [0, 1/2], by powers of t^2.
 _ATAN = (
@@ -77,16 +78,12 @@ def _quarters(k: Kernel, x: Value) -> tuple[Value, Value]:
     kernel gives up on huge angles.
     """
     size = k.intrinsic("fabs", x)
-    fits = (size < _LARGEST_ANGLE) | size.equals(math.inf) | _is_nan(k, x)
+    fits = (size < _LARGEST_ANGLE) | size.equals(math.inf) | negated(k, x.equals(x))
     k.stop_unless(k.all_of(fits), k.integer(1))
     whole = k.intrinsic("rint", x * (2 / math.pi))
     rest = k.fma(whole, k.constant(-_HALF_PI[0], F64, x.lanes), x)
     rest = k.fma(whole, k.constant(-_HALF_PI[1], F64, x.lanes), rest)
     return rest, whole - k.intrinsic("floor", whole * 0.25) * 4.0
-
-
-def _is_nan(k: Kernel, x: Value) -> Value:
-    return Value(k, k.builder.not_(x.equals(x).llvm), x.equals(x).type, x.lanes)
 
 
 def _sine_and_cosine(k: Kernel, rest: Value) -> tuple[Value, Value]:
@@ -118,7 +115,7 @@ def _wave(k: Kernel, angle: Value, ahead: float) -> Value:
     """
     n, size = angle.lanes, k.intrinsic("fabs", angle)
     huge = (size >= _LARGEST_ANGLE) & (size < math.inf)
-    k.stop_unless(k.all_of(Value(k, k.builder.not_(huge.llvm), huge.type, n)), k.integer(1))
+    k.stop_unless(k.all_of(negated(k, huge)), k.integer(1))
     x, start = angle.to(F64), k.constant(_WHOLE, F64, n)
     # The sum's last bits are the whole number.
     turns = k.fma(x, k.constant(1 / math.pi, F64, n), k.constant(ahead, F64, n))
@@ -167,8 +164,7 @@ def _exp(k: Kernel, x: Value) -> Value:
     """e^x of f64 numbers that f32 holds; x is cut at +-200, beyond which f32 has only 0 and
     infinity.
     """
-    limit = k.constant(200.0, F64, x.lanes)
-    x = k.select(x > limit, limit, k.select(x < -limit, -limit, x))
+    x = clamped(k, x, -200.0, 200.0)
     whole = k.intrinsic("rint", x * (1 / math.log(2)))
     part = k.fma(whole, k.constant(-math.log(2), F64, x.lanes), x)
     number = k.select(whole.equals(whole), whole, k.constant(0.0, F64, x.lanes)).to(I64)
@@ -181,16 +177,12 @@ def _log(k: Kernel, x: Value) -> Value:
     """The natural logarithm of f64 numbers that are no subnormal ones; -infinity of 0, NaN
     below.
     """
-    n = x.lanes
     bits = x.bits_as(I64)
     exponent = (bits - 0x3FE6A09E667F3BCD) >> 52  # of which the rest is in [sqrt(1/2), sqrt(2))
     fraction = (bits - (exponent << 52)).bits_as(F64)
     s = (fraction - 1.0) / (fraction + 1.0)
     result = exponent.to(F64) * math.log(2) + _odd_series(k, [2 / (2 * i + 1) for i in range(7)], s)
-    infinite = k.constant(math.inf, F64, n)
-    result = k.select(x < infinite, result, x)
-    result = k.select(x < 0.0, k.constant(math.nan, F64, n), result)
-    return k.select(x.equals(0.0), -infinite, result)
+    return log_where_defined(k, x, result)
 
 
 def _sinh(k: Kernel, x: Value) -> Value:

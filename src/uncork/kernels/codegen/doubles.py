@@ -9,6 +9,7 @@ import math
 from uncork.kernels.codegen.activations import series
 from uncork.kernels.codegen.circular import turned
 from uncork.kernels.codegen.emit import F64, I64, Kernel, Value
+from uncork.kernels.codegen.functions import clamped, log_where_defined
 
 #: (2^f - 1) / f for -1/2 <= f <= 1/2, by its Taylor series.
 _POWER_LESS_1 = [math.log(2) ** (n + 1) / math.factorial(n + 1) for n in range(14)]
@@ -28,8 +29,7 @@ def exp(k: Kernel, x: Value) -> Value:
     """e^x: x is a multiple of log 2 and a rest of at most half of it. Beyond +-800 there are only
     infinity and 0.
     """
-    limit = k.constant(800.0, F64, x.lanes)
-    x = k.select(x > limit, limit, k.select(x < -limit, -limit, x))  # comparisons keep NaN
+    x = clamped(k, x, -800.0, 800.0)
     whole = k.intrinsic("rint", x * _LOG2_E)
     rest = k.fma(whole, k.constant(-_LOG_2[0], F64, x.lanes), x)
     rest = k.fma(whole, k.constant(-_LOG_2[1], F64, x.lanes), rest)
@@ -53,10 +53,7 @@ def log(k: Kernel, x: Value) -> Value:
     terms = series(k, [2 / (2 * i + 3) for i in range(11)], s * s) * (s * s)
     low = k.fma(power, k.constant(_LOG_2[1], F64, n), -(s * (more - terms)))
     result = k.fma(power, k.constant(_LOG_2[0], F64, n), more + low)
-    infinite = k.constant(math.inf, F64, n)
-    result = k.select(x < infinite, result, x)
-    result = k.select(x < 0.0, k.constant(math.nan, F64, n), result)
-    return k.select(x.equals(0.0), -infinite, result)
+    return log_where_defined(k, x, result)
 
 
 def sin(k: Kernel, x: Value) -> Value:
@@ -87,9 +84,7 @@ def sine_and_cosine(k: Kernel, x: Value) -> tuple[Value, Value]:
 
 def _power_less_1(k: Kernel, x: Value, most: float) -> tuple[Value, Value]:
     """(2^f - 1, 2^n) with 2^x = 2^f * 2^n; x is cut at +-`most`. NaN gives NaN and any number."""
-    limit = k.constant(most, F64, x.lanes)
-    x = k.select(x > limit, limit, x)  # ordered comparisons keep NaN
-    x = k.select(x < -limit, -limit, x)
+    x = clamped(k, x, -most, most)
     shifted = x + _WHOLE
     part = x - (shifted - _WHOLE)
     scale = ((shifted.bits_as(I64) + 1023) << 52).bits_as(F64)

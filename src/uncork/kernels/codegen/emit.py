@@ -442,6 +442,47 @@ class Kernel:
         self.builder.branch(head)
         self.builder.position_at_end(end)
 
+    def index_at(self, address: Value, type_: Type, size: Value, wraps: bool) -> Value:
+        """An index as 64 bits; where it `wraps`, a negative one counts from the end of an axis of
+        such a size.
+        """
+        raw = self.load(address, type_).to(I64)
+        return raw + ((raw >> 63) & size) if wraps and type_.kind == "signed" else raw
+
+    def unrolled(self, count: Value, times: int) -> Iterator[Value]:
+        """The bodies of a loop that is written out so many times, and of one for what is left."""
+        whole = count & -times
+        with self.loop(0, whole, times) as first:
+            for turn in range(times):
+                yield first + turn
+        with self.loop(whole, count) as i:
+            yield i
+
+    def blocks(
+        self, end: Value, size: int, begin: Value | None = None
+    ) -> Iterator[tuple[Value, bool]]:
+        """The bodies of a loop over whole blocks, and of what is done once with what is left behind
+        them, where something is: (where it begins, whether it is a part of a block). `size` is a
+        power of two.
+        """
+        whole = end & -size if begin is None else begin + (end - begin & -size)
+        with self.loop(0 if begin is None else begin, whole, size) as place:
+            yield place, False
+        with self.if_(whole < end):
+            yield whole, True
+
+    def vectors(self, count: Value | int, lanes: int) -> Iterator[tuple[Value, int]]:
+        """The bodies of two loops over so many numbers, in vectors and then one by one: (number,
+        how many).
+        """
+        whole: Value | int = 0
+        if lanes > 1:
+            whole = count & -lanes
+            with self.loop(0, whole, lanes) as first:
+                yield first, lanes
+        with self.loop(whole, count) as first:
+            yield first, 1
+
     @contextmanager
     def while_(self, condition: Callable[[], Value]) -> Iterator[None]:
         """`while condition():`"""

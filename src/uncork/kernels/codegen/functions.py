@@ -152,9 +152,14 @@ def log(k: Kernel, x: Value) -> Value:
     small = k.fma(squared * fraction, series(k, _LOG, fraction), squared * -0.5)
     small = k.fma(power, k.constant(LOG_2[1], F32, n), small) + fraction
     result = k.fma(power, k.constant(LOG_2[0], F32, n), small)
-    infinite = k.constant(math.inf, F32, n)
+    return log_where_defined(k, x, result)
+
+
+def log_where_defined(k: Kernel, x: Value, result: Value) -> Value:
+    """The logarithm of x that `result` is for finite positive x."""
+    infinite = k.constant(math.inf, x.type, x.lanes)
     result = k.select(x < infinite, result, x)  # infinity and NaN stay
-    result = k.select(x < 0.0, k.constant(math.nan, F32, n), result)
+    result = k.select(x < 0.0, k.constant(math.nan, x.type, x.lanes), result)
     return k.select(x.equals(0.0), -infinite, result)
 
 

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct
 
 from uncork.internal_ops.compressed_linear import most_of
-from uncork.kernels.codegen import llvm_ir as ir
 from uncork.kernels.codegen.emit import F32, I8, I16, I32, Kernel, Value, emitter
+from uncork.kernels.codegen.joining import joined, plus
 from uncork.kernels.codegen.scalar_types import Type
 from uncork.kernels.compressed.spec_dots import FLAG, BlockDigits, Digits, record
 from uncork.kernels.gemm.microkernel_dots import added
@@ -220,7 +220,7 @@ def _digits(
     with k.loop(0, run.count, _LANES) as at:
         # Compared as whole numbers: NaN is above infinity then.
         largest.set(k.maximum(largest.get(), run.load(at).bits_as(I32) & 0x7FFFFFFF))
-    top = _across(largest.get(), k.maximum)
+    top = joined(k, largest.get(), Kernel.maximum)
     nothing = top.equals(0)
     usual = nothing | ((top >= _LEAST_BITS) & (top <= _MOST_BITS))
     kept = k.splat(k.select(usual, k.constant(-1, I32), k.constant(0, I32)), _LANES)
@@ -234,7 +234,7 @@ def _digits(
     with k.loop(0, run.count, _LANES) as at:
         number = (run.load(at).bits_as(I32) & kept).bits_as(F32)
         if order is not None:
-            number = _ordered(k, number, order)
+            number = k.picked(number, number, order)
         whole = k.intrinsic("rint", number * times).to(I32) + halves
         for index, (size, total) in enumerate(zip(places, sums, strict=True)):
             shift = 8 * sum(places[index + 1 :])
@@ -243,19 +243,4 @@ def _digits(
             digit = ((whole >> shift if shift else whole) & mask) - off
             total.set(total.get() + digit)
             write(at, index, digit.to(stored))
-    return _Digits(
-        limit * (1 / most), [_across(total.get(), lambda x, y: x + y) for total in sums], usual
-    )
-
-
-def _across(vector: Value, joined: Callable[[Value, Value], Value]) -> Value:
-    """All lanes of a vector as one number."""
-    while vector.lanes > 1:
-        half = vector.lanes // 2
-        vector = joined(vector.part(0, half), vector.part(half, half))
-    return vector
-
-
-def _ordered(k: Kernel, numbers: Value, order: Sequence[int]) -> Value:
-    picks = ir.Constant(ir.VectorType(ir.IntType(32), _LANES), list(order))
-    return Value(k, k.builder.shuffle_vector(numbers.llvm, numbers.llvm, picks), F32, _LANES)
+    return _Digits(limit * (1 / most), [joined(k, total.get(), plus) for total in sums], usual)

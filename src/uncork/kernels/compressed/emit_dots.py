@@ -7,8 +7,6 @@ f32 by a loop for such rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from uncork.kernels.codegen import llvm_ir as ir
 from uncork.kernels.codegen.emit import F32, I8, I16, I32, I64, Kernel, Value, Variable, emitter
 from uncork.kernels.codegen.epilogue import advanced_operands, relative_operands
@@ -22,10 +20,7 @@ from uncork.kernels.gemm.emit_matmul import row_epilogue
 from uncork.kernels.gemm.microkernel import Row
 from uncork.kernels.gemm.microkernel_dots import (
     SMALL_SUMS,
-    added,
-    small_products,
-    small_sum,
-    summed_pairs,
+    Adder,
 )
 from uncork.kernels.movement.emit_transpose import columns_of
 
@@ -145,7 +140,7 @@ def _turn(
         a["codes"] + k.minimum(first + c, a["columns"] - 1) * a["code_row"] for c in range(lanes)
     ]
 
-    def block(position: Value, partly: bool) -> None:
+    for position, partly in k.blocks(words, lanes):
         lines = []
         for column in columns:
             address = column + position * 4
@@ -159,12 +154,6 @@ def _turn(
             place = panel + (position + d) * (spec.lines * spec.width * 4)
             for index, part in enumerate(_apart(k, spec, line, book)):
                 k.store(part, place + index * (spec.width * 4))
-
-    whole = words // lanes * lanes
-    with k.loop(0, whole, lanes) as position:
-        block(position, False)
-    with k.if_(whole < words):
-        block(whole, True)
 
 
 def _apart(k: Kernel, spec: DotRows, words: Value, book: Book | None) -> list[Value]:
@@ -346,12 +335,10 @@ def _sum(
     words: Value,
     sums: list[list[list[Variable]]],
 ) -> None:
-    """Add the products of a run to the sums: of bytes by codes below 16 as sums of 16 bits, as many
-    as they hold.
-    """
+    """Add the products of a run to the sums."""
     size = 2 if spec.wide else 1
 
-    def step(word: Value, add: Callable[[int, int, int, Value, Value], None]) -> None:
+    def step(word: Value, adder: Adder) -> None:
         place = panel + word * (spec.width * 4)
         codes = [k.load(place + v * spec.lanes * 4, I32, spec.lanes) for v in range(spec.vectors)]
         split = [codes]
@@ -364,28 +351,13 @@ def _sum(
                     address = line + word * (spec.per_line * size) + within
                     numbers = k.splat(k.load(address, I32), spec.lanes)
                     for v, weights in enumerate(some):
-                        add(r, d, v, weights, numbers)
-
-    def add(row: int, place: int, vector: int, codes: Value, numbers: Value) -> None:
-        total = sums[row][place][vector]
-        total.set(added(k, spec.how, total.get(), codes, numbers))
+                        adder.add(sums[r][d][v], weights, numbers)
 
     def several(word: Value, count: int) -> None:
-        if spec.how != FOUR_SMALL:
-            for u in range(count):
-                step(word + u, add)
-            return
-        small: dict[tuple[int, int, int], Value] = {}
-
-        def add_small(row: int, place: int, vector: int, codes: Value, numbers: Value) -> None:
-            key, product = (row, place, vector), small_products(k, codes, numbers)
-            small[key] = small_sum(k, small[key], product) if key in small else product
-
+        adder = Adder(k, spec.how)
         for u in range(count):
-            step(word + u, add_small)
-        for (row, place, vector), halves in small.items():
-            total = sums[row][place][vector]
-            total.set(summed_pairs(k, total.get(), halves))
+            step(word + u, adder)
+        adder.finish()
 
     # Of pairs one: LLVM orders sums of several anew, so that registers do not hold them.
     unrolled = 2 if spec.stored.bits == 8 and not spec.wide else 1

@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
-from uncork.kernels.codegen import llvm_ir as ir
 from uncork.kernels.codegen.emit import F32, I32, Kernel, Value, emitter
 from uncork.kernels.codegen.epilogue import apply_epilogue
 from uncork.kernels.compressed.emit_stored import Column, Decoder, arguments_of, column_at
@@ -86,23 +85,20 @@ def in_order_of_words(
     """
     stored, lanes = spec.stored, spec.stored.lanes
     side = min(PER_WORD, lanes)
-    whole = a["inner"] // stored.block * stored.block
 
     def loaded(begin: Value, count: int, partly: bool) -> Value:
         mask = k.lanes_below(a["inner"] - begin, count) if partly else None
         return k.load(source + begin * 4, F32, count, mask)
 
-    def block(position: Value, partly: bool) -> None:
+    for position, partly in k.blocks(a["inner"], stored.block):
         if stored.by_bytes:
             for vector in range(0, PER_WORD, 2):
                 begin = position + vector * lanes
-                low, high = (loaded(begin + at, lanes, partly).llvm for at in (0, lanes))
+                low, high = (loaded(begin + at, lanes, partly) for at in (0, lanes))
                 for odd in (0, 1):
-                    picks = [2 * lane + odd for lane in range(lanes)]
-                    order = ir.Constant(ir.VectorType(ir.IntType(32), lanes), picks)
-                    some = Value(k, k.builder.shuffle_vector(low, high, order), F32, lanes)
+                    some = k.picked(low, high, range(odd, 2 * lanes, 2))
                     k.store(some, target + (begin + odd * lanes) * 4)
-            return
+            continue
         for d in range(0, lanes, side):
             for j in range(0, PER_WORD, side):
                 lines = [
@@ -110,11 +106,6 @@ def in_order_of_words(
                 ]
                 for i, line in enumerate(columns_of(lines)):
                     k.store(line, target + (position + ((j + i) * lanes + d)) * 4)
-
-    with k.loop(0, whole, stored.block) as position:
-        block(position, False)
-    with k.if_(whole < a["inner"]):
-        block(whole, True)
 
 
 def multiply_rows(

@@ -27,10 +27,7 @@ from uncork.kernels.elementwise.emit_steps import Operand
 from uncork.kernels.gemm.dots import FOUR_SMALL, flipped
 from uncork.kernels.gemm.microkernel_dots import (
     SMALL_SUMS,
-    added,
-    small_products,
-    small_sum,
-    summed_pairs,
+    Adder,
 )
 
 #: Sums by row and place.
@@ -332,28 +329,11 @@ class _Tile:
         return result
 
     def _blocks(self, sums: _Sums, some: Sequence[_Place], left: Value | None) -> None:
-        """Add the products of blocks, whose numbers are all there or so many, to the sums: of bytes
-        by codes below 16 as sums of 16 bits, as many as they hold.
-        """
-        if self.blocks.how != FOUR_SMALL:
-            for block in some:
-                self._block(block, left, lambda r, p, x, y: self._add(sums[r][p], x, y))
-            return
-        k = self.k
-        small: dict[tuple[int, int], Value] = {}
-
-        def add(row: int, place: int, codes: Value, digits: Value) -> None:
-            key, product = (row, place), small_products(k, codes, digits)
-            small[key] = small_sum(k, small[key], product) if key in small else product
-
+        """Add the products of blocks, whose numbers are all there or so many, to the sums."""
+        adder = Adder(self.k, self.blocks.how)
         for block in some:
-            self._block(block, left, add)
-        for (row, place), halves in small.items():
-            total = sums[row][place]
-            total.set(summed_pairs(k, total.get(), halves))
-
-    def _add(self, total: Variable, codes: Value, digits: Value) -> None:
-        total.set(added(self.k, self.blocks.how, total.get(), codes, digits))
+            self._block(block, left, lambda r, p, x, y: adder.add(sums[r][p], x, y))
+        adder.finish()
 
     def _block(
         self,

@@ -109,15 +109,14 @@ def _decode(
     last one again.
     """
     stored, lanes = spec.stored, spec.lanes
-    whole = a["inner"] // stored.block * stored.block
     line = stored.block * 4
 
     def turn(rows: list[Value], begin: Value) -> None:
         for d, turned in enumerate(columns_of(rows)):
             k.store(turned, panel + (begin + d * stored.apart) * (spec.width * 4))
 
-    def block(position: Value, partly: bool) -> None:
-        vectors = stored.block // lanes
+    vectors = stored.block // lanes
+    for position, partly in k.blocks(a["inner"], stored.block):
         if vectors == 1:
             numbers = [k.minimum(first + c, a["columns"] - 1) for c in range(lanes)]
             turn(
@@ -127,7 +126,7 @@ def _decode(
                 ],
                 position,
             )
-            return
+            continue
         with k.loop(0, lanes) as c:
             begin = column_at(a, k.minimum(first + c, a["columns"] - 1), spec.stored)
             for j, vector in enumerate(decoder.block(begin, position, partly)):
@@ -137,28 +136,17 @@ def _decode(
             at = (number >> 1) * (2 * lanes) + (number & 1) if stored.by_bytes else number
             turn([k.load(near + c * line, F32, lanes) for c in range(lanes)], position + at)
 
-    with k.loop(0, whole, stored.block) as position:
-        block(position, False)
-    with k.if_(whole < a["inner"]):
-        block(whole, True)
-
 
 def _turn_pairs(k: Kernel, spec: ManyRows, a: dict[str, Value], first: Value, panel: Value) -> None:
     """Transpose as many columns of pairs as a vector has lanes; columns that do not exist are the
     last one again.
     """
     lanes, words = spec.lanes, a["inner"] >> 1
-    whole = words // lanes * lanes
     numbers = [k.minimum(first + c, a["columns"] - 1) for c in range(lanes)]
 
-    def block(position: Value, partly: bool) -> None:
+    for position, partly in k.blocks(words, lanes):
         places = [a["codes"] + number * a["code_row"] + position * 4 for number in numbers]
         there = k.lanes_below(words - position, lanes) if partly else None
         rows = [k.load(place, F32, lanes, there) for place in places]
         for d, turned in enumerate(columns_of(rows)):
             k.store(turned, panel + (position + d) * (spec.width * 4))
-
-    with k.loop(0, whole, lanes) as position:
-        block(position, False)
-    with k.if_(whole < words):
-        block(whole, True)

@@ -160,16 +160,11 @@ class Decoder:
         halves = 1 if self._is_alone else 2
         tables = [table(position + half * HALF_BLOCK) for half in range(halves)]
 
-        def joined(first: Value, second: Value, picks: list[int]) -> Value:
-            order = ir.Constant(ir.VectorType(ir.IntType(32), len(picks)), picks)
-            found = k.builder.shuffle_vector(first.llvm, second.llvm, order)
-            return Value(k, found, first.type, len(picks))
-
         bytes_ = ir.VectorType(ir.IntType(8), 4 * lanes)
         name = "llvm.x86.avx2.pshuf.b"
         look_up = k.declared(name, bytes_, [bytes_, bytes_])
         planes = [[(table >> shift).to(U8) for table in tables] for shift in (0, 8)]
-        low, high = (joined(plane[0], plane[-1], list(range(2 * BOOK))) for plane in planes)
+        low, high = (k.picked(plane[0], plane[-1], range(2 * BOOK)) for plane in planes)
         # The numbers of a half lie one after the other: bytes of the first eight, then the others.
         of_pairs = [
             [
@@ -188,7 +183,7 @@ class Decoder:
                 for plane in (low, high)
             )
             for part, picks in enumerate(of_pairs):
-                pairs = joined(first, second, picks)
+                pairs = k.picked(first, second, picks)
                 kind = ir.VectorType(ir.IntType(16), 2 * lanes)
                 numbers = Value(k, k.builder.bitcast(pairs.llvm, kind), U16, 2 * lanes)
                 for half in (0, 1):
@@ -202,9 +197,7 @@ class Decoder:
         parts = [self._chain(book.part(at, lanes), steps, rounded) for at in range(0, BOOK, lanes)]
         if len(parts) == 1:
             return parts[0]
-        picks = ir.Constant(ir.VectorType(ir.IntType(32), BOOK), list(range(BOOK)))
-        joined = k.builder.shuffle_vector(parts[0].llvm, parts[1].llvm, picks)
-        return Value(k, joined, F32, BOOK)
+        return k.picked(parts[0], parts[1], range(BOOK))
 
     def loaded(self, column: Column, position: Value | None = None, length: int = 0) -> Column:
         """The column, with its zero point and scale in registers where it has one of each, or has
@@ -291,11 +284,9 @@ class Decoder:
             some = column.some(
                 k, group, k.lanes_below((left + (stored.group - 1)) // stored.group, count)
             )
-        picks = ir.Constant(
-            ir.VectorType(ir.IntType(32), stored.lanes),
-            [(lane * step + first) // stored.group for lane in range(stored.lanes)],
+        return k.picked(
+            some, some, [(lane * step + first) // stored.group for lane in range(stored.lanes)]
         )
-        return Value(k, k.builder.shuffle_vector(some.llvm, some.llvm, picks), F32, stored.lanes)
 
     def _chain(self, value: Value, steps: _Steps, rounded: bool = True) -> Value:
         """The steps of the decompression; the last one without its rounding where that is left to

@@ -159,8 +159,7 @@ def select_compressed(layer: Layer) -> Selection:
             "numbers": 0 if book is None else address_of(book),
             "matrix": Scratch(8 * turn.matrix) if choice else 0,
         }
-        ends = operands_for(end, others, 0, result)
-        operands |= zip(end.arguments, ends, strict=True)
+        operands |= operands_for(end, others, 0, result)
         addresses = (_address(operand, before) for operand in later)
         operands |= zip(stored.later_names, addresses, strict=True)
         products.append(_Product(turn.data, operands))

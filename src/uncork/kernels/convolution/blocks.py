@@ -381,13 +381,7 @@ class _BlockCalls:
             "passes": sets[1],
             "group": filters[0].nbytes,
             **{f"tiles_{kind}": count for kind, count in enumerate(tiles)},
-            **dict(
-                zip(
-                    spec.end.arguments,
-                    operands_for(spec.end, work.others, block * work.lanes * 4, made),
-                    strict=True,
-                )
-            ),
+            **operands_for(spec.end, work.others, block * work.lanes * 4, made),
         }
         if not self._entries(region):  # nothing of the data is seen: any address will do
             operands["source"] = In(0)

@@ -141,8 +141,7 @@ class _ApartCalls:
             "strip_tiles": self.strip * self.spec.widths[0],
             "all_groups": work.outputs // self.blocks,
         }
-        ends = operands_for(self.spec.end, work.others, channel, made)
-        operands |= zip(self.spec.end.arguments, ends, strict=True)
+        operands |= operands_for(self.spec.end, work.others, channel, made)
         return self.spec(**operands)
 
     def stages(self, threads: int) -> Stages:
@@ -236,7 +235,7 @@ def depthwise_over_blocks(work: BlockedWork, target: Target) -> KernelPlan:
             result_width=g.columns.count,
             top=g.rows.begin,
             left=g.columns.begin,
-            **dict(zip(spec.end.arguments, operands_for(spec.end, work.others, 0, 0), strict=True)),
+            **operands_for(spec.end, work.others, 0, 0),
         )
 
     cost = nanoseconds(g.images * g.pixels, work.cost * 4)

@@ -10,7 +10,12 @@ from uncork.kernels.extents import decline_if, extents, is_empty, product
 from uncork.kernels.kernel_plan import In, Out, Selection
 from uncork.kernels.layer import present
 from uncork.kernels.loops.nest_call import Call, View
-from uncork.kernels.loops.windows import PADS, taps_written_out, windows_of
+from uncork.kernels.loops.windows import (
+    padded,
+    sizes_of,
+    tap_loops,
+    windows_of,
+)
 from uncork.kernels.runtime.target import Target
 from uncork.ops.convolution import Convolution1
 from uncork.symbolic import SizeLike
@@ -44,11 +49,7 @@ def by_nest(
         windows[-1].stride > _MOST_STRIDE, "no kernel for filters of the call that are so far apart"
     )
     cells = ", ".join(window.tap_index() for window in windows)
-    seen = f"X[n, g, c, {cells}]"
-    if any(window.is_padded for window in windows):
-        seen = f"pad({seen}, 0.0)"
-    written_out = taps_written_out(windows)
-    loops = " ".join(window.loop(written_out) for window in windows)
+    seen, loops = padded(f"X[n, g, c, {cells}]", windows, "0.0"), tap_loops(windows)
     axes, taken = [window.axis for window in windows], ", ".join(window.tap for window in windows)
     together = _together(outputs)
     places = [f"o, {k}" for k in range(together)]
@@ -63,12 +64,7 @@ def by_nest(
         "o": outputs // together,
         "c": channels,
     }
-    for window in windows:
-        counted |= {
-            window.axis: window.count,
-            window.tap: window.kernel,
-            PADS[window.spatial_axis]: window.begin,
-        }
+    counted |= sizes_of(windows)
     views = {
         "X": View(In(0), name, (sizes[0], groups, channels, *sizes[2:])),
         "W": View(In(1), name, (groups, outputs // together, together, channels, *taps)),

@@ -13,6 +13,7 @@ from math import lcm
 
 from msgspec import Struct
 
+from uncork.kernels.convolution.geometry import known
 from uncork.kernels.kernel_plan import In, KernelCall, Scratch, grid
 from uncork.kernels.loops.nest_call import Call, View, row_bytes
 from uncork.kernels.loops.windows import Window
@@ -43,12 +44,12 @@ class Columns(Struct, frozen=True):
     @property
     def height(self) -> int:
         """Rows of the output."""
-        return _known(self.windows[0].count)
+        return known(self.windows[0].count)
 
     @property
     def width(self) -> int:
         """Windows in a row of the output."""
-        return _known(self.windows[1].count)
+        return known(self.windows[1].count)
 
     @property
     def taps(self) -> int:
@@ -57,7 +58,7 @@ class Columns(Struct, frozen=True):
     @property
     def cells(self) -> int:
         """Cells of an image."""
-        return _known(self.windows[0].size) * _known(self.windows[1].size)
+        return known(self.windows[0].size) * known(self.windows[1].size)
 
     def image_cells(self, images: SizeLike) -> SizeLike:
         """Cells of so many images, zeros behind each included."""
@@ -69,12 +70,12 @@ class Columns(Struct, frozen=True):
 
     def bytes_of(self, images: int, rows: int) -> int:
         """Bytes of the columns of so many rows."""
-        return _known(self.cells_of(images, rows)) * 4
+        return known(self.cells_of(images, rows)) * 4
 
     @property
     def room(self) -> int:
         """Bytes that a thread takes for the places and weights of a row."""
-        return _known(row_bytes(2 * len(_AROUND) * self.taps * self.width, "f32"))
+        return known(row_bytes(2 * len(_AROUND) * self.taps * self.width, "f32"))
 
     def cleared(self, images: SizeLike) -> KernelCall:
         """The call that writes the zeros behind images."""
@@ -194,8 +195,3 @@ class Columns(Struct, frozen=True):
 def _part(axis: str, size: int) -> str:
     """The part of an axis by so many turns that a turn belongs to."""
     return axis if size == 1 else f"{axis} // {size}"
-
-
-def _known(size: SizeLike) -> int:
-    assert isinstance(size, int)
-    return size

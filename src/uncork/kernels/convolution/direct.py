@@ -338,11 +338,8 @@ class _DirectCalls:
             "channels": count,
             "target_channel": g.pixels * 4,
         }
-        operands |= zip(
-            spec.end.arguments,
-            operands_for(spec.end, self.others, (part.groups[0] * g.outputs + first) * 4, begin),
-            strict=True,
-        )
+        channels = (part.groups[0] * g.outputs + first) * 4
+        operands |= operands_for(spec.end, self.others, channels, begin)
         return spec(**operands)
 
     def _offsets_of(self, layout: Layout) -> int:

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from uncork.kernels.codegen import llvm_ir as ir
 from uncork.kernels.codegen.emit import F32, I64, Kernel, Value, emitter
 from uncork.kernels.codegen.epilogue import advanced_operands, apply_epilogue, relative_operands
 from uncork.kernels.convolution import microkernel_blocks_amx
@@ -192,10 +191,4 @@ def side_by_side(parts: Sequence[Value]) -> Value:
     if len(parts) == 1:
         return parts[0]
     one, other = parts
-    picks = ir.Constant(ir.VectorType(ir.IntType(32), 2 * one.lanes), list(range(2 * one.lanes)))
-    return Value(
-        one.kernel,
-        one.kernel.builder.shuffle_vector(one.llvm, other.llvm, picks),
-        one.type,
-        2 * one.lanes,
-    )
+    return one.kernel.picked(one, other, range(2 * one.lanes))

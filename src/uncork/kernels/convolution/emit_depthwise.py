@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import product
 
-from uncork.kernels.codegen import llvm_ir as ir
 from uncork.kernels.codegen.emit import F32, Kernel, Value, emitter
 from uncork.kernels.codegen.epilogue import advanced_operands, apply_epilogue, relative_operands
 from uncork.kernels.convolution.emit_blocks import side_by_side
@@ -120,12 +119,7 @@ def _member(k: Kernel, spec: Depthwise, place: Value, lanes: int, member: int) -
     cell = read(k, place, lanes, spec.half)
     if members == 1:
         return cell
-    picks = ir.Constant(
-        ir.VectorType(ir.IntType(32), lanes),
-        [lane // members * members + member for lane in range(lanes)],
-    )
-    found = k.builder.shuffle_vector(cell.llvm, cell.llvm, picks)
-    return Value(k, found, cell.type, lanes)
+    return k.picked(cell, cell, [lane // members * members + member for lane in range(lanes)])
 
 
 def _store(

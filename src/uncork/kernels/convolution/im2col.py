@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from functools import partial
 from itertools import product
 
-import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -25,7 +24,7 @@ from uncork.kernels.convolution.geometry import (
 )
 from uncork.kernels.epilogue import PLAIN
 from uncork.kernels.extents import certainly, is_empty, is_known, same
-from uncork.kernels.gemm.address_table import in_order
+from uncork.kernels.gemm.address_table import RowTables, row_tables
 from uncork.kernels.gemm.indirect import panels
 from uncork.kernels.gemm.spec_indirect import indirect_gemm
 from uncork.kernels.kernel_plan import (
@@ -168,7 +167,7 @@ class _Im2colCalls:
             [work.source], how, lambda: [panels(self.spec, self._ordered(work.filters))]
         )
         self.keep: list[object] = [self.packed_weights]
-        self._tables: dict[int, tuple[Array, Array]] = {}
+        self._tables: dict[SizeLike, RowTables] = {}
         #: As many runs as there are where only the call knows the number of images, and the most
         #: images of one.
         self.open_runs = runs_of_images(
@@ -204,44 +203,17 @@ class _Im2colCalls:
     def laid_out(self, images: SizeLike) -> SizeLike:
         return self.size(images) + self.turned(images)
 
-    def table(self, images: SizeLike) -> SizeLike:
-        """Bytes of one of the two tables, where they are made in the call."""
-        return images * self.g.pixels * 8 if self.g.is_open else 0
-
-    def fill_address_table(self, images: SizeLike) -> Iterator[KernelCall]:
-        """The calls that fill the tables of `tables` in the step's memory."""
-        g, lay = self.g, self.layout
-        first, table = self.laid_out(images), self.table(images)
-        counts = images, g.rows.count, g.columns.count
-        yield in_order(
-            Scratch(first), [*zip(counts, (lay.image, lay.row, lay.column), strict=True)]
-        )
-        yield in_order(
-            Scratch(first + table),
-            [
-                *zip(
-                    counts,
-                    (g.groups * g.outputs * g.pixels * 4, g.columns.count * 4, 4),
-                    strict=True,
-                )
-            ],
-        )
-
-    def tables(self, images: int) -> tuple[Array, Array]:
+    def tables(self, images: SizeLike) -> RowTables:
         """Bytes to each window and to each pixel of the output, of some images."""
         if images not in self._tables:
             g, lay = self.g, self.layout
-            across = known(g.columns.count)
-            n, row, column = (
-                a.reshape(-1) for a in np.indices((images, known(g.rows.count), across))
-            )
-            windows = n * known(lay.image) + row * known(lay.row) + column * known(lay.column)
-            pixels = (n * g.groups * g.outputs * known(g.pixels) + row * across + column) * 4
-            self._tables[images] = (
-                np.ascontiguousarray(windows, np.int64),
-                np.ascontiguousarray(pixels, np.int64),
-            )
-            self.keep.extend(self._tables[images])
+            loops = [
+                (images, lay.image, g.groups * g.outputs * g.pixels * 4),
+                (g.rows.count, lay.row, g.columns.count * 4),
+                (g.columns.count, lay.column, 4),
+            ]
+            self._tables[images] = row_tables(loops, self.laid_out(images))
+            self.keep += self._tables[images].keep
         return self._tables[images]
 
     def runs(self, scratch: int) -> list[tuple[SizeLike, SizeLike]]:
@@ -348,29 +320,15 @@ class _Im2colCalls:
         """The call by which thread `share` computes some windows of some images and outputs."""
         g, lay = self.g, self.layout
         held = self.held(images)
-        laid_out = self.laid_out(held)
-        sources: Operand
-        targets: Operand
-        if g.is_open:
-            sources, targets = (
-                Scratch(laid_out + rows[0] * 8),
-                Scratch(laid_out + self.table(held) + rows[0] * 8),
-            )
-        else:
-            windows, pixels = self.tables(known(images))
-            sources, targets = (
-                address_of(windows) + known(rows[0]) * 8,
-                address_of(pixels) + known(rows[0]) * 8,
-            )
-        scratch = laid_out + 2 * self.table(held)
+        tables = self.tables(held)
+        scratch = self.laid_out(held) + tables.scratch
         image = (first * g.groups * g.outputs + columns[0]) * (g.pixels * 4)
         addresses = held * g.pixels * 8
         operands: dict[str, Operand] = {
             "source": In(0, first * lay.image) if lay.kind == "direct" else Scratch(0),
             "target": Out(0, image),
             "matrix": columns[0] * g.inner * 4 + address_of(self.packed_weights.arrays[0]),
-            "sources": sources,
-            "targets": targets,
+            **tables.operands(rows[0]),
             "rows": rows[1],
             "inner": g.inner,
             "columns": columns[1],
@@ -385,8 +343,7 @@ class _Im2colCalls:
                 scratch + self._panels(threads) * addresses + share * self.spec.scratch_bytes
             ),
         }
-        ends = operands_for(self.spec.end, self.others, columns[0] * 4, image)
-        operands |= zip(self.spec.end.arguments, ends, strict=True)
+        operands |= operands_for(self.spec.end, self.others, columns[0] * 4, image)
         return self.spec(**operands)
 
     def _panels(self, threads: int) -> int:
@@ -395,8 +352,8 @@ class _Im2colCalls:
 
     def calls(self, scratch: int, threads: int) -> Iterator[list[KernelCall]]:
         """Stages: what is laid out for some images, then their products."""
-        if self.g.is_open:
-            yield list(self.fill_address_table(self.most))
+        if self.g.is_open and (calls := self.tables(self.most).calls):
+            yield [*calls]
         for first, images in self.runs(scratch):
             yield from shared_moves(self.lay_out(first, images), threads)
             panel = self.spec.width if self._panels(threads) > 1 else self.g.outputs
@@ -410,7 +367,7 @@ class _Im2colCalls:
         most = (
             self.most if self.g.is_open else max(known(images) for _, images in self.runs(scratch))
         )
-        places = 2 * self.table(most) + self._panels(threads) * most * self.g.pixels * 8
+        places = self.tables(most).scratch + self._panels(threads) * most * self.g.pixels * 8
         return self.laid_out(most) + places + threads * self.spec.scratch_bytes
 
     def split(self, threads: int) -> Stages:

@@ -15,14 +15,13 @@ from msgspec import Struct
 
 from uncork.kernels.convolution.deformed_columns import Columns
 from uncork.kernels.extents import decline_if, is_empty, largest, nanoseconds, product
-from uncork.kernels.gemm.address_table import in_order
+from uncork.kernels.gemm.address_table import RowTables, row_tables
 from uncork.kernels.gemm.indirect import panels
 from uncork.kernels.gemm.spec_indirect import IndirectGemm, indirect_gemm
 from uncork.kernels.kernel_plan import (
     In,
     KernelCall,
     KernelPlan,
-    Operand,
     Out,
     Scratch,
     Selection,
@@ -96,7 +95,7 @@ class _Deformable:
     spec: IndirectGemm = field(init=False)
     packed_weights: PackedWeights = field(init=False)
     keep: list[object] = field(init=False)
-    _tables: dict[tuple[int, int], tuple[Array, Array]] = field(default_factory=dict)
+    _found: dict[tuple[SizeLike, int], RowTables] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         c, outputs = self.columns, len(self.filters)
@@ -180,45 +179,34 @@ class _Deformable:
         """The stages that multiply the columns of some rows of some images with the filters."""
         c = self.columns
         count = images[1] * (strip[1] * c.width)
-        row, image = c.groups * self.inner * 4, len(self.filters) * self.pixels * 4
-        sources: Operand
-        targets: Operand
-        if isinstance(images[1], int):
-            tables = self._table(images[1], strip[1], row, image)
-            sources, targets = (address_of(table) for table in tables)
-        else:
-            sources, targets = Scratch(places.own), Scratch(places.own + count * 8)
-            pixels = images[1], strip[1] * c.width
-            yield [
-                in_order(sources, [(count, row)]),
-                in_order(targets, [(pixels[0], image), (pixels[1], 4)]),
-            ]
+        tables = self._tables(images[1], strip[1], places)
+        if tables.calls:
+            yield [*tables.calls]
         panel = self.spec.width if c.groups == 1 else self.outputs
         axes = [(count, _BLOCK), (self.outputs, panel)]
         yield [
-            self._product(images, strip, places, (sources, targets), part, share)
+            self._product(images, strip, places, tables, part, share)
             for share, part in enumerate(grid(axes, threads))
         ]
 
-    def _table(self, images: int, rows: int, row: int, image: int) -> tuple[Array, Array]:
+    def _tables(self, images: SizeLike, rows: int, places: _Places) -> RowTables:
         """Bytes to each row of columns and to each pixel of the output, of so many images and
         rows.
         """
-        if (images, rows) not in self._tables:
-            pixels = rows * self.columns.width
-            source = np.arange(images * pixels, dtype=np.int64) * row
-            target = np.add.outer(np.arange(images) * image, np.arange(pixels) * 4)
-            made = source, np.ascontiguousarray(target.reshape(-1), np.int64)
-            self._tables[images, rows] = made
-            self.keep.extend(made)
-        return self._tables[images, rows]
+        if (images, rows) not in self._found:
+            row, pixels = self.columns.groups * self.inner * 4, rows * self.columns.width
+            image = len(self.filters) * self.pixels * 4
+            found = row_tables([(images, pixels * row, image), (pixels, row, 4)], places.own)
+            self._found[images, rows] = found
+            self.keep += found.keep
+        return self._found[images, rows]
 
     def _product(
         self,
         images: tuple[SizeLike, SizeLike],
         strip: tuple[int, int],
         places: _Places,
-        tables: tuple[Operand, Operand],
+        tables: RowTables,
         part: tuple[tuple[SizeLike, SizeLike], ...],
         share: int,
     ) -> KernelCall:
@@ -233,8 +221,7 @@ class _Deformable:
             source=Scratch(places.columns),
             target=Out(0, first + outputs[0] * (self.pixels * 4)),
             matrix=outputs[0] * (self.inner * 4) + address_of(self.packed_weights.arrays[0]),
-            sources=_further(tables[0], rows[0] * 8),
-            targets=_further(tables[1], rows[0] * 8),
+            **tables.operands(rows[0]),
             rows=rows[1],
             inner=self.inner,
             columns=outputs[1],
@@ -256,11 +243,3 @@ class _Places(Struct, frozen=True):
     rooms: SizeLike
     own: SizeLike
     addresses: SizeLike
-
-
-def _further(table: Operand, by: SizeLike) -> Operand:
-    """The place so many bytes behind another."""
-    if isinstance(table, Scratch):
-        return Scratch(table.offset + by)
-    assert isinstance(table, int)
-    return table + by

@@ -80,15 +80,25 @@ def widths_of(count: SizeLike, target: Target) -> tuple[tuple[int, ...], list[Si
     """
     most = most_pixels(target)
     if not isinstance(count, int):
-        rest = count - count // most * most
-        small = rest - rest // _REST[0] * _REST[0]
-        return (most, *_REST), [count // most, rest // _REST[0], small]
+        return tiles_of(count, most)
     tiles = -(-count // most)
     for narrow in _NARROWER[most]:
         some = narrower_tiles(count, most, narrow)
         if some is not None and (count - some * narrow) // most + some <= tiles * _TOLERANCE:
             wider: SizeLike = (count - some * narrow) // most
             return (most, narrow), [wider, some, *[0] * (KINDS - 2)]
+    return tiles_of(count, most)
+
+
+def tiles_of(count: SizeLike, most: int) -> tuple[tuple[int, ...], list[SizeLike]]:
+    """Tiles of a run of pixels, about as large as each other: their widths, and how many of
+    each.
+    """
+    if not isinstance(count, int):
+        rest = count - count // most * most
+        small = rest - rest // _REST[0] * _REST[0]
+        return (most, *_REST), [count // most, rest // _REST[0], small]
+    tiles = -(-count // most)
     wide = -(-count // tiles)
     of_wide = count - tiles * (wide - 1)
     found = [(wide, of_wide), (wide - 1, tiles - of_wide)]

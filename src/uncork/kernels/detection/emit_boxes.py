@@ -109,6 +109,41 @@ class Chosen(Struct, frozen=True):
         return bad.get().equals(0)
 
 
+class PlaceRooms(Struct, frozen=True):
+    """Working memory of 4 bytes for each element, by the names of the arguments; what is sorted are
+    the places of elements, by keys.
+    """
+
+    k: Kernel
+    a: Mapping[str, Value]
+    sort: Kernel
+
+    def read(self, name: str, place: Value) -> Value:
+        return self.k.load(self.a[name] + place * I32.bytes, I32)
+
+    def put(self, name: str, place: Value, value: Value) -> None:
+        self.k.store(value, self.a[name] + place * I32.bytes)
+
+    def place(self, i: Value) -> Value:
+        """The place that is number `i` in the order."""
+        return self.read("places", i).to(I64)
+
+    def in_order(self, count: Value) -> None:
+        """Put so many places in their own order."""
+        with self.k.loop(0, count) as i:
+            self.put("places", i, i.to(I32))
+
+    def sorted_by(self, count: Value, key: Callable[[Value], Value]) -> None:
+        """Sort the places by the keys of what lies there; those of equal keys stay in order."""
+        with self.k.loop(0, count) as i:
+            self.put("keys", i, key(self.place(i)))
+        self.sorted(count)
+
+    def sorted(self, count: Value) -> None:
+        """Sort the places by keys that are there."""
+        self.k.call(self.sort, [*sort_rooms(self.a), count])
+
+
 def sort_rooms(a: Mapping[str, Value], prefix: str = "") -> list[Value]:
     """The working memory of `radix_sort`, of arguments whose names begin with `prefix`: keys and
     places, as much again, and what it counts in.

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from uncork.kernels.codegen.emit import F32, I32, I64, INDEX_TYPES, U32, Kernel, Value, emitter
 from uncork.kernels.codegen.functions import negated
 from uncork.kernels.codegen.radix_sort import radix_sort, sortable
-from uncork.kernels.detection.emit_boxes import Boxes, Chosen, sort_rooms
+from uncork.kernels.detection.emit_boxes import Boxes, Chosen, PlaceRooms
 from uncork.kernels.detection.emit_decay import decayed
 from uncork.kernels.detection.spec import OF_ALL, OF_IMAGE, Classify
 
@@ -52,8 +52,8 @@ class _Classify:
 
     def __init__(self, k: Kernel, spec: Classify) -> None:
         self.k, self.spec = k, spec
-        self.a = dict(zip(spec.arguments, k.arguments, strict=True))
-        self._sort = radix_sort(k, U32)
+        self.a = k.named
+        self.rooms = PlaceRooms(k, self.a, radix_sort(k, U32))
         overlap, self.least, self.sigma, self.post = (
             self.a[n].to(U32).bits_as(F32) for n in ("overlap", "least", "sigma", "post")
         )
@@ -65,7 +65,7 @@ class _Classify:
         k, a = self.k, self.a
         scores = a["scores"] + (image * a["classes"] + number) * a["count"] * F32.bytes
         many = self._candidates(scores)
-        self._sorted(many)
+        self.rooms.sorted(many)
         many = k.minimum(many, a["top"])
 
         def box_at(place: Value) -> list[Value]:
@@ -79,7 +79,7 @@ class _Classify:
         def record(place: Value, score: Value, before: Value) -> None:
             values = number.to(I32), place.to(I32), score.bits_as(I32)
             for name, value in zip(OF_IMAGE, values, strict=True):
-                self._put(f"taken_{name}", taken + before, value)
+                self.rooms.put(f"taken_{name}", taken + before, value)
 
         if not self.spec.decay:
 
@@ -89,7 +89,7 @@ class _Classify:
             return self.chosen.take(a["places"], many, many, box_at, record_as_is).get()
         own = k.variable(k.integer(0))
         with k.loop(0, many) as i:  # every box counts, whether it stays or not
-            place = self._read("places", i).to(I64)
+            place = self.rooms.place(i)
             sides = box_at(place)
             factor, most = decayed(
                 k, self.spec, self.chosen.boxes, a["largest"], i, sides, self.sigma
@@ -116,46 +116,49 @@ class _Classify:
             with k.set_bits(high & k.bits_of(mask)) as bit:
                 box = first + bit
                 score = k.load(scores + box * F32.bytes, F32)
-                self._put("keys", many.get(), sortable(k, score, descending=True))
-                self._put("places", many.get(), box.to(I32))
+                self.rooms.put("keys", many.get(), sortable(k, score, descending=True))
+                self.rooms.put("places", many.get(), box.to(I32))
                 many.set(many.get() + 1)
         return many.get()
 
     def best(self, taken: Value) -> Value:
         """Put the places of the best boxes of an image in order; returns how many these are."""
         k, keep = self.k, self.a["keep"]
-        self._in_order(taken)
+        self.rooms.in_order(taken)
         if self.spec.decay:  # those of a class are in the order of scores that have fallen since
             for name in ("taken_boxes", "taken_classes"):
-                self._by(taken, self._rising(name))
+                self.rooms.sorted_by(taken, self._rising(name))
         kept = k.minimum(taken, keep)
         if not self.spec.by_class:
-            self._by(taken, self._falling("taken_scores"))
+            self.rooms.sorted_by(taken, self._falling("taken_scores"))
             return kept
         with k.if_(keep < taken):  # they are in the order of classes as they are
-            self._by(taken, self._falling("taken_scores"))
-            self._by(kept, self._rising("taken_classes"))
+            self.rooms.sorted_by(taken, self._falling("taken_scores"))
+            self.rooms.sorted_by(kept, self._rising("taken_classes"))
         return kept
 
     def keep(self, image: Value, kept: Value, found: Value) -> None:
         """Keep the first boxes of an image behind those found before."""
         with self.k.loop(0, kept) as i:
-            place = self._read("places", i).to(I64)
-            values = [image.to(I32), *(self._read(f"taken_{name}", place) for name in OF_IMAGE)]
+            place = self.rooms.place(i)
+            values = [
+                image.to(I32),
+                *(self.rooms.read(f"taken_{name}", place) for name in OF_IMAGE),
+            ]
             for name, value in zip(OF_ALL, values, strict=True):
-                self._put(f"kept_{name}", found + i, value)
+                self.rooms.put(f"kept_{name}", found + i, value)
 
     def write(self, found: Value) -> None:
         """Write the rows in their order."""
         k, a, index = self.k, self.a, INDEX_TYPES[self.spec.index]
-        self._in_order(found)
+        self.rooms.in_order(found)
         if self.spec.across == "class":
-            self._by(found, self._rising("kept_classes"))
+            self.rooms.sorted_by(found, self._rising("kept_classes"))
         elif self.spec.across == "score":
-            self._by(found, self._falling("kept_scores"))
+            self.rooms.sorted_by(found, self._falling("kept_scores"))
         with k.loop(0, found) as i:
-            place = self._read("places", i).to(I64)
-            image, number, box, score = (self._read(f"kept_{name}", place) for name in OF_ALL)
+            place = self.rooms.place(i)
+            image, number, box, score = (self.rooms.read(f"kept_{name}", place) for name in OF_ALL)
             at = image.to(I64) * a["count"] + box.to(I64)
             k.store(at.to(index), a["row_places"] + i * index.bytes)
             corners = a["boxes"] + at * (4 * F32.bytes)
@@ -164,31 +167,16 @@ class _Classify:
             for position, value in enumerate(row):
                 k.store(value, a["rows"] + (i * _ROW + position) * F32.bytes)
 
-    # ---- rooms of 4 bytes for each element
-
-    def _read(self, name: str, place: Value) -> Value:
-        return self.k.load(self.a[name] + place * I32.bytes, I32)
-
-    def _put(self, name: str, place: Value, value: Value) -> None:
-        self.k.store(value, self.a[name] + place * I32.bytes)
+    # ---- keys
 
     def _falling(self, name: str) -> Callable[[Value], Value]:
         """Keys by which scores of a room fall."""
-        return lambda place: sortable(self.k, self._read(name, place).bits_as(F32), descending=True)
+
+        def key(place: Value) -> Value:
+            return sortable(self.k, self.rooms.read(name, place).bits_as(F32), descending=True)
+
+        return key
 
     def _rising(self, name: str) -> Callable[[Value], Value]:
         """Keys by which whole numbers of a room rise."""
-        return lambda place: self._read(name, place).to(U32)
-
-    def _in_order(self, count: Value) -> None:
-        with self.k.loop(0, count) as i:
-            self._put("places", i, i.to(I32))
-
-    def _by(self, count: Value, key: Callable[[Value], Value]) -> None:
-        """Sort the places by the keys of what lies there."""
-        with self.k.loop(0, count) as i:
-            self._put("keys", i, key(self._read("places", i).to(I64)))
-        self._sorted(count)
-
-    def _sorted(self, count: Value) -> None:
-        self.k.call(self._sort, [*sort_rooms(self.a), count])
+        return lambda place: self.rooms.read(name, place).to(U32)

@@ -8,7 +8,7 @@ import functools
 
 from uncork.kernels.codegen.emit import F32, I32, I64, U32, Kernel, Value, emitter
 from uncork.kernels.codegen.radix_sort import radix_sort, sortable
-from uncork.kernels.detection.emit_boxes import Boxes, sort_rooms
+from uncork.kernels.detection.emit_boxes import Boxes, PlaceRooms
 from uncork.kernels.detection.emit_output import Detecting
 from uncork.kernels.detection.spec import BestRows, DetectOfClasses
 
@@ -27,8 +27,7 @@ def emit_of_classes(k: Kernel, spec: DetectOfClasses) -> None:
         many = detect.in_order(number, a["scores"])
         numbers_of = functools.partial(detect.numbers_of, number=number)
         detect.take_best(number, many, a["top"], numbers_of, taken)
-    with k.loop(0, taken.get()) as i:
-        k.store(i.to(I32), a["places"] + i * I32.bytes)
+    detect.rooms.in_order(taken.get())
     with k.if_(a["keep"] < taken.get()):
         detect.by_score(a["scores"], taken.get())
     with k.loop(0, k.minimum(taken.get(), a["keep"])) as i:
@@ -54,7 +53,10 @@ class _OfClasses(Detecting):
     def write(self, i: Value) -> None:
         """Write a row of the outputs."""
         k, a = self.k, self.a
-        number, box = (self.taken(i, f"taken_{name}").to(I64) for name in ("classes", "boxes"))
+        place = self.rooms.place(i)
+        number, box = (
+            self.rooms.read(f"taken_{name}", place).to(I64) for name in ("classes", "boxes")
+        )
         for position, side in enumerate(self.numbers_of(box, number)[:4]):
             k.store(side, a["boxes"] + (i * 4 + position) * F32.bytes)
         k.store(number.to(I32), a["labels"] + i * I32.bytes)
@@ -66,15 +68,14 @@ def emit_best_rows(k: Kernel, spec: BestRows) -> None:
     """The LLVM text of the kernel."""
     a = k.named
     k.stop_unless(a["count"] < k.integer(2**31), k.integer(1))
-    sort = radix_sort(k, U32)
+    rooms = PlaceRooms(k, a, radix_sort(k, U32))
     with k.loop(0, a["count"]) as i:
         score = k.load(a["scores"] + i * F32.bytes, F32)
         key = sortable(k, score, descending=True)
         key = k.select(score.equals(score), key, k.constant(_LAST, U32))
-        k.store(key, a["keys"] + i * U32.bytes)
-        k.store(i.to(I32), a["places"] + i * I32.bytes)
-    k.call(sort, [*sort_rooms(a), a["count"]])
+        rooms.put("keys", i, key)
+        rooms.put("places", i, i.to(I32))
+    rooms.sorted(a["count"])
     with k.loop(0, a["kept"]) as i:
-        place = k.load(a["places"] + i * I32.bytes, I32).to(I64)
-        row = k.load(a["rows"] + place * (4 * F32.bytes), F32, 4)
+        row = k.load(a["rows"] + rooms.place(i) * (4 * F32.bytes), F32, 4)
         k.store(row, a["output"] + i * (4 * F32.bytes))

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from uncork.kernels.codegen.emit import F32, I32, I64, U32, Kernel, Value, Variable, emitter
 from uncork.kernels.codegen.functions import larger, smaller
 from uncork.kernels.codegen.radix_sort import radix_sort, sortable
-from uncork.kernels.detection.emit_boxes import Boxes, Chosen, sort_rooms
+from uncork.kernels.detection.emit_boxes import Boxes, Chosen, PlaceRooms
 from uncork.kernels.detection.spec import NUMBERS, Detect, DetectOfClasses
 
 #: Numbers of a row of the result.
@@ -36,7 +36,7 @@ class Detecting:
     def __init__(self, k: Kernel, spec: Detect | DetectOfClasses, a: Mapping[str, Value]) -> None:
         self.k, self.lanes, self.a = k, spec.lanes, a
         self.clip = isinstance(spec, Detect) and spec.clip
-        self._sort = radix_sort(k, U32)
+        self.rooms = PlaceRooms(k, a, radix_sort(k, U32))
         overlap, self.least = (a[n].to(U32).bits_as(F32) for n in ("overlap", "least"))
         both_ends = isinstance(spec, DetectOfClasses)
         chosen = Boxes(k, a["chosen"], a["priors"] + spec.lanes)
@@ -54,15 +54,13 @@ class Detecting:
         with k.loop(0, a["classes"]) as number:
             many = k.minimum(self.in_order(number, scores), a["top"])
             self.take_best(number, many, many, corners.at, taken)
-        with k.loop(0, taken.get()) as i:
-            k.store(i.to(I32), a["places"] + i * I32.bytes)
+        self.rooms.in_order(taken.get())
         count = k.variable(taken.get())
         with k.if_((a["keep"] >= 0) & (a["keep"] < taken.get())):
             self._best(scores, taken.get())
             count.set(a["keep"])
         with k.loop(0, count.get()) as i:
-            place = k.load(a["places"] + i * I32.bytes, I32).to(I64)
-            self._row(image, place, scores, corners, written.get() + i)
+            self._row(image, self.rooms.place(i), scores, corners, written.get() + i)
         written.set(written.get() + count.get())
 
     def find(self, scores: Value) -> None:
@@ -91,9 +89,6 @@ class Detecting:
     def score(self, scores: Value, box: Value, number: Value) -> Value:
         return self.k.load(scores + (box * self.a["classes"] + number) * F32.bytes, F32)
 
-    def sorted(self, count: Value) -> None:
-        self.k.call(self._sort, [*sort_rooms(self.a), count])
-
     def in_order(self, number: Value, scores: Value) -> Value:
         """Put the boxes found for a class in the order of their scores; returns how many these
         are.
@@ -103,9 +98,9 @@ class Detecting:
         with k.loop(0, many) as i:
             box = k.load(a["found"] + (number * a["priors"] + i) * I32.bytes, I32)
             score = self.score(scores, box.to(I64), number)
-            k.store(sortable(k, score, descending=True), a["keys"] + i * U32.bytes)
-            k.store(box, a["places"] + i * I32.bytes)
-        self.sorted(many)
+            self.rooms.put("keys", i, sortable(k, score, descending=True))
+            self.rooms.put("places", i, box)
+        self.rooms.sorted(many)
         return many
 
     def take_best(
@@ -119,55 +114,40 @@ class Detecting:
         """Take up to `limit` of the candidates of a class that overlap none of those before them,
         behind those taken before of other classes.
         """
-        k, a = self.k, self.a
 
         def record(place: Value, _numbers: Sequence[Value], _before: Value) -> None:
-            at = taken.get() * I32.bytes
-            k.store(number.to(I32), a["taken_classes"] + at)
-            k.store(place.to(I32), a["taken_boxes"] + at)
+            self.rooms.put("taken_classes", taken.get(), number.to(I32))
+            self.rooms.put("taken_boxes", taken.get(), place.to(I32))
             taken.set(taken.get() + 1)
 
-        self.chosen.take(a["places"], candidates, limit, box_at, record)
-
-    def taken(self, i: Value, name: str) -> Value:
-        """What is known of a box taken, in the order of places."""
-        return self._key(i, name)[0]
-
-    def _key(self, i: Value, name: str) -> tuple[Value, Value]:
-        k, a = self.k, self.a
-        place = k.load(a["places"] + i * I32.bytes, I32).to(I64) * I32.bytes
-        return k.load(a[name] + place, I32), place
+        self.chosen.take(self.a["places"], candidates, limit, box_at, record)
 
     def _best(self, scores: Value, taken: Value) -> None:
         """Bring the best boxes of all classes to the front, equal scores in the order of the boxes,
         and sort these by class.
         """
-        k, a = self.k, self.a
         self.by_score(scores, taken)
-        with k.loop(0, a["keep"]) as i:
-            k.store(self._key(i, "taken_classes")[0].to(U32), a["keys"] + i * U32.bytes)
-        self.sorted(a["keep"])
+        self.rooms.sorted_by(
+            self.a["keep"], lambda place: self.rooms.read("taken_classes", place).to(U32)
+        )
 
     def by_score(self, scores: Value, taken: Value) -> None:
         """Sort the boxes taken of all classes by score, equal scores in the order of the boxes."""
-        k, a = self.k, self.a
-        with k.loop(0, taken) as i:
-            k.store(self._key(i, "taken_boxes")[0].to(U32), a["keys"] + i * U32.bytes)
-        self.sorted(taken)
-        with k.loop(0, taken) as i:
-            box, place = self._key(i, "taken_boxes")
-            number = k.load(a["taken_classes"] + place, I32)
-            score = self.score(scores, box.to(I64), number.to(I64))
-            k.store(sortable(k, score, descending=True), a["keys"] + i * U32.bytes)
-        self.sorted(taken)
+
+        def score(place: Value) -> Value:
+            box, number = (self.rooms.read(f"taken_{n}", place) for n in ("boxes", "classes"))
+            found = self.score(scores, box.to(I64), number.to(I64))
+            return sortable(self.k, found, descending=True)
+
+        self.rooms.sorted_by(taken, lambda place: self.rooms.read("taken_boxes", place).to(U32))
+        self.rooms.sorted_by(taken, score)
 
     def _row(
         self, image: Value, place: Value, scores: Value, corners: Boxes, written: Value
     ) -> None:
         k, a = self.k, self.a
         number, box = (
-            k.load(a[f"taken_{name}"] + place * I32.bytes, I32).to(I64)
-            for name in ("classes", "boxes")
+            self.rooms.read(f"taken_{name}", place).to(I64) for name in ("classes", "boxes")
         )
         sides = corners.at(box, numbers=4)
         if self.clip:

@@ -36,7 +36,7 @@ class _Propose:
 
     def __init__(self, k: Kernel, spec: Propose) -> None:
         self.k, self.spec = k, spec
-        self.a = a = dict(zip(spec.arguments, k.arguments, strict=True))
+        self.a = a = k.named
         self.count = a["anchors"] * a["cells"]
         overlap = a["overlap"].to(U32).bits_as(F32)
         self.best = BestByHeap(k, a["anchors"], a["cells"], a["heap"], a["most"])

@@ -164,22 +164,6 @@ def _divide(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSp
     return _all(operation, inputs, "divide", _FLOATS)
 
 
-def _swish(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec) -> Lowered:
-    return _with_parameters(
-        operation, inputs, "swish" if len(inputs) == 1 else "swish_scaled", _SINGLE
-    )
-
-
-def _selu(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec) -> Lowered:
-    return _with_parameters(operation, inputs, "selu", _SINGLE)
-
-
-def _hard_sigmoid(
-    operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec
-) -> Lowered:
-    return _with_parameters(operation, inputs, "hard_sigmoid", _FLOATS)
-
-
 def _with_parameters(
     operation: Operation, inputs: Sequence[TensorSpec], op: str, types: frozenset[str]
 ) -> Lowered:
@@ -308,9 +292,13 @@ def _converts(source: ElementType, target: ElementType) -> bool:
 
 _LOWERINGS: dict[str, Lowering] = {
     "Divide": _divide,
-    "Swish": _swish,
-    "Selu": _selu,
-    "HardSigmoid": _hard_sigmoid,
+    "Swish": lambda operation, inputs, _output: _with_parameters(
+        operation, inputs, "swish" if len(inputs) == 1 else "swish_scaled", _SINGLE
+    ),
+    "Selu": lambda operation, inputs, _output: _with_parameters(operation, inputs, "selu", _SINGLE),
+    "HardSigmoid": lambda operation, inputs, _output: _with_parameters(
+        operation, inputs, "hard_sigmoid", _FLOATS
+    ),
     "Clamp": _clamp,
     "PReLU": _prelu,
     "BatchNormInference": _batch_norm,

@@ -6,7 +6,7 @@ and words the reason.
 
 from __future__ import annotations
 
-from uncork.kernels.codegen.emit import I64, INDEX_TYPES, Kernel, Value, emitter
+from uncork.kernels.codegen.emit import INDEX_TYPES, Kernel, Value, emitter
 from uncork.kernels.embedding.emit_rows import reader_of
 from uncork.kernels.embedding.spec_bags import QuantizedGather
 
@@ -25,8 +25,8 @@ def emit_gather(k: Kernel, spec: QuantizedGather) -> None:
     groups, count = spec.rows.groups, a["count"]
 
     def place(position: Value) -> Value:
-        raw = k.load(a["indices"] + position * type_.bytes, type_).to(I64)
-        return raw + ((raw >> 63) & a["rows"]) if spec.wraps and type_.kind == "signed" else raw
+        address = a["indices"] + position * type_.bytes
+        return k.index_at(address, type_, a["rows"], spec.wraps)
 
     with k.loop(0, count) as position:
         ahead = place(k.minimum(position + reader.ahead, count - 1)) * groups

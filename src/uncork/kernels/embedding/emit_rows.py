@@ -326,9 +326,8 @@ class _QuantizedReader(RowReader):
         k = self.k
         codes = k.load(address, U8, 16).to(U32)
         # The instruction looks at the lowest 4 bits of each lane only.
-        even, odd = (_permuted(values, c) for c in (codes, codes >> 4))
-        picks = ir.Constant(ir.VectorType(ir.IntType(32), 32), list(range(32)))
-        return Value(k, k.builder.shuffle_vector(even.llvm, odd.llvm, picks), F32, 32)
+        even, odd = (k.looked_up(values, c) for c in (codes, codes >> 4))
+        return k.picked(even, odd, range(32))
 
     def _codes(self, index: Value, column: Value, lanes: int) -> Value:
         k, address = self.k, self.address(index, column)
@@ -360,15 +359,6 @@ def _chosen(k: Kernel, numbers: Sequence[float], codes: Value, bit: int) -> Valu
     return k.select((codes & bit).equals(0), low, high)
 
 
-def _permuted(values: Value, places: Value) -> Value:
-    """16 of the numbers in a register, by place (AVX-512)."""
-    k = values.kernel
-    types = [values.llvm.type, places.llvm.type]
-    name = "llvm.x86.avx512.permvar.sf.512"
-    function = k.declared(name, types[0], types)
-    return Value(k, k.builder.call(function, [values.llvm, places.llvm]), F32, 16)
-
-
 def _interleaved(low: Value, high: Value) -> Value:
     """The lanes of two vectors by turns."""
     k, lanes = low.kernel, low.lanes
@@ -378,12 +368,4 @@ def _interleaved(low: Value, high: Value) -> Value:
         for index, value in enumerate((low, high)):
             both = k.builder.insert_element(both, value.llvm, ir.Constant(ir.IntType(32), index))
         return Value(k, both, low.type, 2)
-    picks = [lane + side * lanes for lane in range(lanes) for side in (0, 1)]
-    return Value(
-        k,
-        k.builder.shuffle_vector(
-            low.llvm, high.llvm, ir.Constant(ir.VectorType(ir.IntType(32), 2 * lanes), picks)
-        ),
-        low.type,
-        2 * lanes,
-    )
+    return k.picked(low, high, [lane + side * lanes for lane in range(lanes) for side in (0, 1)])

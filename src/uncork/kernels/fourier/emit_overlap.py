@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from uncork.kernels.codegen.emit import F32, F64, Kernel, Value, emitter
 from uncork.kernels.fourier.spec import Overlap
 
@@ -20,12 +18,12 @@ def emit_overlap(k: Kernel, spec: Overlap) -> None:
         k.store(k.load(place, type_, value.lanes) + value, place)
 
     with k.loop(0, a["batch"]) as signal:
-        for n, lanes in _vectors(k, spec, a["reached"] * 2):
+        for n, lanes in k.vectors(a["reached"] * 2, spec.lanes):
             k.store(k.constant(0.0, type_, lanes), a["room"] + n * spec.size)
         with k.loop(0, a["frames"]) as frame:
             piece = ((signal * a["frames"] + frame) * a["frame"] + a["begin"]) * spec.size
             start = (frame * a["step"] + a["begin"]) * spec.size
-            for n, lanes in _vectors(k, spec, a["own"]):
+            for n, lanes in k.vectors(a["own"], spec.lanes):
                 away = n * spec.size
                 window = k.load(a["window"] + away, type_, lanes)
                 number = k.load(a["pieces"] + piece + away, type_, lanes)
@@ -33,7 +31,7 @@ def emit_overlap(k: Kernel, spec: Overlap) -> None:
                 added(window * window, weights + start + away)
         target = a["target"] + signal * a["length"] * spec.size
         there = k.maximum(k.minimum(a["reached"] - a["first"], a["length"]), k.integer(0))
-        for n, lanes in _vectors(k, spec, there):
+        for n, lanes in k.vectors(there, spec.lanes):
             place = (a["first"] + n) * spec.size
             total, weight = (k.load(r + place, type_, lanes) for r in (a["room"], weights))
             number = total / weight * k.splat(scale, lanes)
@@ -41,14 +39,3 @@ def emit_overlap(k: Kernel, spec: Overlap) -> None:
             k.store(k.select(weight.equals(0.0), zero, number), target + n * spec.size)
         with k.loop(there, a["length"]) as n:
             k.store(k.constant(0.0, type_), target + n * spec.size)
-
-
-def _vectors(k: Kernel, spec: Overlap, count: Value) -> Iterator[tuple[Value, int]]:
-    """The bodies of two loops over so many numbers, in vectors and then one by one: (number, how
-    many).
-    """
-    whole = count & -spec.lanes
-    with k.loop(0, whole, spec.lanes) as n:
-        yield n, spec.lanes
-    with k.loop(whole, count) as n:
-        yield n, 1

@@ -4,7 +4,7 @@ into panels takes as long as to multiply some rows by it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from uncork.kernels.codegen.emit import Kernel, Type, Value
 from uncork.kernels.codegen.joining import lane_sums
@@ -31,8 +31,7 @@ def _dots(k: Kernel, spec: Matmul, type_: Type, first: Value, second: Value, sto
     lane by lane, and the lanes at the end.
     """
     a, lanes, size = k.named, spec.lanes, spec.size
-    whole = a["inner"] & -lanes
-    rest = k.lanes_below(a["inner"] - whole, lanes)
+    rest = k.lanes_below(a["inner"] & lanes - 1, lanes)
     with k.loop(0, a["columns"], lanes) as column:
         # The last column again where there are not so many: nobody stores its products.
         numbers = [k.minimum(column + i, a["columns"] - 1) for i in range(lanes)]
@@ -41,21 +40,13 @@ def _dots(k: Kernel, spec: Matmul, type_: Type, first: Value, second: Value, sto
             source = first + row * a["a_row"]
             sums = [k.variable(k.constant(0.0, type_, lanes)) for _ in lines]
 
-            def add(
-                at: Value,
-                mask: Value | None = None,
-                source: Value = source,
-                lines: Sequence[Value] = lines,
-            ) -> None:
+            for position, partly in k.blocks(a["inner"], lanes):
+                mask = rest if partly else None
+                at = position * size
                 factors = k.load(source + at, type_, lanes, mask)
                 for total, line in zip(sums, lines, strict=True):
-                    numbers = k.load(line + at, type_, lanes, mask)
-                    total.set(k.fma(numbers, factors, total.get()))
-
-            with k.loop(0, whole, lanes) as position:
-                add(position * size)
-            with k.if_(whole < a["inner"]):
-                add(whole * size, rest)
+                    weights = k.load(line + at, type_, lanes, mask)
+                    total.set(k.fma(weights, factors, total.get()))
             store(row, column, lane_sums(k, [total.get() for total in sums], lanes))
 
 
@@ -77,7 +68,8 @@ def _added_rows(
                 k.splat(k.load(source + (begin + i) * size, type_), lanes) for i in range(count)
             ]
 
-            def vector(column: Value, mask: Value | None) -> None:
+            for column, partly in k.blocks(a["columns"], lanes):
+                mask = k.lanes_below(a["columns"] - column, lanes) if partly else None
                 place = sums + column * size
                 total = k.load(place, type_, lanes)
                 # Of the first rows: nothing was added before.
@@ -86,12 +78,6 @@ def _added_rows(
                     there = second + (begin + i) * a["b_inner"] + column * size
                     total = k.fma(k.load(there, type_, lanes, mask), factor, total)
                 k.store(total, place)
-
-            whole = a["columns"] & -lanes
-            with k.loop(0, whole, lanes) as column:
-                vector(column, None)
-            with k.if_(whole < a["columns"]):
-                vector(whole, k.lanes_below(a["columns"] - whole, lanes))
 
     with k.if_(a["inner"].equals(0)):  # No row is added, so nothing else makes the sums zeros.
         zeros = k.constant(0.0, type_, lanes)

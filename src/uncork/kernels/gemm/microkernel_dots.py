@@ -8,7 +8,7 @@ can (pmaddubsw) multiplies codes below 16 only, of which 8 sums of two products 
 from __future__ import annotations
 
 from uncork.kernels.codegen import llvm_ir as ir
-from uncork.kernels.codegen.emit import I16, I32, Kernel, Value
+from uncork.kernels.codegen.emit import I16, I32, Kernel, Value, Variable
 from uncork.kernels.gemm.dots import FOUR_MIXED, FOUR_SIGNED, FOUR_SMALL, PAIRS, SINGLE
 
 #: The highest bit of each of four bytes: flipped, it makes signed bytes of codes less 128.
@@ -92,3 +92,24 @@ def small_sum(k: Kernel, a: Value, b: Value) -> Value:
 def summed_pairs(k: Kernel, total: Value, halves: Value) -> Value:
     """Sums of 32 bits, with pairs of 16 bits added."""
     return added(k, PAIRS, total, halves, k.constant(1, I16, halves.lanes))
+
+
+class Adder:
+    """Adds products to sums: of bytes by codes below 16 as sums of 16 bits, as many as they hold,
+    which `finish` adds to those of 32.
+    """
+
+    def __init__(self, k: Kernel, how: str) -> None:
+        self.k, self.how = k, how
+        self._small: dict[Variable, Value] = {}
+
+    def add(self, total: Variable, codes: Value, numbers: Value) -> None:
+        if self.how != FOUR_SMALL:
+            total.set(added(self.k, self.how, total.get(), codes, numbers))
+            return
+        product, before = small_products(self.k, codes, numbers), self._small.get(total)
+        self._small[total] = product if before is None else small_sum(self.k, before, product)
+
+    def finish(self) -> None:
+        for total, halves in self._small.items():
+            total.set(summed_pairs(self.k, total.get(), halves))

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Union
 
-import numpy as np
 from msgspec import Struct
 
 from uncork.kernels.extents import (
@@ -18,7 +17,7 @@ from uncork.kernels.extents import (
     nanoseconds,
     product,
 )
-from uncork.kernels.gemm.address_table import in_order
+from uncork.kernels.gemm.address_table import row_tables
 from uncork.kernels.gemm.indirect import panels
 from uncork.kernels.gemm.spec_address_table import LOOPS
 from uncork.kernels.gemm.spec_indirect import indirect_gemm
@@ -26,7 +25,6 @@ from uncork.kernels.kernel_plan import (
     In,
     KernelCall,
     KernelPlan,
-    Operand,
     Out,
     Scratch,
     Selection,
@@ -170,50 +168,6 @@ def _places(
     return places
 
 
-class _Tables(Struct, frozen=True):
-    """Where the tables of rows lie: in arrays made now, or in the step's working memory, of which
-    they take `scratch` bytes and which `calls` fill.
-    """
-
-    source: Callable[[SizeLike], Operand]
-    target: Callable[[SizeLike], Operand]
-    calls: Sequence[KernelCall]
-    scratch: SizeLike
-    keep: Sequence[object]
-
-
-def _tables(
-    rows: Sequence[Label],
-    sizes: Mapping[Label, SizeLike],
-    data_steps: Mapping[Label, SizeLike],
-    output_steps: Mapping[Label, SizeLike],
-) -> _Tables:
-    count = _count(rows, sizes)
-    if is_known(count):
-        sources, targets = (
-            np.array(_places(rows, sizes, steps), np.int64) for steps in (data_steps, output_steps)
-        )
-        addresses = address_of(sources), address_of(targets)
-        return _Tables(
-            lambda first: addresses[0] + first * 8,
-            lambda first: addresses[1] + first * 8,
-            [],
-            0,
-            [sources, targets],
-        )
-    calls = [
-        in_order(Scratch(table * count * 8), [(sizes[label], steps[label]) for label in rows])
-        for table, steps in enumerate((data_steps, output_steps))
-    ]
-    return _Tables(
-        lambda first: Scratch(first * 8),
-        lambda first: Scratch((count + first) * 8),
-        calls,
-        2 * count * 8,
-        [],
-    )
-
-
 def _native(
     matrix: Array,
     order: Sequence[int],
@@ -239,7 +193,8 @@ def _native(
         lambda: [panels(spec, matrix.transpose(order).reshape(batches, width, inner))],
     )
     matrix_bytes = packed_weights.arrays[0].nbytes // batches
-    tables = _tables(parts.rows, sizes, data_steps, output_steps)
+    rows = [(sizes[label], data_steps[label], output_steps[label]) for label in parts.rows]
+    tables = row_tables(rows)
     starts = list(
         zip(*(_places(outer, sizes, steps) for steps in (data_steps, output_steps)), strict=True)
     )
@@ -253,8 +208,7 @@ def _native(
             source=In(data, source),
             target=Out(0, result),
             matrix=address_of(packed_weights.arrays[0]) + number * matrices * matrix_bytes,
-            sources=tables.source(first),
-            targets=tables.target(first),
+            **tables.operands(first),
             rows=some,
             inner=inner,
             columns=width,

@@ -393,7 +393,6 @@ class _Maker:
         result = run.result + group * batches.count + batch
         stored = self.spec.result_size
         made = ((result * shape.rows + row) * shape.columns + column) * stored
-        ends = operands_for(self.spec.end, self.others, column * size, made)
         return self.spec(
             a=source,
             a_row=inner * size,
@@ -411,7 +410,7 @@ class _Maker:
             columns=columns,
             table=Scratch(self.turned + self.panels + part.memory),
             packed_weights=Scratch(self.turned + part.memory),
-            **dict(zip(self.spec.end.arguments, ends, strict=True)),
+            **operands_for(self.spec.end, self.others, column * size, made),
         )
 
     def stages(self, threads: int) -> Stages:

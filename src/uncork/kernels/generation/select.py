@@ -6,7 +6,7 @@ import numpy as np
 
 from uncork.kernels.extents import decline_if, extents, largest, nanoseconds, product, smallest
 from uncork.kernels.generation.spec import OneHot, Steps
-from uncork.kernels.kernel_plan import In, KernelPlan, Operand, Out, Selection
+from uncork.kernels.kernel_plan import In, KernelPlan, Out, Selection
 from uncork.kernels.layer import Layer
 from uncork.kernels.movement.nd_copy import Loop, nd_copy
 from uncork.kernels.movement.spec import FillBytes
@@ -31,20 +31,17 @@ def select_one_hot(layer: Layer) -> Selection:
     strict = operation.strict and not isinstance(operation, OneHot16)
     spec = OneHot(item, indices.element_type.name, wraps, strict)
 
-    operands: list[Operand] = [
-        In(0),
-        In(2),
-        Out(0),
-        product(made[:along]),
-        made[along],
-        product(made[along + 1 :]),
-    ]
-    whole = product(made) * item
-    return KernelPlan(
-        spec.name,
-        [(FillBytes(item), [In(3), Out(0), whole]), (spec, operands)],
-        cost=nanoseconds(whole, 1 / 16),
+    call = spec(
+        indices=In(0),
+        value=In(2),
+        output=Out(0),
+        outer=product(made[:along]),
+        depth=made[along],
+        inner=product(made[along + 1 :]),
     )
+    whole = product(made) * item
+    fill = FillBytes(item)(value=In(3), target=Out(0), bytes=whole)
+    return KernelPlan(spec.name, [fill, call], cost=nanoseconds(whole, 1 / 16))
 
 
 def select_range(layer: Layer) -> Selection:

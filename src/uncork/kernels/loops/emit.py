@@ -368,7 +368,7 @@ class _Emitter:
         distance = 1
         while distance < term.lanes:
             picks = [term.lanes] * distance + list(range(term.lanes - distance))
-            term = combine(k, s.shuffled(term, neutral, picks), term)
+            term = combine(k, s.k.picked(term, neutral, picks), term)
             distance *= 2
         total = combine(k, k.splat(carry.get(), term.lanes), term)
         s.values[name] = [total]

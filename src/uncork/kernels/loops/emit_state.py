@@ -5,7 +5,7 @@ the vector's axis runs here.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Union
 
 from uncork.kernels.codegen import llvm_ir as ir
@@ -144,13 +144,6 @@ class State:
 
     def typed(self, operand: Operand, type_: Type) -> list[Value]:
         return operand if isinstance(operand, list) else [self.k.constant(operand, type_)]
-
-    def shuffled(self, a: Value, b: Value, picks: Sequence[int]) -> Value:
-        """Lanes of two vectors, those of the second numbered after those of the first."""
-        mask = ir.Constant(ir.VectorType(ir.IntType(32), len(picks)), list(picks))
-        return Value(
-            self.k, self.k.builder.shuffle_vector(a.llvm, b.llvm, mask), a.type, len(picks)
-        )
 
     # ---- which factor the vector's axis has in an index
 

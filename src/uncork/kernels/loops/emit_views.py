@@ -196,11 +196,11 @@ class Views:
         return (
             joined
             if step == 1
-            else s.shuffled(joined, joined, [phase + step * n for n in range(lanes)])
+            else s.k.picked(joined, joined, [phase + step * n for n in range(lanes)])
         )
 
     def _backwards(self, value: Value) -> Value:
-        return self.state.shuffled(value, value, list(range(value.lanes))[::-1])
+        return self.state.k.picked(value, value, list(range(value.lanes))[::-1])
 
     def _reversed(self, view: str, places: list[ast.expr], found: Linear) -> list[Value]:
         s = self.state
@@ -243,7 +243,7 @@ class Views:
                 left = s.size(s.vector) - x
                 mask = k.lanes_below((left + (divisor - 1)) // k.integer(divisor), lanes)
             value = self._vector(view, address, lanes, mask, None)
-            results.append(s.shuffled(value, value, [n // divisor for n in range(s.lanes)]))
+            results.append(s.k.picked(value, value, [n // divisor for n in range(s.lanes)]))
         return results
 
     def _gathered(
@@ -395,7 +395,7 @@ class Views:
             for row in range(count):
                 places_in_row = range(row * s.lanes, (row + 1) * s.lanes)
                 picks = [place % count * s.lanes + place // count for place in places_in_row]
-                value = s.shuffled(joined, joined, picks)
+                value = s.k.picked(joined, joined, picks)
                 address = first + (u * count + row) * s.lanes * self._bytes(view)
                 mask = None
                 if s.active is not None:
@@ -408,6 +408,6 @@ class Views:
         s, lanes = self.state, self.state.lanes
         joined = parts[0]
         for part in parts[1:]:
-            grown = s.shuffled(part, part, [n % lanes for n in range(joined.lanes)])
-            joined = s.shuffled(joined, grown, list(range(joined.lanes + lanes)))
+            grown = s.k.picked(part, part, [n % lanes for n in range(joined.lanes)])
+            joined = s.k.picked(joined, grown, list(range(joined.lanes + lanes)))
         return joined

@@ -27,6 +27,7 @@ axis is an argument.
     inside(View[..])            1 inside and 0 outside
     size(axis)                  as a number of the computation; number(integer expression)
     integer(expression)         an integer expression in 32 bits, lane by lane
+    fused(a, b, c)              a * b + c, rounded once
     remainder(a, b)             of whole numbers, from 0 to below b
     index(lanes, expression)    32 bits lane by lane and an integer, added in 64
     real(expression)            whole numbers of a view as numbers of the computation
@@ -253,7 +254,7 @@ FUNCTIONS = frozenset(
         "larger",
         "smaller",
     }
-    | {"where", "both", "either", "differs", "index", "near", "truncated", "remainder"}
+    | {"where", "both", "either", "differs", "index", "near", "truncated", "remainder", "fused"}
     | {"real", *STORES}
 )
 

@@ -25,7 +25,14 @@ from uncork.kernels.kernel_plan import In, Out, Scratch, Selection
 from uncork.kernels.layer import Layer
 from uncork.kernels.loops.adaptive import adaptive_pool, largest_with_places
 from uncork.kernels.loops.nest_call import Call, View, computed_type, row_bytes
-from uncork.kernels.loops.windows import PADS, Window, covers_all, taps_written_out, windows_of
+from uncork.kernels.loops.windows import (
+    Window,
+    covers_all,
+    padded,
+    sizes_of,
+    tap_loops,
+    windows_of,
+)
 from uncork.kernels.runtime.target import Target
 from uncork.ops._common.indices import normalised_axis
 from uncork.ops.avg_pool import AvgPool1, Pooling
@@ -132,7 +139,7 @@ def _sliding(
     work = planes * product(w.count for w in windows)
     scratch = kept + row_bytes(last.count, computed)
     cost = work * sum(w.kernel for w in windows) // 8
-    sizes = _sizes(windows, planes) | {"e": row}
+    sizes = {"n": planes, "u": windows[-1].size, **sizes_of(windows)} | {"e": row}
     text = _text(word, windows, share, together)
     return Call(f"{word}_pool", text, sizes, views, target, 2, cost, scratch, shared="n").native()
 
@@ -145,7 +152,7 @@ def _text(word: str, windows: Sequence[Window], share: _Share | None, together: 
     fold, neutral = ("max", "lowest") if word == "max" else ("sum", "0.0")
     before, of_rows = (share.before, share.of_rows) if share else ([], [])
     loops = " ".join(w.axis for w in rows)
-    source = _padded(f"X[n, {last.tap_index()}]", [last], neutral)
+    source = padded(f"X[n, {last.tap_index()}]", [last], neutral)
     joined: list[str] = []
     if rows:
         # The row has its padding around it, so that nothing of its windows lies outside.
@@ -153,40 +160,20 @@ def _text(word: str, windows: Sequence[Window], share: _Share | None, together: 
         each = f"{loops} " if together else ""
         if last.is_padded:
             before = [*before, f"{each}e*: T[{number}e] = {neutral}"]
-        cells = _padded(f"X[n, {', '.join(w.tap_index() for w in rows)}, u]", rows, neutral)
+        cells = padded(f"X[n, {', '.join(w.tap_index() for w in rows)}, u]", rows, neutral)
         put = "u" if certainly(last.begin, 0) else f"u + {last.pad}"
-        joined = [f"  {each}u*:", f"    {_taps(rows)}: m = {fold}({cells})"]
+        joined = [f"  {each}u*:", f"    {tap_loops(rows)}: m = {fold}({cells})"]
         joined.append(f"    T[{number}{put}] = m")
         source = f"T[{number}{last.tap_index(False)}]"
     columns = [
         "  x*:",
-        f"    {_taps([last])}: m = {fold}({source})",
+        f"    {tap_loops([last])}: m = {fold}({source})",
         f"    Y[{', '.join(['n', *(w.axis for w in windows)])}] = m{share.factor if share else ''}",
     ]
     if together:
         inside = [f"  {line}" for line in (*of_rows, *columns)]
         return "\n".join([*before, "n:", *joined, f"  {loops}:", *inside])
     return "\n".join([*before, f"n {loops}".rstrip() + ":", *of_rows, *joined, *columns])
-
-
-def _sizes(windows: Sequence[Window], planes: SizeLike) -> dict[str, SizeLike]:
-    sizes: dict[str, SizeLike] = {"n": planes, "u": windows[-1].size}
-    for window in windows:
-        sizes |= {
-            window.axis: window.count,
-            window.tap: window.kernel,
-            PADS[window.spatial_axis]: window.begin,
-        }
-    return sizes
-
-
-def _taps(windows: Sequence[Window]) -> str:
-    written_out = taps_written_out(windows)
-    return " ".join(w.loop(written_out) for w in windows)
-
-
-def _padded(cell: str, windows: Sequence[Window], value: str) -> str:
-    return f"pad({cell}, {value})" if any(w.is_padded for w in windows) else cell
 
 
 class _Share:
@@ -205,13 +192,13 @@ class _Share:
         share = "where(c > 0.0, 1.0 / c, 0.0)"
         self.before = [
             "x*:",
-            f"  {_taps([last])}: c = sum(inside(C[{last.tap_index(self.in_data)}]))",
+            f"  {tap_loops([last])}: c = sum(inside(C[{last.tap_index(self.in_data)}]))",
             f"  A[x] = {share}",
         ]
         self.factor = " * A[x]"
         if rows:
             cells = ", ".join(w.tap_index(self.in_data) for w in rows)
-            self.of_rows = [f"  {_taps(rows)}: c = sum(inside(R[{cells}]))", f"  d = {share}"]
+            self.of_rows = [f"  {tap_loops(rows)}: c = sum(inside(R[{cells}]))", f"  d = {share}"]
             self.factor = " * (A[x] * d)"
 
     def views(self, name: str) -> dict[str, View]:
@@ -234,7 +221,7 @@ def _with_indices(
     the window, whose cells are still near.
     """
     cells = ", ".join(w.tap_index() for w in windows)
-    taps, out = _taps(windows), ", ".join(["n", *(w.axis for w in windows)])
+    taps, out = tap_loops(windows), ", ".join(["n", *(w.axis for w in windows)])
     cell = f"pad(X[n, {cells}], lowest)"
     place = windows[0].tap_index()
     for number, window in enumerate(windows[1:], 1):
@@ -251,7 +238,8 @@ def _with_indices(
   I[{out}] = index({where})"""
     planes = product(shape[:2])
     sizes = {
-        **_sizes(windows, planes),
+        **sizes_of(windows),
+        "n": planes,
         "first_n": 0,
         "s": product(shape[2:]),
         "c": shape[1],

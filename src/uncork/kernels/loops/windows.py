@@ -107,3 +107,23 @@ def taps_written_out(windows: Sequence[Window]) -> bool:
     for window in windows:
         total *= window.kernel
     return total <= _WRITTEN_OUT
+
+
+def sizes_of(windows: Sequence[Window]) -> dict[str, SizeLike]:
+    """The numbers of windows, of taps, and the pads, by the names that texts have for them."""
+    sizes: dict[str, SizeLike] = {}
+    for window in windows:
+        sizes |= {window.axis: window.count, window.tap: window.kernel}
+        sizes[PADS[window.spatial_axis]] = window.begin
+    return sizes
+
+
+def tap_loops(windows: Sequence[Window]) -> str:
+    """The loops over the taps of windows."""
+    written_out = taps_written_out(windows)
+    return " ".join(window.loop(written_out) for window in windows)
+
+
+def padded(cell: str, windows: Sequence[Window], value: str) -> str:
+    """The cell of a view, or the value where windows may hold cells outside of it."""
+    return f"pad({cell}, {value})" if any(window.is_padded for window in windows) else cell

@@ -62,10 +62,7 @@ def emit_gather(k: Kernel, spec: Gather) -> None:
 
     def position(address: Value) -> Value:
         """An index as a position on the axis; outside 0 .. size - 1 when it is out of range."""
-        raw = k.load(address, INDEX_TYPES[spec.index]).to(I64)
-        if spec.wraps and spec.index.startswith("i"):
-            raw = raw + ((raw >> 63) & size)
-        return raw
+        return k.index_at(address, INDEX_TYPES[spec.index], size, spec.wraps)
 
     item = positions if spec.item == LONG else spec.item
     gather = _Gather(k, spec, item, size, count, position, k.machine.lanes // 2)
@@ -93,9 +90,8 @@ def _emit_open_items(k: Kernel, spec: Gather) -> None:
     type_ = INDEX_TYPES[spec.index]
     with k.loop(0, batches) as batch, k.loop(0, outer) as row, k.loop(0, count) as j:
         slab = batch * outer + row
-        index = k.load(indices + (batch * count + j) * type_.bytes, type_).to(I64)
-        if spec.wraps and spec.index.startswith("i"):
-            index = index + ((index >> 63) & size)
+        place = indices + (batch * count + j) * type_.bytes
+        index = k.index_at(place, type_, size, spec.wraps)
         if spec.strict:
             k.stop_unless(index.below(size), k.integer(1))
         target = output + (slab * count + j) * item
@@ -286,12 +282,7 @@ class _Gather:
 
         with k.if_else(self.wrong.get().equals(0), likely=True) as (clean, mixed):
             with clean:
-                unrolled = 4
-                whole = self.count & -unrolled
-                with k.loop(0, whole, unrolled) as j:
-                    for u in range(unrolled):
-                        one(j + u)
-                with k.loop(whole, self.count) as j:
+                for j in k.unrolled(self.count, 4):
                     one(j)
             with mixed, k.loop(0, self.count) as j:
                 known = k.load(positions + j * 4, I32).to(I64) >= 0

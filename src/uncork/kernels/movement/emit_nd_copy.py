@@ -1,12 +1,14 @@
-"""The emitters of strided copies, loops around a copy of neighbouring bytes, and of fills."""
+"""The emitters of strided copies, loops around a copy of neighbouring bytes, of copies by a table,
+and of fills.
+"""
 
 from __future__ import annotations
 
 from uncork.kernels.codegen.copies import copy_open
-from uncork.kernels.codegen.emit import U8, U16, U32, U64, Kernel, Type, Value, emitter
+from uncork.kernels.codegen.emit import I32, I64, U8, U16, U32, U64, Kernel, Type, Value, emitter
 from uncork.kernels.kernel_spec import OPEN
 from uncork.kernels.movement.emit_gather import copy
-from uncork.kernels.movement.spec import FillBytes, NdCopy
+from uncork.kernels.movement.spec import CopyTable, FillBytes, NdCopy
 
 #: Turns of the innermost loop that are written out, for short runs.
 _UNROLLED = 4
@@ -39,11 +41,7 @@ def emit_nd_copy(k: Kernel, spec: NdCopy) -> None:
             with k.loop(0, count) as i:
                 turn(i)
             return
-        whole = count & -_UNROLLED
-        with k.loop(0, whole, _UNROLLED) as i:
-            for u in range(_UNROLLED):
-                turn(i + u)
-        with k.loop(whole, count) as i:
+        for i in k.unrolled(count, _UNROLLED):
             turn(i)
 
     loops(0, a["source"], a["target"])
@@ -131,3 +129,13 @@ def emit_fill_bytes(k: Kernel, spec: FillBytes) -> None:
         k.store(vector, target + i)
     with k.loop(whole, count, type_.bytes) as i:
         k.store(number, target + i)
+
+
+@emitter
+def emit_copy_table(k: Kernel, spec: CopyTable) -> None:
+    """The LLVM text of a kernel of copies by tables, which hold offsets in bytes."""
+    source, target, sources, targets, count = k.arguments
+    with k.loop(0, count) as i:
+        begin = k.load(sources + i * 4, I32).to(I64)
+        place = i * spec.run if spec.in_order else k.load(targets + i * 4, I32).to(I64)
+        copy(k, source + begin, target + place, spec.run)

@@ -4,15 +4,20 @@ what of that it takes. Moves of moves are looks at what lies further behind.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Union, cast
 
 from msgspec import Struct
 
 from uncork.kernels.extents import certainly, extents, same, total
+from uncork.kernels.kernel_spec import writer_of
 from uncork.kernels.movement.nd_copy import Copy, Loop, strides
+from uncork.ops import Operation
+from uncork.ops._common.indices import normalised_axis
 from uncork.symbolic import SizeLike
 from uncork.types import TensorSpec
+
+Specs = Sequence[TensorSpec]
 
 
 class Along(Struct, frozen=True):
@@ -49,19 +54,68 @@ class Unclear(Exception):
     """Only the call knows which pieces a look meets."""
 
 
-def copy_of(look: Look, data: TensorSpec, result: TensorSpec) -> Copy:
-    """The copy of what a move looks at."""
-    element = data.element_type.dtype.itemsize
-    (piece,) = looked_at(look, extents(data), [whole(0, extents(data), element)])
-    return copied(piece, extents(result), element)
+#: What moves look at, by functions of these modules.
+_LOOKS: Mapping[str, str] = {
+    "Slice": "select_slices:slice_look",
+    "Split": "looks:split_look",
+    "StridedSlice": "select_slices:strided_slice_look",
+    "Transpose": "looks:transpose_look",
+    "VariadicSplit": "looks:split_look",
+}
 
 
-def copied(piece: Piece, result: Sequence[SizeLike], element: int) -> Copy:
+def look_of(operation: Operation, inputs: Specs, outputs: Specs, number: int) -> Look | None:
+    """What a move looks at for one of its outputs; None where its other inputs do not tell
+    enough.
+    """
+    look: Look | None = writer_of(f"{__package__}.{_LOOKS[operation.type_name]}")(
+        operation, inputs, outputs, number
+    )
+    return look
+
+
+def look_copies(operation: Operation, inputs: Specs, outputs: Specs) -> list[Copy] | None:
+    """The copies of what a move looks at."""
+    shape, element = extents(inputs[0]), inputs[0].element_type.dtype.itemsize
+    copies: list[Copy] = []
+    for number, spec in enumerate(outputs):
+        look = look_of(operation, inputs, outputs, number)
+        if look is None:
+            return None
+        (piece,) = looked_at(look, shape, [whole(0, shape, element)])
+        copies.append(copied(piece, extents(spec), element, number))
+    return copies
+
+
+def transpose_look(operation: Operation, inputs: Specs, outputs: Specs, number: int) -> Look | None:
+    """What Transpose looks at: all of each axis."""
+    order, result = inputs[1].value, extents(outputs[0])
+    if order is None:
+        return None
+    axes = [int(axis) for axis in order.reshape(-1)] or list(range(len(result)))[::-1]
+    return Look(tuple(map(Along, axes, result)))
+
+
+def split_look(operation: Operation, inputs: Specs, outputs: Specs, number: int) -> Look | None:
+    """What a part of Split or VariadicSplit looks at."""
+    axis = inputs[1].value
+    # Lengths that are values of the call may not add up; of sizes the inference has demanded it.
+    if axis is None or any(spec.value is None and not spec.has_all_elements for spec in inputs[2:]):
+        return None
+    result = extents(outputs[number])
+    along = normalised_axis(operation, int(axis.reshape(-1)[0]), len(result))
+    begin = total(extents(spec)[along] for spec in outputs[:number])
+    return Look(
+        tuple(Along(n, count, begin if n == along else 0) for n, count in enumerate(result))
+    )
+
+
+def copied(piece: Piece, result: Sequence[SizeLike], element: int, number: int = 0) -> Copy:
     """The copy of a piece into its place in a result."""
     target = strides(result, element)
     loops = tuple(map(Loop, piece.counts, piece.steps, target))
     place = total(begin * step for begin, step in zip(piece.begins, target, strict=True))
-    return Copy(piece.source, 0, piece.offset, place, loops, element)
+    return Copy(piece.source, number, piece.offset, place, loops, element)
 
 
 def whole(source: int, shape: Sequence[SizeLike], element: int) -> Piece:

@@ -4,8 +4,6 @@ byte.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from msgspec.structs import replace
 
 from uncork.kernels.extents import compute_nothing_of, extents, nanoseconds, product
@@ -14,15 +12,12 @@ from uncork.kernels.kernel_plan import (
     In,
     KernelCall,
     KernelPlan,
-    Operand,
     Out,
     Scratch,
     Selection,
-    Stages,
-    shares,
 )
 from uncork.kernels.kernel_spec import OPEN
-from uncork.kernels.layer import Layer
+from uncork.kernels.layer import Layer, one_call, shared_call
 from uncork.kernels.movement.spec import LONG, LONG_BYTES, Gather
 from uncork.ops.gather import Gather1, Gather7
 from uncork.symbolic import Size, SizeLike
@@ -48,21 +43,20 @@ def select_gather(layer: Layer) -> Selection:
         product(places[batch:]),
     )
     compute_nothing_of((item, count), "gather")
-    if not isinstance(item, int):
-        return _select_open_items(layer, item, (batches, outer, count), shape[along])
+    is_known = isinstance(item, int)
+    size = item if isinstance(item, int) else 0
     by_columns = (
-        item <= _SMALL_ITEM and _is_above(outer, 1) and not _is_above(shape[along], 2**31 - 1)
+        0 < size <= _SMALL_ITEM and _is_above(outer, 1) and not _is_above(shape[along], 2**31 - 1)
     )
     total = batches * outer * count * item
-    streaming = not by_columns and item % 64 == 0 and isinstance(total, int) and total >= _LARGE
-    layout = "columns" if by_columns else "rows"
-    long = not by_columns and item >= LONG_BYTES
+    whole_lines = is_known and not by_columns and size % 64 == 0
+    streaming = whole_lines and isinstance(total, int) and total >= _LARGE
     spec = Gather(
-        LONG if long else item,
+        OPEN if not is_known else LONG if size >= LONG_BYTES else size,
         indices.element_type.name,
         operation.counts_from_end,
         operation.strict,
-        layout,
+        "columns" if by_columns else "rows",
         streaming,
     )
     index_bytes = indices.element_type.dtype.itemsize
@@ -82,33 +76,28 @@ def select_gather(layer: Layer) -> Selection:
     def part(first: SizeLike, number: SizeLike) -> KernelCall:
         data_at, indices_at, output_at = (first * step for step in steps)
         some = [*whole[:level], number, *whole[level + 1 :]]
-        return spec, [
-            In(0, data_at),
-            In(1, indices_at),
-            Out(0, output_at),
-            some[0],
-            some[1],
-            shape[along],
-            some[2],
-            item,
-        ]
+        return spec(
+            data=In(0, data_at),
+            indices=In(1, indices_at),
+            output=Out(0, output_at),
+            batches=some[0],
+            outer=some[1],
+            size=shape[along],
+            count=some[2],
+            positions=Scratch() if by_columns else item,
+        )
 
-    def split(threads: int) -> Stages:
-        return Stages([[part(first, number) for first, number in shares(whole[level], threads)]], 0)
-
-    room: Operand = item if long else Scratch()
-    operands: list[Operand] = [In(0), In(1), Out(0), batches, outer, shape[along], count, room]
-    calls: list[KernelCall] = [(spec, operands)]
-    when: list[AtLeast] = []
-    if isinstance(total, Size) and not by_columns and item % 64 == 0:
-        past_caches = replace(spec, streaming=True)
-        calls.append((past_caches, operands))
-        when = [AtLeast(total, _LARGE, otherwise=True), AtLeast(total, _LARGE)]
-    cost = nanoseconds(batches * outer * count, max(2.0, item / 16))
-    scratch = 4 * count if by_columns else 0
-    return KernelPlan(
-        spec.name, calls, scratch=scratch, cost=cost, when=when, split=None if by_columns else split
-    )
+    cost = nanoseconds(batches * outer * count, max(2.0, size / 16))
+    if not is_known:
+        return one_call(part(0, whole[level]), nanoseconds(total, 1 / 16))
+    if by_columns:
+        return KernelPlan(spec.name, [part(0, whole[level])], scratch=4 * count, cost=cost)
+    plan = shared_call(part, whole[level], cost)
+    if not whole_lines or not isinstance(total, Size):
+        return plan
+    past_caches = replace(spec, streaming=True), plan.calls[0][1]
+    when = [AtLeast(total, _LARGE, otherwise=True), AtLeast(total, _LARGE)]
+    return replace(plan, calls=[*plan.calls, past_caches], when=when)
 
 
 def _is_above(size: SizeLike, least: int) -> bool:
@@ -116,19 +105,3 @@ def _is_above(size: SizeLike, least: int) -> bool:
     below what 32 bits hold.
     """
     return size > least if isinstance(size, int) else least == 1
-
-
-def _select_open_items(
-    layer: Layer, item: SizeLike, counts: Sequence[SizeLike], size: SizeLike
-) -> Selection:
-    """Select the gather kernel for items of a length that only the call knows."""
-    operation = layer.operation
-    assert isinstance(operation, Gather1 | Gather7)
-    spec = Gather(
-        OPEN, layer.input(1).element_type.name, operation.counts_from_end, operation.strict
-    )
-    batches, outer, count = counts
-    operands: list[Operand] = [In(0), In(1), Out(0), batches, outer, size, count, item]
-    return KernelPlan(
-        spec.name, [(spec, operands)], cost=nanoseconds(batches * outer * count * item, 1 / 16)
-    )

@@ -11,21 +11,18 @@ from uncork.kernels.extents import extents
 from uncork.kernels.kernel_plan import Selection
 from uncork.kernels.layer import Layer
 from uncork.kernels.movement.looks import (
-    Along,
-    Look,
     Piece,
     Unclear,
     beside,
     copied,
+    look_of,
     looked_at,
     whole,
 )
 from uncork.kernels.movement.nd_copy import Copy, go_by_rows
 from uncork.kernels.movement.select_nd_copy import select_nd_copy
-from uncork.kernels.movement.select_slices import slice_look, strided_slice_look
 from uncork.ops import Operation
 from uncork.ops._common.indices import normalised_axis
-from uncork.symbolic import SizeLike
 from uncork.types import TensorSpec
 
 Specs = Sequence[TensorSpec]
@@ -76,43 +73,7 @@ def _pieces(
         axis = normalised_axis(operation, getattr(operation, "axis", 0), len(extents(made[0])))
         return beside([(pieces, extents(spec)) for spec, pieces in given], axis)
     data, pieces = given[0]
-    look = _look(operation, [spec for spec, _ in given], made, number)
+    look = look_of(operation, [spec for spec, _ in given], made, number)
     if look is None:
         raise Unclear
     return looked_at(look, extents(data), pieces)
-
-
-def _look(operation: Operation, inputs: Specs, outputs: Specs, number: int) -> Look | None:
-    """What a move looks at for one of its outputs; None where its other inputs do not tell
-    enough.
-    """
-    if operation.type_name == "Slice":
-        return slice_look(operation, inputs, outputs)
-    if operation.type_name == "StridedSlice":
-        return strided_slice_look(operation, inputs, outputs)
-    if operation.type_name == "Transpose":
-        return _transpose_look(inputs, outputs)
-    return _split_look(operation, inputs, outputs, number)
-
-
-def _transpose_look(inputs: Specs, outputs: Specs) -> Look | None:
-    order, result = inputs[1].value, extents(outputs[0])
-    if order is None:
-        return None
-    axes = [int(axis) for axis in order.reshape(-1)] or list(range(len(result)))[::-1]
-    return Look(tuple(map(Along, axes, result)))
-
-
-def _split_look(operation: Operation, inputs: Specs, outputs: Specs, number: int) -> Look | None:
-    axis = inputs[1].value
-    # Lengths that are values of the call may not add up; of sizes the inference has demanded it.
-    if axis is None or any(spec.value is None and not spec.has_all_elements for spec in inputs[2:]):
-        return None
-    result = extents(outputs[number])
-    along = normalised_axis(operation, int(axis.reshape(-1)[0]), len(result))
-    begin: SizeLike = 0
-    for spec in outputs[:number]:
-        begin = begin + extents(spec)[along]
-    return Look(
-        tuple(Along(n, count, begin if n == along else 0) for n, count in enumerate(result))
-    )

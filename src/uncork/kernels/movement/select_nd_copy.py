@@ -6,7 +6,6 @@ enough.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
@@ -22,7 +21,9 @@ from uncork.kernels.kernel_plan import (
     grid,
     whole_shares,
 )
+from uncork.kernels.kernel_spec import writer_of
 from uncork.kernels.layer import staged
+from uncork.kernels.movement.looks import beside, copied, whole
 from uncork.kernels.movement.nd_copy import (
     MOST_LOOPS,
     Copy,
@@ -31,7 +32,6 @@ from uncork.kernels.movement.nd_copy import (
     Seen,
     merged,
     nd_copy,
-    permuted,
     strides,
 )
 from uncork.kernels.movement.spec import FillBytes
@@ -141,56 +141,17 @@ def _parts(copy: Copy, threads: int) -> list[KernelCall]:
     return result
 
 
-def _concat(operation: Operation, inputs: Specs, outputs: Specs) -> list[Copy]:
-    whole = extents(outputs[0])
-    element = outputs[0].element_type.dtype.itemsize
-    axis = normalised_axis(operation, getattr(operation, "axis", 0), len(whole))
-    return _beside_each_other(inputs, whole, axis, element, joined=True)
+def concat_copies(operation: Operation, inputs: Specs, outputs: Specs) -> list[Copy]:
+    """The copies of Concat. Sizes that must be the result's are told as those."""
+    result, element = extents(outputs[0]), outputs[0].element_type.dtype.itemsize
+    axis = normalised_axis(operation, getattr(operation, "axis", 0), len(result))
+    shapes = [(*result[:axis], extents(spec)[axis], *result[axis + 1 :]) for spec in inputs]
+    parts = (([whole(n, shape, element)], shape) for n, shape in enumerate(shapes))
+    return [copied(piece, result, element) for piece in beside(parts, axis)]
 
 
-def _split_rule(operation: Operation, inputs: Specs, outputs: Specs) -> list[Copy] | None:
-    data, axis = inputs[0], inputs[1].value
-    # Lengths that are values of the call may not add up; of sizes the inference has demanded it.
-    if axis is None or any(spec.value is None and not spec.has_all_elements for spec in inputs[2:]):
-        return None
-    whole = extents(data)
-    along = normalised_axis(operation, int(axis.reshape(-1)[0]), len(whole))
-    element = data.element_type.dtype.itemsize
-    return _beside_each_other(outputs, whole, along, element, joined=False)
-
-
-def _beside_each_other(
-    parts: Specs, whole: Sequence[SizeLike], axis: int, element: int, joined: bool
-) -> list[Copy]:
-    """The copies of tensors that lie beside each other along an axis of the whole, into it or out
-    of it.
-    """
-    lines = strides(whole, element)
-    copies: list[Copy] = []
-    offset: SizeLike = 0
-    for number, spec in enumerate(parts):
-        run, own = product(extents(spec)[axis:]) * element, strides(extents(spec), element)
-        sides = [own[:axis], lines[:axis]] if joined else [lines[:axis], own[:axis]]
-        loops = tuple(Loop(*sizes) for sizes in zip(whole[:axis], *sides, strict=True))
-        copies.append(
-            Copy(number, 0, 0, offset, loops, run)
-            if joined
-            else Copy(0, number, offset, 0, loops, run)
-        )
-        offset = offset + run
-    return copies
-
-
-def _transpose(operation: Operation, inputs: Specs, outputs: Specs) -> list[Copy] | None:
-    order = inputs[1].value
-    if order is None:
-        return None
-    shape = extents(inputs[0])
-    axes = [int(axis) for axis in order.reshape(-1)] or list(range(len(shape)))[::-1]
-    return permuted(inputs[0], shape, axes)
-
-
-def _tile(operation: Operation, inputs: Specs, outputs: Specs) -> list[Copy] | None:
+def tile_copies(operation: Operation, inputs: Specs, outputs: Specs) -> list[Copy] | None:
+    """The copy of Tile."""
     repeats = inputs[1].sizes()
     result = extents(outputs[0])
     if repeats is None or any(n is None for n in repeats):
@@ -205,7 +166,7 @@ def _tile(operation: Operation, inputs: Specs, outputs: Specs) -> list[Copy] | N
     return [Copy(0, 0, 0, 0, tuple(loops), element)]
 
 
-def _broadcast(operation: Operation, inputs: Specs, outputs: Specs) -> list[Copy] | None:
+def broadcast_copies(operation: Operation, inputs: Specs, outputs: Specs) -> list[Copy] | None:
     """The copy of Broadcast, of explicit axes too: along an axis that is stretched the source's
     step is 0.
     """
@@ -233,31 +194,27 @@ def _broadcast(operation: Operation, inputs: Specs, outputs: Specs) -> list[Copy
     return [Copy(0, 0, 0, 0, tuple(loops), element)]
 
 
-_RULES: Mapping[str, Rule] = {
-    "Broadcast": _broadcast,
-    "Concat": _concat,
-    "Split": _split_rule,
-    "Tile": _tile,
-    "Transpose": _transpose,
-    "VariadicSplit": _split_rule,
-}
-
-#: Rules in modules of their own, which are imported for models that have such layers.
-_RULES_OF_MODULES: Mapping[str, tuple[str, str]] = {
-    "DepthToSpace": ("select_rearranged", "depth_to_space_copies"),
-    "Moved": ("select_moved", "moved_copies"),
-    "Pad": ("select_slices", "pad_copies"),
-    "Roll": ("select_roll", "roll_copies"),
-    "ShuffleChannels": ("select_rearranged", "shuffle_channels_copies"),
-    "Slice": ("select_slices", "slice_copies"),
-    "SpaceToDepth": ("select_rearranged", "space_to_depth_copies"),
-    "StridedSlice": ("select_slices", "strided_slice_copies"),
+#: The rules by the types of operations. Those of other modules are imported for models that have
+#: such layers.
+_RULES: Mapping[str, str] = {
+    "Broadcast": "select_nd_copy:broadcast_copies",
+    "Concat": "select_nd_copy:concat_copies",
+    "DepthToSpace": "select_rearranged:depth_to_space_copies",
+    "Moved": "select_moved:moved_copies",
+    "Pad": "select_slices:pad_copies",
+    "Roll": "select_roll:roll_copies",
+    "ShuffleChannels": "select_rearranged:shuffle_channels_copies",
+    "Slice": "looks:look_copies",
+    "SpaceToDepth": "select_rearranged:space_to_depth_copies",
+    "Split": "looks:look_copies",
+    "StridedSlice": "looks:look_copies",
+    "Tile": "select_nd_copy:tile_copies",
+    "Transpose": "looks:look_copies",
+    "VariadicSplit": "looks:look_copies",
 }
 
 
 def _rule(type_name: str) -> Rule | None:
     """The rule of an operation type; None where there is none."""
-    if type_name not in _RULES_OF_MODULES:
-        return _RULES.get(type_name)
-    module, name = _RULES_OF_MODULES[type_name]
-    return cast("Rule", getattr(importlib.import_module(f"{__package__}.{module}"), name))
+    place = _RULES.get(type_name)
+    return None if place is None else writer_of(f"{__package__}.{place}")

@@ -7,7 +7,7 @@ from itertools import product as combinations
 from typing import cast
 
 from uncork.kernels.extents import certainly, extents, largest, smallest
-from uncork.kernels.movement.looks import Along, Look, copy_of
+from uncork.kernels.movement.looks import Along, Look
 from uncork.kernels.movement.nd_copy import Copy, Fill, Stretch, parts
 from uncork.ops import Operation
 from uncork.ops._common.indices import normalised_axis
@@ -20,13 +20,7 @@ Specs = Sequence[TensorSpec]
 _MOST_PADDED = 3
 
 
-def slice_copies(operation: Operation, inputs: Specs, outputs: Specs) -> list[Copy] | None:
-    """The copy of Slice."""
-    look = slice_look(operation, inputs, outputs)
-    return None if look is None else [copy_of(look, inputs[0], outputs[0])]
-
-
-def slice_look(operation: Operation, inputs: Specs, outputs: Specs) -> Look | None:
+def slice_look(operation: Operation, inputs: Specs, outputs: Specs, number: int) -> Look | None:
     """What Slice looks at: some axes from a place on, in steps."""
     data, start, _, step = inputs[:4]
     steps = step.integers()
@@ -47,13 +41,9 @@ def slice_look(operation: Operation, inputs: Specs, outputs: Specs) -> Look | No
     return Look(tuple(found))
 
 
-def strided_slice_copies(operation: Operation, inputs: Specs, outputs: Specs) -> list[Copy] | None:
-    """The copy of StridedSlice."""
-    look = strided_slice_look(operation, inputs, outputs)
-    return None if look is None else [copy_of(look, inputs[0], outputs[0])]
-
-
-def strided_slice_look(operation: Operation, inputs: Specs, outputs: Specs) -> Look | None:
+def strided_slice_look(
+    operation: Operation, inputs: Specs, outputs: Specs, number: int
+) -> Look | None:
     """What StridedSlice looks at: what Slice does, with masks, new axes and axes of which one index
     is left.
     """

@@ -49,27 +49,21 @@ def select_transpose(layer: Layer) -> Selection:
     shared = next((i for i, loop in enumerate(loops) if not certainly(loop[0], 1)), 0)
     turns, step, to = loops[shared]
 
+    by_columns = certainly(turns, 1)
+
     def part(first: SizeLike, count: SizeLike) -> KernelCall:
-        """The call for some of the turns of the outermost loop that has more than one."""
-        some = [*loops[:shared], (count, step, to), *loops[shared + 1 :]]
+        """The call for some of the turns of the outermost loop that has more than one, or for some
+        of the columns of the only matrix.
+        """
+        apart = (4, goes[last]) if by_columns else (step, to)
+        some = loops if by_columns else [*loops[:shared], (count, step, to), *loops[shared + 1 :]]
         return transpose_call(
             width,
-            In(0, first * step),
-            Out(0, first * to),
+            In(0, first * apart[0]),
+            Out(0, first * apart[1]),
             some,
             (sizes[row], steps[row]),
-            (sizes[last], goes[last]),
-        )
-
-    def columns_part(first: SizeLike, count: SizeLike) -> KernelCall:
-        """The call for some of the columns of the only matrix."""
-        return transpose_call(
-            width,
-            In(0, first * 4),
-            Out(0, first * goes[last]),
-            loops,
-            (sizes[row], steps[row]),
-            (count, goes[last]),
+            (count if by_columns else sizes[last], goes[last]),
         )
 
     width = layer.target.lanes
@@ -80,8 +74,8 @@ def select_transpose(layer: Layer) -> Selection:
         ]
     )
     cost = nanoseconds(product(sizes), 1 / 6)
-    if certainly(turns, 1):
-        return shared_call(columns_part, [(sizes[last], max(side, _SHARED))], cost, whole=True)
+    if by_columns:
+        return shared_call(part, [(sizes[last], max(side, _SHARED))], cost, whole=True)
     return shared_call(part, turns, cost)
 
 

@@ -88,7 +88,7 @@ class CopyTable(KernelSpec, frozen=True):
     other.
     """
 
-    emitter: ClassVar[str] = "uncork.kernels.movement.emit_copy_table:emit_copy_table"
+    emitter: ClassVar[str] = "uncork.kernels.movement.emit_nd_copy:emit_copy_table"
     arguments: ClassVar[tuple[str, ...]] = ("source", "target", "sources", "targets", "count")
     run: int
     in_order: bool

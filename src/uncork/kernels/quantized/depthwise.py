@@ -6,10 +6,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from uncork.kernels.convolution.tiles import tiles_of
 from uncork.kernels.extents import nanoseconds
 from uncork.kernels.kernel_plan import KernelCall, KernelPlan, Stages, shares
 from uncork.kernels.layer import staged
-from uncork.kernels.quantized.layout import CodesWork, Laid, has_many_registers, tiles_of
+from uncork.kernels.quantized.layout import CodesWork, Laid
 from uncork.kernels.quantized.spec import DepthwiseOfCodes
 from uncork.kernels.runtime.addresses import address_of
 from uncork.kernels.runtime.packed_weights import packed
@@ -33,7 +34,7 @@ class _DepthwiseCalls(Laid):
             lanes //= 2
         super().__init__(work, lanes, 1)
         g = self.g
-        pixels = _MANY_PIXELS if has_many_registers(target) else _FEW_PIXELS
+        pixels = _MANY_PIXELS if target.vector_registers > 16 else _FEW_PIXELS
         self.widths, self.counts = tiles_of(g.columns.count, pixels[g.columns.stride > 1])
         self.packed_weights = packed(
             [work.weights.codes], ("apart", self.channels, g.weights), self._packed

@@ -12,14 +12,10 @@ from uncork.kernels.convolution.geometry import Geometry, images_together
 from uncork.kernels.extents import smallest
 from uncork.kernels.kernel_plan import In, KernelCall, Operand, Out, Scratch
 from uncork.kernels.quantized.epilogues import BoundEpilogue
-from uncork.kernels.quantized.spec import KINDS, Surround
+from uncork.kernels.quantized.spec import Surround
 from uncork.kernels.runtime.addresses import address_of
-from uncork.kernels.runtime.target import Target
-from uncork.symbolic import Size, SizeLike
+from uncork.symbolic import SizeLike
 from uncork.types import Array
-
-#: Pixels of tiles for what is left of a row whose length only the call knows.
-_REST = (4, 1)
 
 
 class CodesWork(Struct, frozen=True):
@@ -40,30 +36,6 @@ class CodesWork(Struct, frozen=True):
     @property
     def outputs(self) -> int:
         return self.geometry.groups * self.geometry.outputs
-
-
-def has_many_registers(target: Target) -> bool:
-    """Whether the processor has 32 registers for vectors of sums, not 16."""
-    return target.has("avx512f") or target.arch in ("aarch64", "arm64")
-
-
-def tiles_of(count: SizeLike, most: int) -> tuple[tuple[int, ...], list[SizeLike]]:
-    """Tiles of a row of pixels, about as large as each other: their widths, and how many of
-    each.
-    """
-    if isinstance(count, Size):
-        rest = count - count // most * most
-        return (most, *_REST), [count // most, rest // _REST[0], rest - rest // _REST[0] * _REST[0]]
-    tiles = -(-count // most)
-    wide = -(-count // tiles)
-    of_wide = count - tiles * (wide - 1)
-    kept = [
-        (width, number)
-        for width, number in ((wide, of_wide), (wide - 1, tiles - of_wide))
-        if number
-    ]
-    counts: list[SizeLike] = [number for _, number in kept]
-    return tuple(width for width, _ in kept), counts + [0] * (KINDS - len(counts))
 
 
 class Laid:

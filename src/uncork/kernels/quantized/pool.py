@@ -8,7 +8,7 @@ from uncork.internal_ops.quantized import in_words
 from uncork.kernels.extents import product
 from uncork.kernels.kernel_plan import In, Out, Selection
 from uncork.kernels.loops.nest_call import Call, View
-from uncork.kernels.loops.windows import PADS, taps_written_out, windows_of
+from uncork.kernels.loops.windows import sizes_of, tap_loops, windows_of
 from uncork.kernels.runtime.target import Target
 from uncork.ops._common.spatial import Sliding
 from uncork.symbolic import SizeLike
@@ -23,23 +23,15 @@ def pooled_codes(
 ) -> Selection:
     """The plan of a pooling of codes; `shape` and `result` are plain shapes of data and result."""
     windows = windows_of(pool, shape[2:], result[2:], kernel)
-    written_out = taps_written_out(windows)
     cells, places = ", ".join(w.tap_index() for w in windows), ", ".join(w.axis for w in windows)
-    taps = " ".join(w.loop(written_out) for w in windows)
     text = (
-        f"n {places.replace(',', '')} c*:\n  {taps}: m = max(pad(X[n, {cells}, c], "
+        f"n {places.replace(',', '')} c*:\n  {tap_loops(windows)}: m = max(pad(X[n, {cells}, c], "
         f"lowest))\n  Y[n, {places}, c] = m"
     )
     channels = shape[1]
     assert isinstance(channels, int)
     words = in_words(channels)
-    sizes: dict[str, SizeLike] = {"n": shape[0], "c": words}
-    for window in windows:
-        sizes |= {
-            window.axis: window.count,
-            window.tap: window.kernel,
-            PADS[window.spatial_axis]: window.begin,
-        }
+    sizes = {"n": shape[0], "c": words, **sizes_of(windows)}
     views = {
         "X": View(In(0), "u8", (shape[0], *(w.size for w in windows), words)),
         "Y": View(Out(0), "u8", (shape[0], *(w.count for w in windows), words)),

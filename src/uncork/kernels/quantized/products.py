@@ -9,13 +9,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from uncork.kernels.convolution.geometry import known
-from uncork.kernels.convolution.tiles import some_of_tiles
+from uncork.kernels.convolution.tiles import some_of_tiles, tiles_of
 from uncork.kernels.extents import is_known, nanoseconds
 from uncork.kernels.gemm.address_table import address_table_call
 from uncork.kernels.gemm.dots import DOT_METHODS, FOUR_SIGNED, dot_method_of
 from uncork.kernels.kernel_plan import KernelCall, KernelPlan, Operand, Scratch, Stages, grid
 from uncork.kernels.layer import staged
-from uncork.kernels.quantized.layout import CodesWork, Laid, has_many_registers, tiles_of
+from uncork.kernels.quantized.layout import CodesWork, Laid
 from uncork.kernels.quantized.spec import ENTRY, Dots
 from uncork.kernels.runtime.addresses import address_of
 from uncork.kernels.runtime.packed_weights import packed
@@ -58,7 +58,7 @@ class _CodeProductCalls(Laid):
         self.method = DOT_METHODS[self.how]
         super().__init__(work, lanes, self.method.size)
         g = self.g
-        self.tiles = _tiles(g.columns.count, self.columns, self.lanes, has_many_registers(target))
+        self.tiles = _tiles(g.columns.count, self.columns, self.lanes, target.vector_registers > 16)
         width = self.tiles.blocks * self.lanes
         groups, rest = divmod(self.columns, width)
         #: Runs of groups of outputs: vectors of a group, the first column, groups, columns of each.

@@ -136,14 +136,3 @@ class Codes(KernelSpec, frozen=True):
     lanes: int
     planes: bool
     back: bool
-
-
-class CodedRows(KernelSpec, frozen=True):
-    """The spec of a kernel that makes codes of rows, each with a grid of its own behind them; with
-    `back`, numbers of such rows.
-    """
-
-    emitter: ClassVar[str] = "uncork.kernels.quantized.emit_rows:emit_rows"
-    arguments: ClassVar[tuple[str, ...]] = ("source", "target", "size", "first", "count")
-    lanes: int
-    back: bool = False

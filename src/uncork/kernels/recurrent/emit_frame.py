@@ -78,21 +78,13 @@ class Frame:
     def copy(self, source: Value | None, target: Value, count: Value | None = None) -> None:
         """Copy a row of H values, or the first `count` of them; without a source store zeros."""
         k, lanes, hidden = self.k, self.spec.lanes, self.a["hidden"] if count is None else count
-        whole = hidden & -lanes
-        with k.loop(0, whole, lanes) as i:
-            k.store(
-                k.constant(0.0, self.type, lanes)
+        for i, some in k.vectors(hidden, lanes):
+            value = (
+                k.constant(0.0, self.type, some)
                 if source is None
-                else k.load(source + i * self.spec.size, self.type, lanes),
-                target + i * self.spec.size,
+                else k.load(source + i * self.spec.size, self.type, some)
             )
-        with k.loop(whole, hidden) as i:
-            k.store(
-                k.constant(0.0, self.type)
-                if source is None
-                else k.load(source + i * self.spec.size, self.type),
-                target + i * self.spec.size,
-            )
+            k.store(value, target + i * self.spec.size)
 
     def round(self, source: Value, target: Value, count: Value, blocks: Value, low: Value) -> None:
         """Store `count` f32 as bf16, with zeros up to whole blocks; second parts are `low` bytes
@@ -100,10 +92,7 @@ class Frame:
         """
         k, lanes = self.k, self.spec.lanes
         second = low if self.spec.parts == 2 else None
-        whole = count & -lanes
-        with k.loop(0, whole, lanes) as i:
-            store_parts(k, k.load(source + i * 4, F32, lanes), target + i * 2, second)
-        with k.loop(whole, count) as i:
-            store_parts(k, k.load(source + i * 4, F32), target + i * 2, second)
+        for i, some in k.vectors(count, lanes):
+            store_parts(k, k.load(source + i * 4, F32, some), target + i * 2, second)
         with k.loop(count, blocks) as i:
             store_parts(k, k.constant(0.0, F32), target + i * 2, second)

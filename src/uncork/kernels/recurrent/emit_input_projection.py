@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from uncork.kernels.codegen.emit import I64, INDEX_TYPES, Value, Variable
+from uncork.kernels.codegen.emit import INDEX_TYPES, Value, Variable
 from uncork.kernels.codegen.thread_team import ThreadTeam
 from uncork.kernels.recurrent.emit_epilogue import GateEpilogues
 from uncork.kernels.recurrent.emit_frame import Frame
@@ -59,14 +59,8 @@ class InputProjection:
     def _id(self, row: Value, step: Value) -> Value:
         """The row of the table that a step of a row takes; outside of it where there is none."""
         k, a, spec = self.k, self.a, self.spec
-        index = k.load(a["x"] + row * a["x_row"] + step * a["x_step"], INDEX_TYPES[spec.lookup]).to(
-            I64
-        )
-        return (
-            index + ((index >> 63) & a["inputs"])
-            if spec.wraps and spec.lookup.startswith("i")
-            else index
-        )
+        place = a["x"] + row * a["x_row"] + step * a["x_step"]
+        return k.index_at(place, INDEX_TYPES[spec.lookup], a["inputs"], spec.wraps)
 
     def _look_up(self, first: Value, last: Value, live: Variable) -> None:
         """Copy the products from the table, in the order of rows and steps."""

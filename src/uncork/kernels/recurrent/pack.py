@@ -10,8 +10,7 @@ import numpy as np
 from msgspec import Struct
 
 from uncork.blas import limited
-from uncork.kernels.kernel_plan import KernelCall, Operand
-from uncork.kernels.recurrent.spec import PanelsOfWeights, Recurrent
+from uncork.kernels.recurrent.spec import Recurrent
 from uncork.kernels.runtime.packed_weights import zeros
 from uncork.storage import decode, encode
 from uncork.types import Array, ElementType
@@ -102,10 +101,3 @@ def _panels(
     return np.ascontiguousarray(
         packed.reshape(count // units, units, inner, len(gates)).transpose(0, 2, 3, 1)
     )
-
-
-def pack_weights_call(
-    spec: PanelsOfWeights, weights: Operand, inner: int, hidden: int, panels: int, target: Operand
-) -> KernelCall:
-    """The call that brings weights into panels."""
-    return spec, [weights, inner, hidden, panels, target]

@@ -7,8 +7,8 @@ from __future__ import annotations
 from uncork.internal_ops.final_states import LastStates, StepLengths
 from uncork.internal_ops.looked_up_sequence import LookedUp
 from uncork.kernels.extents import extents, nanoseconds
-from uncork.kernels.kernel_plan import In, KernelPlan, Operand, Out, Selection
-from uncork.kernels.layer import Layer
+from uncork.kernels.kernel_plan import In, Out, Selection
+from uncork.kernels.layer import Layer, one_call
 from uncork.kernels.recurrent.select import sequence_of
 from uncork.kernels.recurrent.sequence_calls import Lookup
 from uncork.kernels.recurrent.spec import Lengths
@@ -24,8 +24,15 @@ def select_lengths(layer: Layer) -> Selection:
 
     (batch,) = extents(lengths)
     stride = operation.stride * indices.element_type.dtype.itemsize
-    operands: list[Operand] = [In(0), stride, In(1), Out(0), batch, operation.steps]
-    return KernelPlan(spec.name, [(spec, operands)], cost=nanoseconds(batch, 2.0))
+    call = spec(
+        indices=In(0),
+        stride=stride,
+        lengths=In(1),
+        output=Out(0),
+        batch=batch,
+        steps=operation.steps,
+    )
+    return one_call(call, nanoseconds(batch, 2.0))
 
 
 def select_states(layer: Layer) -> Selection:

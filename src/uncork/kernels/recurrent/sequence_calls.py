@@ -22,7 +22,7 @@ from uncork.kernels.kernel_plan import (
     whole_lines,
 )
 from uncork.kernels.layer import joined
-from uncork.kernels.recurrent.pack import pack, pack_weights_call, projected_table
+from uncork.kernels.recurrent.pack import pack, projected_table
 from uncork.kernels.recurrent.spec import PanelsOfWeights, Recurrent
 from uncork.kernels.recurrent.workspace import ahead_steps, workspace
 from uncork.kernels.runtime.addresses import address_of
@@ -158,7 +158,9 @@ class SequenceCalls(Struct):
                     ),
                 )
                 many, target = spec.padded(hidden) // width, Scratch(self.packed_bytes)
-                self.packing.append(pack_weights_call(panels, source, inner, hidden, many, target))
+                self.packing.append(
+                    panels(weights=source, inner=inner, hidden=hidden, panels=many, target=target)
+                )
                 places.append(target)
                 self.packed_bytes += whole_lines(panels.bytes(many, inner))
             self.weights.append(places)

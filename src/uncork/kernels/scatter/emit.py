@@ -8,11 +8,10 @@ order, so the last one stays.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 from uncork.kernels.codegen import functions
 from uncork.kernels.codegen.copies import copy_open
-from uncork.kernels.codegen.emit import F64, I64, INDEX_TYPES, Kernel, Value, emitter
+from uncork.kernels.codegen.emit import F64, I64, INDEX_TYPES, Kernel, Type, Value, emitter
 from uncork.kernels.codegen.scalar_ops import COMPUTED
 from uncork.kernels.elementwise.emit import STORED, narrowed, widened
 from uncork.kernels.kernel_spec import OPEN
@@ -33,9 +32,8 @@ def emit_tuples(k: Kernel, spec: Tuples) -> None:
         """The offset in bytes of the place that a tuple names."""
         total = k.integer(0)
         for i in range(spec.tuple_length):
-            number = _inside(
-                k, k.load(address + i * index.bytes, index), a[f"size_{i}"], spec.wraps
-            )
+            place = address + i * index.bytes
+            number = _inside(k, place, index, a[f"size_{i}"], spec.wraps)
             total = total + number * a[f"step_{i}"]
         return total
 
@@ -85,7 +83,7 @@ def emit_elements(k: Kernel, spec: Elements) -> None:
             )
         )
         with k.loop(0, a[f"count_{last}"]):
-            along = _inside(k, k.load(index_at.get(), index), a["size"], spec.wraps)
+            along = _inside(k, index_at.get(), index, a["size"], spec.wraps)
             target = place_at.get() + along * a[f"place_{spec.before}"]
             _act(k, spec.action, target, row_at.get(), 1, 1)
             place_at.set(place_at.get() + step(last))
@@ -121,11 +119,9 @@ def _quotient(k: Kernel, total: Value, number: Value) -> Value:
     return k.select(cut * number > total, cut - 1, cut)
 
 
-def _inside(k: Kernel, raw: Value, size: Value, wraps: bool) -> Value:
+def _inside(k: Kernel, address: Value, index: Type, size: Value, wraps: bool) -> Value:
     """An index as a place on its axis; the kernel stops where there is none."""
-    number = raw.to(I64)
-    if wraps and raw.type.kind == "signed":
-        number = number + ((number >> 63) & size)
+    number = k.index_at(address, index, size, wraps)
     k.stop_unless(number.below(size), k.integer(1))
     return number
 
@@ -142,21 +138,19 @@ def _act(k: Kernel, action: Action, place: Value, row: Value, run: Value | int, 
         return
     stored, held = STORED[action.stored], STORED[action.element]
 
-    def some(first: Value, width: int) -> None:
+    for first, width in k.vectors(run, lanes):
         target = place + first * held.bytes
         if action.op == "neutral":
             k.store(k.constant(neutral(action.reduction, action.element), held, width), target)
-            return
+            continue
         before = k.load(target, held, width)
         if action.op == "count":
             k.store(before + 1, target)
-            return
+            continue
         update = widened(k, action.stored, k.load(row + first * stored.bytes, stored, width)).to(
             held
         )
         k.store(_joined(k, action, before, update), target)
-
-    _vectors(k, run, lanes, some)
 
 
 def _joined(k: Kernel, action: Action, a: Value, b: Value) -> Value:
@@ -185,14 +179,3 @@ def neutral(reduction: str, element: str) -> int | float:
         )
         return high if reduction == "min" else low
     return int(reduction == "prod")
-
-
-def _vectors(k: Kernel, count: Value | int, lanes: int, some: Callable[[Value, int], None]) -> None:
-    """Emit `some` for `count` elements, as many at once as may be."""
-    whole: Value | int = 0
-    if lanes > 1:
-        whole = count & -lanes
-        with k.loop(0, whole, lanes) as first:
-            some(first, lanes)
-    with k.loop(whole, count) as first:
-        some(first, 1)

@@ -7,7 +7,7 @@ and rounded once.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from msgspec import Struct
@@ -36,7 +36,7 @@ from uncork.kernels.kernel_spec import OPEN
 from uncork.kernels.layer import Layer, shared_call, staged
 from uncork.kernels.movement.nd_copy import Loop, merged, strides
 from uncork.kernels.runtime.addresses import address_of
-from uncork.kernels.scatter.reduction import copied, reduction_of
+from uncork.kernels.scatter.reduction import Joining, copied, reduction_of
 from uncork.kernels.scatter.spec import Action, Elements, Tuples
 from uncork.kernels.stored_types import element_bytes
 from uncork.ops._common.indices import normalised_axis
@@ -44,7 +44,7 @@ from uncork.ops.gather_elements import GatherElements6
 from uncork.ops.gather_nd import GatherND8
 from uncork.ops.scatter_elements_update import ScatterElementsUpdate3, ScatterElementsUpdate12
 from uncork.ops.scatter_nd_update import ScatterNDUpdate4, ScatterNDUpdate15
-from uncork.symbolic import SizeLike
+from uncork.symbolic import Size, SizeLike
 from uncork.types import Array, ElementType, PartialShape, TensorSpec
 
 Specs = Sequence[TensorSpec]
@@ -167,12 +167,43 @@ def _put(walk: _Walk, data: TensorSpec) -> KernelPlan:
     action = _move("put", walk.run * item)
     whole = product(extents(data)) * item
 
-    def stages(threads: int) -> Stages:
-        puts = walk.shared(action, item, Out(0), item, 1, threads)
-        return Stages([copied(whole, threads, Out(0)), puts], 0)
-
     moved = walk.batches[0] * walk.count * walk.repeats[0] * walk.run
-    return staged(stages, nanoseconds(whole + moved * (8 + item), 1 / 8), walk.keep)
+    return _onto_copy(
+        whole,
+        lambda threads: walk.shared(action, item, Out(0), item, 1, threads),
+        nanoseconds(whole + moved * (8 + item), 1 / 8),
+        walk.keep,
+    )
+
+
+def _onto_copy(
+    whole: SizeLike,
+    puts: Callable[[int], list[KernelCall]],
+    cost: float | Size,
+    keep: Sequence[object] = (),
+) -> KernelPlan:
+    """The plan that copies the data, so many bytes, and then puts elements into the copy."""
+
+    def stages(threads: int) -> Stages:
+        return Stages([copied(whole, threads, Out(0)), puts(threads)], 0)
+
+    return staged(stages, cost, keep)
+
+
+def _joined(
+    reduction: Joining,
+    joins: Callable[[Action, Out | Scratch, int], list[KernelCall]],
+    work: SizeLike,
+    name: str = "",
+) -> KernelPlan:
+    """The plan of a reduction, whose elements are joined by `joins(action, where, threads)`."""
+
+    def stages(threads: int) -> Stages:
+        made = [joins(action, where, threads) for action, where in reduction.actions()]
+        before, after = reduction.before(threads), reduction.after(threads)
+        return Stages([*before, *made, *after], reduction.scratch)
+
+    return staged(stages, nanoseconds(reduction.elements + work, 1.0), name=name)
 
 
 def select_store(layer: Layer) -> Selection:
@@ -266,19 +297,13 @@ def select_tuples(layer: Layer) -> Selection:
     stored = data.element_type.dtype.itemsize
     lanes = 1 if isinstance(run, int) and run < reduction.lanes else reduction.lanes
 
-    def stages(threads: int) -> Stages:
-        made = [
-            walk.shared(action, element_bytes(action.element), where, stored, lanes, threads)
-            for action, where in reduction.actions()
-        ]
-        return Stages(
-            [*reduction.before(threads), *made, *reduction.after(threads)], reduction.scratch
-        )
+    def joins(action: Action, where: Out | Scratch, threads: int) -> list[KernelCall]:
+        item = element_bytes(action.element)
+        return walk.shared(action, item, where, stored, lanes, threads)
 
-    calls = [call for stage in stages(1).stages for call in stage]
-    name = next(spec.name for spec, _ in reversed(calls) if isinstance(spec, Tuples))
-    cost = nanoseconds(reduction.elements + walk.count * (run + 2), 1.0)
-    return KernelPlan(name, calls, scratch=reduction.scratch, cost=cost, split=stages)
+    plan = _joined(reduction, joins, walk.count * (run + 2))
+    name = next(spec.name for spec, _ in reversed(plan.calls) if isinstance(spec, Tuples))
+    return replace(plan, kernel=name)
 
 
 def select_gather_nd(layer: Layer) -> Selection:
@@ -411,25 +436,12 @@ def select_elements(layer: Layer) -> Selection:
     total = product(layer.shape(1))
     op = getattr(operation, "reduction", "none")
     if op == "none":
-        whole = product(shape) * stored
-
-        def stages(threads: int) -> Stages:
-            puts = shared(Action("put", stored), Out(0), threads)
-            return Stages([copied(whole, threads, Out(0)), puts], 0)
-
-        return staged(stages, nanoseconds(whole + total * 16, 1 / 16))
+        whole, put = product(shape) * stored, Action("put", stored)
+        cost = nanoseconds(whole + total * 16, 1 / 16)
+        return _onto_copy(whole, lambda threads: shared(put, Out(0), threads), cost)
     reduction = reduction_of(op, getattr(operation, "use_init_val", True), data, layer.target)
-    actions = reduction.actions()
-
-    def joined(threads: int) -> Stages:
-        made = [shared(action, where, threads) for action, where in actions]
-        return Stages(
-            [*reduction.before(threads), *made, *reduction.after(threads)], reduction.scratch
-        )
-
-    cost = nanoseconds(reduction.elements + total * (2 * len(actions)), 1.0)
     name = f"elements_{op}_{reduction.held}_{data.element_type.name}"
-    return staged(joined, cost, name=name)
+    return _joined(reduction, shared, total * (2 * len(reduction.actions())), name)
 
 
 def _loops(

@@ -5,8 +5,8 @@ SearchSorted.
 from __future__ import annotations
 
 from uncork.kernels.extents import extents, nanoseconds, product
-from uncork.kernels.kernel_plan import In, KernelPlan, Operand, Out, Selection
-from uncork.kernels.layer import Layer
+from uncork.kernels.kernel_plan import In, Out, Selection
+from uncork.kernels.layer import Layer, one_call
 from uncork.kernels.search.spec import Search
 from uncork.kernels.stored_types import converted_type
 from uncork.ops.bucketize import Bucketize3
@@ -28,8 +28,10 @@ def select_buckets(layer: Layer) -> Selection:
     types = (str(stored[0]), str(stored[1]), compared, outputs[0].element_type.name)
     spec = Search(*types, right, refuses_nan=True, unique=operation.strict, lanes=target.lanes)
     count = product(extents(data))
-    operands: list[Operand] = [In(1), In(0), Out(0), 1, extents(buckets)[0], count]
-    return KernelPlan(spec.name, [(spec, operands)], cost=nanoseconds(count, _SEARCH))
+    call = spec(
+        sequence=In(1), values=In(0), output=Out(0), rows=1, length=extents(buckets)[0], count=count
+    )
+    return one_call(call, nanoseconds(count, _SEARCH))
 
 
 def select_search(layer: Layer) -> Selection:
@@ -54,8 +56,15 @@ def select_search(layer: Layer) -> Selection:
         False,
         target.lanes,
     )
-    operands: list[Operand] = [In(0), In(1), Out(0), product(lead), extents(sequence)[-1], count]
-    return KernelPlan(spec.name, [(spec, operands)], cost=nanoseconds(product(wanted), _SEARCH))
+    call = spec(
+        sequence=In(0),
+        values=In(1),
+        output=Out(0),
+        rows=product(lead),
+        length=extents(sequence)[-1],
+        count=count,
+    )
+    return one_call(call, nanoseconds(product(wanted), _SEARCH))
 
 
 def _compared(a: ElementType, b: ElementType) -> str | None:

@@ -28,7 +28,7 @@ def emit_best(k: Kernel, spec: BestOfRows) -> None:
         source = data + row * count * 4
         found, places = values + row * best * 4, numbers + row * best * index.bytes
         whole = count // lanes * lanes
-        filled, limit = k.variable(k.integer(0)), k.variable(_worst(k, spec))
+        filled, limit = k.variable(k.integer(0)), k.variable(_worst(k, spec.largest))
         with k.if_(count >= _accumulators(lanes) * lanes * _WORTH):
             limit.set(_bound(k, spec, source, count, best, bests))
 
@@ -87,9 +87,9 @@ def _accumulators(lanes: int) -> int:
     return max(2, 16 // lanes)
 
 
-def _worst(k: Kernel, spec: BestOfRows) -> Value:
+def _worst(k: Kernel, largest: bool) -> Value:
     """What no number is worse than."""
-    return k.constant(-math.inf if spec.largest else math.inf, F32)
+    return k.constant(-math.inf if largest else math.inf, F32)
 
 
 def _bound(
@@ -100,7 +100,7 @@ def _bound(
     """
     lanes, parts = spec.lanes, _accumulators(spec.lanes)
     together = parts * lanes
-    own = [k.variable(k.splat(_worst(k, spec), lanes)) for _ in range(parts)]
+    own = [k.variable(k.splat(_worst(k, spec.largest), lanes)) for _ in range(parts)]
     with k.loop(0, count // together * together, together) as first:
         for part, kept in enumerate(own):
             x = k.load(source + (first + part * lanes) * 4, F32, lanes)
@@ -109,7 +109,9 @@ def _bound(
     vectors = [kept.get() for kept in own]
     for part, vector in enumerate(vectors):
         k.store(vector, bests + part * lanes * 4)
-    bound = k.variable(k.select(best > together, _worst(k, spec), _worst_of_all(k, spec)))
+    bound = k.variable(
+        k.select(best > together, _worst(k, spec.largest), _worst(k, not spec.largest))
+    )
     with k.loop(0, together) as number:
         one = k.load(bests + number * 4, F32)
         every = k.splat(one, lanes)
@@ -122,10 +124,6 @@ def _bound(
         worse = one < here if spec.largest else one > here
         bound.set(k.select(is_among & worse, one, here))
     return bound.get()
-
-
-def _worst_of_all(k: Kernel, spec: BestOfRows) -> Value:
-    return k.constant(math.inf if spec.largest else -math.inf, F32)
 
 
 def _move(k: Kernel, type_: Type, base: Value, to: Value) -> None:

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from uncork.kernels.extents import decline_if, extents, nanoseconds, product
-from uncork.kernels.kernel_plan import In, KernelPlan, Operand, Out, Selection
-from uncork.kernels.layer import Layer
+from uncork.kernels.kernel_plan import In, KernelCall, KernelPlan, Operand, Out, Selection
+from uncork.kernels.layer import Layer, one_call
 from uncork.kernels.loops.nest_call import require_types, vector_lanes
 from uncork.kernels.movement.spec import FillBytes
-from uncork.kernels.runtime.target import Target
 from uncork.kernels.selection.spec import FollowBeams, GreedyPath
 from uncork.ops.ctc_greedy_decoder import CTCGreedyDecoder1, CTCGreedyDecoderSeqLen6
-from uncork.types import TensorSpec
 
 
 def select_decoded(layer: Layer) -> Selection:
@@ -26,7 +22,7 @@ def select_decoded(layer: Layer) -> Selection:
     spec = GreedyPath(name, name, True, "", name, "", merged, lanes)
     line = classes * data.element_type.dtype.itemsize
     words: list[Operand] = [In(0), In(1), 0, Out(0), 0, rows, steps, classes, line, rows * line]
-    return _plan(spec, words, data, target)
+    return _plan((spec, words), layer)
 
 
 def select_decoded_by_lengths(layer: Layer) -> Selection:
@@ -46,15 +42,12 @@ def select_decoded_by_lengths(layer: Layer) -> Selection:
     )
     line = classes * data.element_type.dtype.itemsize
     given: list[Operand] = [In(0), In(1), 0 if blank is None else In(2), Out(0), Out(1)]
-    return _plan(spec, [*given, rows, steps, classes, steps * line, line], data, target)
+    return _plan((spec, [*given, rows, steps, classes, steps * line, line]), layer)
 
 
-def _plan(
-    spec: GreedyPath, words: Sequence[Operand], data: TensorSpec, target: Target
-) -> Selection:
-    require_types([data.element_type.name], target)
-    cost = nanoseconds(product(extents(data)), 0.3)
-    return KernelPlan(spec.name, [(spec, words)], cost=cost)
+def _plan(call: KernelCall, layer: Layer) -> Selection:
+    require_types([layer.input(0).element_type.name], layer.target)
+    return one_call(call, nanoseconds(product(layer.shape(0)), 0.3))
 
 
 def select_tree(layer: Layer) -> Selection:
