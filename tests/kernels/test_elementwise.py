@@ -18,6 +18,7 @@ pytest.importorskip("llvmlite")
 import uncork
 from tests.kernels._run import run_native, spec_of
 from uncork import storage
+from uncork.compiler.compile import compile_model
 from uncork.internal_ops.fused import Fused, FusedMember
 from uncork.kernels.elementwise.lowering import lowered
 from uncork.kernels.extents import KernelDeclined
@@ -237,6 +238,48 @@ def test_functions_of_doubles_at_the_edges() -> None:
         np.testing.assert_array_equal(results[0], wanted, err_msg=type_name)
         signs = np.signbit(results[0]) == np.signbit(wanted)
         assert (signs | np.isnan(wanted)).all(), type_name
+
+
+@pytest.mark.parametrize("element_type", ["f32", "f16", "bf16", "f64"])
+@pytest.mark.parametrize(
+    ("type_name", "opset"),
+    [
+        *((name, 1) for name in ("Asin", "Atan", "Erf", "Sin", "Sinh", "Tan", "Tanh", "Negative")),
+        *((name, 4) for name in ("Asinh", "Atanh")),
+        *((name, 1) for name in ("Elu", "Selu", "Sqrt", "Floor", "Ceiling")),
+    ],
+)
+def test_zeros_keep_their_sign(type_name: str, opset: int, element_type: str) -> None:
+    """As IEEE 754 has it for functions whose graph goes through 0, or is a straight line there."""
+    b = uncork.Builder("zeros")
+    x = b.parameter("x", element_type, [None])
+    more = [
+        b.add("Convert", 1, b.constant(np.float32(n)), destination_type=element_type)[0]
+        for n in (1.625, 1.0625)
+    ]
+    attributes = {"alpha": 1.5} if type_name == "Elu" else {}
+    given = [x, *more] if type_name == "Selu" else [x]
+    b.result(b.add(type_name, opset, *given, **attributes)[0], "y")
+    for backend in ("cpu", "reference"):
+        compiled = compile_model(b.model(), backend=backend)
+        y = compiled(np.array([-0.0, 0.0] * 9 + [-0.0], np.float32))["y"]
+        negative = type_name != "Negative"
+        np.testing.assert_array_equal(y, 0)
+        np.testing.assert_array_equal(np.signbit(y), [negative, not negative] * 9 + [negative])
+
+
+@pytest.mark.parametrize("mode", ["erf", "tanh"])
+@pytest.mark.parametrize("element_type", ["f32", "f64"])
+def test_gelu_of_the_largest_numbers(mode: str, element_type: str) -> None:
+    """Far above 0 it is the number itself."""
+    b = uncork.Builder("gelu")
+    x = b.parameter("x", element_type, [None])
+    b.result(b.add("Gelu", 7, x, approximation_mode=mode)[0], "y")
+    dtype = ElementType.parse(element_type).dtype
+    largest = np.finfo(dtype).max
+    given = np.array([largest, largest / 2, 100] * 7, dtype)
+    for backend in ("cpu", "reference"):
+        np.testing.assert_array_equal(compile_model(b.model(), backend=backend)(given)["y"], given)
 
 
 def test_gelu_against_exact_values() -> None:

@@ -184,7 +184,7 @@ class Gelu2(Unary):
     """x * (1 + erf(x / sqrt 2)) / 2"""
 
     def reference(self, data: Array) -> Array:
-        return np.asarray(data * (1 + erf(data * data.dtype.type(math.sqrt(0.5)))) / 2)
+        return np.asarray(data * ((1 + erf(data * data.dtype.type(math.sqrt(0.5)))) / 2))
 
 
 @register("Gelu", 7)
@@ -199,7 +199,7 @@ class Gelu7(Gelu2):
         inner = data.dtype.type(math.sqrt(2 / math.pi)) * (
             data + data.dtype.type(0.044715) * data**3
         )
-        return np.asarray(data * (1 + np.tanh(inner)) / 2)
+        return np.asarray(data * ((1 + np.tanh(inner)) / 2))
 
 
 @register("Clamp", 1)

@@ -184,12 +184,12 @@ def accurate_tanh(k: Kernel, x: Value) -> Value:
     """tanh within 2.5 units of the last place: near 0 by an odd polynomial, elsewhere by exp."""
     n = x.lanes
     size, squared = k.intrinsic("fabs", x), x * x
-    near = k.fma(series(k, _TANH, squared) * squared, x, x)
+    near = k.fma(series(k, _TANH, squared) * squared, size, size)
     one, end = k.constant(1.0, F32, n), k.constant(10.0, F32, n)  # from where on the result is 1
     size = k.select(size > end, end, size)  # an ordered comparison keeps NaN
     power, scale = exp_of_normal(k, size + size)
     far = one - k.constant(2.0, F32, n) / k.fma(power, scale, one)
-    return k.select(size < _TANH_NEAR, near, copysign(k, far, x))
+    return copysign(k, k.select(size < _TANH_NEAR, near, far), x)  # -0 stays -0, too
 
 
 #: For the gates of recurrent cells.

@@ -77,7 +77,7 @@ def _prelu(k: Kernel, a: Value, slope: Value) -> Value:
 
 
 def _elu(k: Kernel, a: Value, alpha: Value | float) -> Value:
-    return k.select(a > 0, a, functions.expm1_below(k, a) * alpha)
+    return k.select(a >= 0, a, functions.expm1_below(k, a) * alpha)  # -0 stays -0
 
 
 def _square(k: Kernel, a: Value) -> Value:
