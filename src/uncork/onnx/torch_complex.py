@@ -56,6 +56,7 @@ class Complex:
     """A tensor of complex numbers: its real and its imaginary parts."""
 
     def __init__(self, numbers: _Numbers, real: Any, imag: Any, is_part: bool = False) -> None:
+        """`is_part`: of other numbers, as torch has views."""
         self.numbers, self.real, self.imag, self.is_part = numbers, real, imag, is_part
 
     @classmethod
@@ -281,10 +282,12 @@ class _Numbers(Fourier):
             )
             for which in ("real", "imag")
         ]
-        part = name not in _FRESH
+        shared = name not in _FRESH
         if isinstance(results[0], (list, tuple)):
-            return tuple(Complex(self, *pair, part) for pair in zip(*results, strict=True))
-        return None if results[0] is None else Complex(self, *results, part)
+            pairs = zip(*results, strict=True)
+            return tuple(Complex(self, real, imag, shared) for real, imag in pairs)
+        real, imag = results
+        return None if real is None else Complex(self, real, imag, shared)
 
     def _is_number(self, value: Any) -> bool:
         if isinstance(value, self.torch.Tensor):
