@@ -501,6 +501,13 @@ def deformable(builder: uncork.Builder) -> list[Source]:
     ]
 
 
+def folded(builder: uncork.Builder) -> list[Source]:
+    x = builder.parameter("x", "f32", [2, 18, 16])
+    sides, taps = (builder.constant(np.array(n)) for n in ([8, 8], [3, 3]))
+    how = {"strides": [2, 2], "dilations": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1]}
+    return list(builder.add("Col2Im", 15, x, sides, taps, name="folded", **how))
+
+
 def patches(builder: uncork.Builder) -> list[Source]:
     x = builder.parameter("x", "f32", [None, 4, 6, 7])
     how = {"sizes": [3, 3], "strides": [2, 1], "rates": [1, 1], "auto_pad": "same_upper"}
@@ -883,6 +890,7 @@ FAMILIES = {
     "loops.colours": colours,
     "loops.levels": levels,
     "loops.normalise": normalise,
+    "loops.folded": folded,
     "loops.patches": patches,
     "loops.pool": pool,
     "loops.regions": regions,

@@ -464,3 +464,22 @@ def test_patches_of_any_size_are_added_up(
         np.testing.assert_allclose(got, wanted.numpy(), rtol=1e-6, atol=1e-6)
     assert [step.kernel for step in compiled.plan.steps if step.kernel == "reference"] == []
     assert compiled.plan.made == 1
+
+
+@pytest.mark.parametrize("columns", [1, 4, 7, 16, 65])
+@pytest.mark.parametrize("mode", ["bilinear", "nearest"])
+def test_few_places_of_a_row_are_sampled_as_torch_does(mode: str, columns: int) -> None:
+    """Rows that fill no vectors are joined, with images and numbers of rows of any size."""
+    torch = pytest.importorskip("torch")
+    builder = uncork.Builder()
+    data = builder.parameter("data", "f32", [None, 3, None, None])
+    grid = builder.parameter("grid", "f32", [None, None, columns, 2])
+    builder.result(builder.add("GridSample", 9, data, grid, mode=mode)[0], "y")
+    compiled = uncork.compile_model(builder.model(), threads=2)
+    for batch, height, width, rows in [(1, 5, 6, 1), (2, 9, 4, 7), (3, 3, 20, 40)]:
+        x, places = torch.randn(batch, 3, height, width), 2.2 * torch.rand(batch, rows, columns, 2)
+        wanted = torch.nn.functional.grid_sample(x, places - 1.1, mode=mode, align_corners=False)
+        (got,) = compiled(x.numpy(), (places - 1.1).numpy())
+        np.testing.assert_allclose(got, wanted.numpy(), rtol=1e-4, atol=1e-5)
+    assert compiled.plan.made == 1
+    assert all(step.kernel != "reference" for step in compiled.plan.steps)

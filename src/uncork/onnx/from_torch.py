@@ -20,6 +20,7 @@ from uncork.concurrency import WorkLock
 from uncork.errors import InputError, UncorkError, UnsupportedError, did_you_mean
 from uncork.ir.build import Builder
 from uncork.ir.model import Model
+from uncork.onnx.torch_complex import Complex, complex_numbers
 from uncork.onnx.torch_functions import own_functions
 from uncork.onnx.torch_symbols import own_symbols
 from uncork.types import type_of_dtype
@@ -244,6 +245,12 @@ def _flat(torch: Any, module: Any, call: _Example) -> Any:
             pairs, _ = torch.utils._pytree.tree_flatten_with_path(made)
             kept = [(_path(keys), value) for keys, value in pairs if value is not None]
             for name, value in kept:
+                if isinstance(value, Complex):
+                    raise UnsupportedError(
+                        f"its result '{name or 'output'}' is of complex numbers, which a model has "
+                        "not: return torch.view_as_real of it",
+                        type(module).__name__,
+                    )
                 if not isinstance(value, torch.Tensor):
                     raise UnsupportedError(
                         f"its result '{name or 'output'}' is a {type(value).__name__}, expected "
@@ -350,6 +357,7 @@ def _export(
         _without_graphs(torch),
         _lists_of_sizes(torch),
         own_functions(torch),
+        complex_numbers(torch),
     ):
         # That this exporter is the older one of two: the newer cannot follow packed sequences.
         warnings.simplefilter("ignore", DeprecationWarning)
@@ -357,7 +365,7 @@ def _export(
         warnings.filterwarnings("ignore", message="Exporting a model to ONNX with a batch_size")
         # What torch's own functions ask of sizes and values are checks, which the call before has
         # passed.
-        for own in (r"torch\b", r"uncork\.onnx\.torch_functions"):
+        for own in (r"torch\b", r"uncork\.onnx\.torch_(functions|complex|fourier)"):
             warnings.filterwarnings("ignore", category=torch.jit.TracerWarning, module=own)
         try:
             torch.onnx.export(

@@ -25,10 +25,16 @@ def own_symbols(torch: Any, opset: int) -> Iterator[None]:
         "aten::unflatten": _unflatten(torch),
         "aten::searchsorted": _searchsorted(torch),
         "aten::col2im": _col2im(torch),
+        "aten::view_as_real": _as_pairs(torch),
+        "aten::view_as_complex": _as_pairs(torch),
+        "aten::stft": _short_transform(torch),
+        "aten::istft": _short_inverse(torch),
     }
     for axes in (1, 2, 3):
         symbols[f"aten::adaptive_avg_pool{axes}d"] = _adaptive_avg_pool(torch, axes)
         symbols[f"aten::adaptive_max_pool{axes}d"] = _adaptive_max_pool(torch, axes)
+    for kind in ("fft", "ifft", "rfft", "irfft"):
+        symbols[f"aten::fft_{kind}n"] = _transform(torch, kind)
     for kind in ("bilinear", "bicubic"):
         symbols[f"aten::_upsample_{kind}2d_aa"] = _antialiased(torch, kind)
     for name, symbol in symbols.items():
@@ -395,5 +401,82 @@ def _antialiased(torch: Any, kind: str) -> Any:
             made = g.op("uncork::Antialiased", data, _vector(torch, g, sizes), mode_s=kind)
         made.setType(_opened(data, 4))
         return made
+
+    return symbol
+
+
+def _as_pairs(torch: Any) -> Any:
+    """Complex numbers are pairs of a last dimension in all that is written."""
+
+    def symbol(g: Any, data: Any) -> Any:
+        return _of_pairs(torch, g.op("Identity", data), data, 0)
+
+    return symbol
+
+
+def _of_pairs(torch: Any, made: Any, data: Any, more: int) -> Any:
+    """The type of what is made of pairs, or makes them: of so many axes more, of real numbers."""
+    kind = data.type().dtype()
+    parts = {torch.complex64: torch.float32, torch.complex128: torch.float64}
+    rank = torch.onnx.symbolic_helper._get_tensor_rank(data)
+    made.setType(_opened(data, rank + more).with_dtype(parts.get(kind, kind)))
+    return made
+
+
+def _transform(torch: Any, kind: str) -> Any:
+    @torch.onnx.symbolic_helper.parse_args("v", "v", "is", "s")  # type: ignore[untyped-decorator]
+    def symbol(g: Any, data: Any, sizes: Any, axes: list[int], norm: str | None) -> Any:
+        inputs = [data]
+        if not sizes.node().mustBeNone():
+            inputs.append(_vector(torch, g, sizes))
+        made = g.op(
+            "uncork::FourierTransform", *inputs, kind_s=kind, axes_i=axes, norm_s=norm or "backward"
+        )
+        return _of_pairs(torch, made, data, {"rfft": 1, "irfft": -1}.get(kind, 0))
+
+    return symbol
+
+
+def _short_transform(torch: Any) -> Any:
+    def symbol(
+        g: Any, data: Any, size: Any, step: Any, width: Any, window: Any, *settings: Any
+    ) -> Any:
+        """The settings are those that `torch_complex` gives: nothing is padded."""
+        numbers = {
+            f"{name}_i": torch.onnx.symbolic_helper._get_const(value, "i", name)
+            for name, value in (("size", size), ("step", step))
+        }
+        return _of_pairs(torch, g.op("uncork::ShortTransform", data, window, **numbers), data, 2)
+
+    return symbol
+
+
+def _short_inverse(torch: Any) -> Any:
+    @torch.onnx.symbolic_helper.parse_args("v", "i", "i", "i", "v", "b", "b", "b", "v", "b")  # type: ignore[untyped-decorator]
+    def symbol(
+        g: Any,
+        data: Any,
+        size: int,
+        step: int,
+        width: int,
+        window: Any,
+        center: bool,
+        normalized: bool,
+        onesided: bool,
+        length: Any,
+        return_complex: bool,
+    ) -> Any:
+        inputs = [data, window]
+        if not length.node().mustBeNone():
+            inputs.append(_vector(torch, g, length))
+        made = g.op(
+            "uncork::ShortInverse",
+            *inputs,
+            size_i=size,
+            step_i=step,
+            center_i=int(center),
+            normalized_i=int(normalized),
+        )
+        return _of_pairs(torch, made, data, -2)
 
     return symbol

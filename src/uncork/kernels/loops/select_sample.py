@@ -25,6 +25,8 @@ _FAR, _FAR_MIRRORED = float(1 << 30), float(1 << 40)
 _MOST_CELLS = 1 << 28
 #: Of mirrored images: the period must be a whole number of f32.
 _MOST_MIRRORED = 1 << 22
+#: Rows of less than so many vectors are joined, where they do not fill whole ones.
+_SHORT = 4
 #: How far Keys' kernel goes below zero.
 _CUBIC = -0.75
 
@@ -40,23 +42,29 @@ def select_sampling(layer: Layer) -> Selection:
     compute_nothing_of(result, "sample")
     decline_if(is_empty(shape[:2]) or may_be_empty(shape[2:]), "no cells to look at")
     cells = product(shape[2:])
-    lines = [*_limits(sample, shape), "n y x*:", *(f"  {line}" for line in _lines(sample))]
-    sizes = dict(zip("ncyx", result, strict=True)) | {"h": shape[2], "w": shape[3]}
+    # Rows that fill no vectors are one row: each of their places is looked at by itself.
+    lanes, columns = layer.target.lanes, result[3]
+    joined = isinstance(columns, int) and columns < _SHORT * lanes and columns % lanes != 0
+    axes = "nx" if joined else "nyx"
+    rows = (product(result[2:]),) if joined else result[2:]
+    where = ", ".join(axes[1:])
+    lines = [f"{' '.join(axes)}*:", *(f"  {line}" for line in _lines(sample, where))]
+    sizes = dict(zip(f"nc{axes[1:]}", (*result[:2], *rows), strict=True))
     views = {
         "F": View(In(0), name, (*shape[:2], cells)),
-        "Y": View(Out(0), name, result),
-        "G": View(In(1), places, (result[0], result[2], 2 * result[3])),
+        "Y": View(Out(0), name, (*result[:2], *rows)),
+        "G": View(In(1), places, (result[0], *rows[:-1], 2 * rows[-1])),
     }
     taps = {"nearest": 1, "bilinear": 4, "bicubic": 16}[sample.mode]
     return Call(
         "sample",
-        "\n".join(lines),
-        sizes,
+        "\n".join([*_limits(sample, shape), *lines]),
+        sizes | {"h": shape[2], "w": shape[3]},
         views,
         layer.target,
         1,
         product(result) * taps,
-        shared=("n", "y"),
+        shared=("n", "c") if joined else ("n", "y"),
         scalar_type=computed_type(name),
     ).native()
 
@@ -78,18 +86,20 @@ def _limits(sample: GridSample9, shape: Sequence[SizeLike]) -> list[str]:
     return limits
 
 
-def _lines(sample: GridSample9) -> list[str]:
-    """The cells around the place of each pixel, and their sum by weights, channel by channel.
+def _lines(sample: GridSample9, where: str) -> list[str]:
+    """The cells around the place of each pixel, which is `where`, and their sum by weights, channel
+    by channel.
 
     Columns have names with x, rows with y; a row is counted by the cells before it.
     """
-    lines = [_coordinate(sample, "u", 0, "w"), _coordinate(sample, "v", 1, "h")]
+    grid = f"G[n, {where.replace('x', '2*x')} + "
+    lines = [_coordinate(sample, "u", f"{grid}0]", "w"), _coordinate(sample, "v", f"{grid}1]", "h")]
     if sample.mode == "nearest":
         # of a NaN there is no cell: adding 0 times it makes a NaN of what is read
         lines += ["l = rint(u)", "t = rint(v)", *_cell(sample, "x0", "l", "w")]
         lines += [*_cell(sample, "y0", "t", "h"), "o = y0 + x0"]
         lines += ["b = either(differs(u), differs(v))", "r = u + v"]
-        return [*lines, f"c: Y[n, c, y, x] = where(b, r, {_read(sample, 'o', 0, 0)})"]
+        return [*lines, f"c: Y[n, c, {where}] = where(b, r, {_read(sample, 'o', 0, 0)})"]
     taps = range(2) if sample.mode == "bilinear" else range(-1, 3)
     lines += ["l = floor(u)", "t = floor(v)", "p = u - l", "q = v - t"]
     for name, part, place, size in (("x", "p", "l", "w"), ("y", "q", "t", "h")):
@@ -102,11 +112,11 @@ def _lines(sample: GridSample9) -> list[str]:
     for r in range(count):
         cells = [f"wx{c} * {_read(sample, f'o{r}{c}', r, c)}" for c in range(count)]
         rows.append(f"wy{r} * ({' + '.join(cells)})")
-    return [*lines, f"c: Y[n, c, y, x] = {' + '.join(rows)}"]
+    return [*lines, f"c: Y[n, c, {where}] = {' + '.join(rows)}"]
 
 
-def _coordinate(sample: GridSample9, name: str, which: int, size: str) -> str:
-    raised = f"(G[n, y, 2*x + {which}] + 1.0)"
+def _coordinate(sample: GridSample9, name: str, place: str, size: str) -> str:
+    raised = f"({place} + 1.0)"
     centre = (
         f"{raised} * number({size} - 1)"
         if sample.align_corners

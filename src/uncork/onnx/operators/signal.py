@@ -7,7 +7,7 @@ import numpy as np
 from uncork.errors import ValidationError
 from uncork.ir.model import Source
 from uncork.onnx.call import Call
-from uncork.onnx.registry import lowering
+from uncork.onnx.registry import OWN, lowering
 from uncork.types import ElementType
 
 T = ElementType
@@ -79,6 +79,41 @@ def _stft(call: Call) -> Source:
 def _bins_first(call: Call) -> bool:
     """Whether the operation with transpose_frames lays frequencies before frames."""
     return True
+
+
+@lowering("FourierTransform", domain=OWN)
+def _transform(call: Call) -> Source:
+    """torch.fft: complex numbers are pairs of a last dimension."""
+    graph, data, kind = call.graph, call[0], call.text("kind")
+    axes, norm = call.integers("axes"), call.text("norm", "backward")
+    lengths = (graph.convert(call[1], T.i64),) if call.has(1) else ()
+    name = {"fft": "DFT", "ifft": "IDFT", "rfft": "RDFT", "irfft": "IRDFT"}[kind]
+    made = graph.make(name, data, graph.i64(axes), *lengths)
+    if norm == "backward":  # what is divided by the number of elements is the inverse
+        return made
+    real = data if kind == "rfft" else made  # the other has half of them
+    count = lengths[0] if lengths else graph.concat([graph.size_of(real, a) for a in axes], 0)
+    number = graph.convert(graph.reduce("ReduceProd", count, [0], keep=False), graph.type(made))
+    factor = graph.root(number) if norm == "ortho" else number
+    return graph.times(made, factor) if kind.startswith("i") else graph.over(made, factor)
+
+
+@lowering("ShortTransform", domain=OWN)
+def _short_transform(call: Call) -> Source:
+    """torch.stft, after its padding."""
+    graph = call.graph
+    size, step = (graph.constant(np.int64(call.integer(name))) for name in ("size", "step"))
+    return graph.make("STFT", call[0], call[1], size, step, transpose_frames=True)
+
+
+@lowering("ShortInverse", domain=OWN)
+def _short_inverse(call: Call) -> Source:
+    """torch.istft."""
+    graph = call.graph
+    size, step = (graph.constant(np.int64(call.integer(name))) for name in ("size", "step"))
+    length = (graph.reshape(graph.convert(call[2], T.i64), []),) if call.has(2) else ()
+    ways = {name: bool(call.integer(name)) for name in ("center", "normalized")}
+    return graph.make("ISTFT", call[0], call[1], size, step, *length, opset=16, **ways)
 
 
 @lowering("HannWindow", "HammingWindow", "BlackmanWindow")
