@@ -68,7 +68,7 @@ def steps(files: Iterable[str], durations: int) -> list[tuple[str, list[str]]]:
     """The commands, as arguments of Python, with a name for each."""
     files = list(files)
     modules = [file.removeprefix(SOURCE) for file in files if file.startswith(SOURCE)]
-    tests = list(dict.fromkeys([*QUICK, *named_tests(files)]))
+    tests = list(dict.fromkeys([*named_tests(files), *QUICK]))
     shown = [f"--durations={durations}", "--durations-min=1"]
     asked = [
         ("lint", ["ruff", "check", "."]),
