@@ -81,15 +81,13 @@ class AppendState(_OfState):
     def infer(
         self, storage: TensorSpec, length: TensorSpec, new: TensorSpec, picks: TensorSpec | None
     ) -> PartialShape:
-        merged = self._along(storage.shape, DYNAMIC).merge(self._along(new.shape, DYNAMIC))
-        self.require(
-            merged is not None,
+        merged = self.wanted(
+            self._along(storage.shape, DYNAMIC).merge(self._along(new.shape, DYNAMIC)),
             "expected dimensions {} but for axis {}, got {}",
             storage.shape,
             self.axis,
             new.shape,
         )
-        assert merged is not None
         capacity, before = storage.shape[self.axis], size(self, "length", length)
         if before is not None:
             after = Dimension.of(before) + new.shape[self.axis]

@@ -33,6 +33,7 @@ from uncork.symbolic import Size
 from uncork.types import MAX_RANK, Array, Element, ElementType, PartialShape, TensorSpec
 
 Self = TypeVar("Self", bound="Operation")
+Value = TypeVar("Value")
 
 
 class Operation:
@@ -228,6 +229,12 @@ class Operation:
         """
         if not condition:
             raise ValidationError(template.format(*details), **known)
+
+    def wanted(self, value: Value | None, template: str, *details: object, **known: Any) -> Value:
+        """What must be there: refused as by `require` where it is None."""
+        if value is None:
+            raise ValidationError(template.format(*details), **known)
+        return value
 
     def refuse(self, template: str, *details: object, **known: Any) -> NoReturn:
         """Refuse values of a call (an index, an offset, a length). `known` are fields of the

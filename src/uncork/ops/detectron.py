@@ -233,14 +233,12 @@ class DetectronROIFeatureExtractor6(Operation):
                 "input 'pyramid': expected levels of a single image, got shape {}",
                 level.shape,
             )
-            merged = channels.merge(own)
-            self.require(
-                merged is not None,
+            channels = self.wanted(
+                channels.merge(own),
                 "input 'pyramid': expected {} channels, got shape {}",
                 channels,
                 level.shape,
             )
-            channels = merged or channels
         return PartialShape([count, channels, self.output_size, self.output_size]), PartialShape(
             [count, 4]
         )
