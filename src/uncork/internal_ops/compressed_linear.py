@@ -170,7 +170,6 @@ class CompressedLinear(Operation):
     """
 
     multiplies = True
-    type_name, opset = "CompressedLinear", 0
     data = Input(REAL, "T")
     chosen = Input(INTEGER, optional=True)
     output = Output("T")
@@ -208,5 +207,3 @@ class CompressedLinear(Operation):
 
 class FusedCompressedLinear(FusedProduct):
     """A MatMul with weights as they are stored, and its epilogue."""
-
-    type_name, opset = "FusedCompressedLinear", 0

@@ -146,8 +146,6 @@ class CompressedLookup(Operation):
     i32: they wrap, as Convert does.
     """
 
-    type_name, opset = "CompressedLookup", 0
-
     lookup = Field[Operation]()
     table = Field[CompressedTable]()
     narrowed = Field[bool]()
@@ -185,14 +183,22 @@ class CompressedLookup(Operation):
 class CompressedBag(CompressedLookup):
     """Bags by offsets: `indices`, `offsets`, `default_index`, `per_sample_weights`."""
 
+    type_name = "CompressedLookup"
+
 
 class CompressedPacked(CompressedLookup):
     """Bags of one size: `indices`, `per_sample_weights`."""
+
+    type_name = "CompressedLookup"
 
 
 class CompressedSegments(CompressedLookup):
     """Segments: `indices`, `segment_ids`, `num_segments`, `default_index`, `per_sample_weights`."""
 
+    type_name = "CompressedLookup"
+
 
 class CompressedGather(CompressedLookup):
     """Gather along the first axis: `indices`, `axis`."""
+
+    type_name = "CompressedLookup"

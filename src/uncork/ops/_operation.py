@@ -42,8 +42,9 @@ class Operation:
     It does not change. `operation.replace(batch_dims=0)` is the same one with another value.
     """
 
+    #: The type in files; where a class is not for files, which have no opset 0, its name.
     type_name: ClassVar[str]
-    opset: ClassVar[int]
+    opset: ClassVar[int] = 0
     inputs: ClassVar[tuple[Input, ...]] = ()
     outputs: ClassVar[tuple[Output, ...]] = ()
     attributes: ClassVar[dict[str, Attribute[Any]]] = {}
@@ -72,6 +73,8 @@ class Operation:
         named: dict[str, Any] = {}
         for base in reversed(cls.__mro__):
             named.update(vars(base))
+        if not cls.opset and "type_name" not in vars(cls):
+            cls.type_name = cls.__name__
         cls.inputs = tuple(f for f in named.values() if isinstance(f, Input))
         if "moves_values" not in vars(cls):
             cls.moves_values = any(port.moved for port in cls.inputs)
