@@ -102,8 +102,7 @@ class CompressedMatrix(Struct, frozen=True, eq=False, dict=True):
         if self.packed is not None:
             count = math.prod(self.packed)
             codes = unpack(codes.data, self.element_type, count).reshape(self.packed)
-        turned: Array = codes.transpose(self.axes)
-        return turned
+        return np.asarray(codes.transpose(self.axes))
 
     @lazy
     def extremes(self) -> tuple[int, int]:
@@ -155,8 +154,7 @@ def rounded_rows(data: Array, run: int, count: int) -> Array:
     with np.errstate(all="ignore"):
         whole = np.rint(runs * (most / limit)) * (limit * np.float32(1 / most))
     rows = usual.all(axis=(-2, -1), keepdims=True)
-    kept: Array = np.where(rows, whole, runs).reshape(padded.shape)[..., :inner]
-    return kept
+    return np.asarray(np.where(rows, whole, runs).reshape(padded.shape)[..., :inner])
 
 
 class CompressedLinear(Operation):

@@ -90,8 +90,7 @@ class CompressedTable(Struct, frozen=True, eq=False, dict=True):
 
     def _codes(self, ids: Array) -> Array:
         if not self.packed:
-            stored: Array = np.asarray(self.codes.reshape(self.shape[0], self.columns)[ids])
-            return stored
+            return np.asarray(self.codes.reshape(self.shape[0], self.columns)[ids])
         places = ids[:, np.newaxis] * self.columns + np.arange(self.columns)
         codes: Array = (self.codes[places >> 1] >> (places & 1).astype(np.uint8) * 4) & np.uint8(15)
         return (

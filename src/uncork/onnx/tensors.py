@@ -142,7 +142,5 @@ def _from_numbers(tensor: Any, kind: ElementType, count: int) -> Array:
     if kind is ElementType.boolean:
         return np.asarray(numbers != 0)
     if kind is ElementType.f16:  # its bits
-        halves: Array = numbers.astype(np.uint16).view(np.float16)
-        return halves
-    carried: Array = numbers.astype(kind.dtype)
-    return carried
+        return np.asarray(numbers.astype(np.uint16).view(np.float16))
+    return np.asarray(numbers.astype(kind.dtype))

@@ -455,11 +455,9 @@ class Constant(Node):
         if isinstance(made, PackedConst):
             return np.asarray(made.packed)
         if element is ElementType.string:
-            texts: Array = made.value.astype(str)
-            return texts
+            return np.asarray(made.value.astype(str))
         if element is ElementType.bf16:
-            halves: Array = made.value.view(np.float16)
-            return halves
+            return np.asarray(made.value.view(np.float16))
         if element.is_packed:
             return np.frombuffer(bytes(storage.pack(made.value, element)), np.uint8)
         shown: Array = made.value.view()

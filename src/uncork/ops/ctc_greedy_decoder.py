@@ -37,8 +37,7 @@ def best_path(data: Array, length: int, blank: int, merge: bool) -> Array:
     kept = best != blank
     if merge:
         kept[1:] &= best[1:] != best[:-1]
-    decoded: Array = best[kept]
-    return decoded
+    return np.asarray(best[kept])
 
 
 @register("CTCGreedyDecoder", 1)

@@ -189,8 +189,7 @@ class Level(ROIAlign3):
 
 def level_of(size: Array) -> Array:
     """The level, before it is limited, of regions whose mean side is so many times 224."""
-    level: Array = np.floor(2 + np.log2(size))
-    return level
+    return np.asarray(np.floor(2 + np.log2(size)))
 
 
 @register("ExperimentalDetectronROIFeatureExtractor", 6)

@@ -105,8 +105,7 @@ class NonMaxSuppression9(_Corners, SuppressionWithScores):
         return self.checked(boxes, scores, maximum, iou_threshold, score_threshold, soft_nms_sigma)
 
     def weights(self, overlap: Array, iou_threshold: Any, sigma: Any) -> Array:
-        decay: Array = np.exp(overlap.dtype.type(-0.5 / sigma) * overlap * overlap)
-        return decay
+        return np.asarray(np.exp(overlap.dtype.type(-0.5 / sigma) * overlap * overlap))
 
     def reference(
         self,
