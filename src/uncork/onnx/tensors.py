@@ -91,8 +91,10 @@ def value_of(tensor: Any, external: ExternalFiles) -> tuple[Array, ElementType]:
     """The values of a TensorProto, in the carrier type. Raises UncorkError."""
     kind = element_type_of(tensor.data_type)
     shape = tuple(tensor.dims)
-    if any(d < 0 for d in shape) or len(shape) > MAX_RANK:
-        raise ValidationError(f"expected the shape of a tensor, got {list(shape)[:40]}")
+    ValidationError.when(
+        any(d < 0 for d in shape) or len(shape) > MAX_RANK,
+        f"expected the shape of a tensor, got {list(shape)[:40]}",
+    )
     count = math.prod(shape)
     if kind is ElementType.string:
         texts = [text.decode("utf-8", "surrogateescape") for text in tensor.string_data]
