@@ -29,7 +29,6 @@ from uncork.ops._elements import Elements, by_moving, by_place, carried
 from uncork.ops._memory import check_memory as check_memory
 from uncork.ops._ports import REQUIRED, Attribute, Field, Input, Output, describe_types
 from uncork.storage import blank, decode, encode
-from uncork.symbolic import Size
 from uncork.types import MAX_RANK, Array, Element, ElementType, PartialShape, TensorSpec
 
 Self = TypeVar("Self", bound="Operation")
@@ -216,9 +215,9 @@ class Operation:
             return by_place(self, bound, parts, output)
         return by_moving(self, bound, parts) if any(port.moved for port in self.inputs) else None
 
-    def of_sizes(self, source: ElementType, *elements: Size) -> Element:
-        """An element of the output of an element-wise operation on numbers of type `source`, where
-        elements of the inputs are expressions.
+    def of_sizes(self, *elements: Any, **options: Any) -> Element:
+        """An element of the output of an element-wise operation, where those of the inputs are
+        expressions: `of_sizes(source, x)`, after the element type of the first input.
         """
         return None
 
