@@ -511,12 +511,8 @@ def constant_of(value: Any, element_type: Any = None, shared: bool = False) -> e
             element_type=element, shape=CoreShape(carried.shape), value=np.array(carried)
         )
     array = np.asarray(value)
-    if element_type is not None:
-        element = element_of(element_type)
-    elif isinstance(value, (np.ndarray, np.generic)) or array.dtype.kind in "USO":
-        element = element_of(array.dtype)
-    else:  # Python's numbers are of 64 bits there
-        element = element_of(array.dtype)
+    # Python's numbers are of 64 bits there.
+    element = element_of(array.dtype if element_type is None else element_type)
     if element is ElementType.string:
         carried = np.array([str(t) for t in array.reshape(-1)], object).reshape(array.shape)
     elif element.is_native:
