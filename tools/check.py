@@ -1,10 +1,11 @@
 """`python -m tools.check`: what to run before every commit, in under a minute on an idle machine.
 
-Lint, format and types, then the tests that are quick for what they find: rules of the layout, one
-worked example of every operation, reading, writing and the calls of a model. Whatever changed since
-`main` brings the tests in that hold it (`tools/tests_of.py`): `src/uncork/score/source.py` brings
-`tests/score/test_source.py`, a kernel or a lowering the worked examples of its operations, run by
-it. Tests that take minutes are left to `pytest`.
+Lint and format, then the tests that are quick for what they find: rules of the layout, one worked
+example of every operation, reading, writing and the calls of a model; at the end the types.
+Whatever changed since `main` brings the tests in that hold it (`tools/tests_of.py`):
+`src/uncork/score/source.py` brings `tests/score/test_source.py`, a kernel or a lowering the worked
+examples of its operations, run by it. They come first, since they know most of the change, and the
+first test that fails ends the check. Tests that take minutes are left to `pytest`.
 
     python -m tools.check            # all of it
     python -m tools.check --durations 10
@@ -67,18 +68,16 @@ def steps(files: Iterable[str], durations: int) -> list[tuple[str, list[str]]]:
     """The commands, as arguments of Python, with a name for each."""
     files = list(files)
     modules = [file.removeprefix(SOURCE) for file in files if file.startswith(SOURCE)]
-    tests = list(dict.fromkeys([*QUICK, *named_tests(files)]))
+    tests = list(dict.fromkeys([*named_tests(files), *QUICK]))
     shown = [f"--durations={durations}", "--durations-min=1"]
     asked = [
         ("lint", ["ruff", "check", "."]),
         ("format", ["ruff", "format", "--check", "."]),
-        ("types", ["mypy"]),
-        ("every operation", _examples("tests/ops/test_every_op.py", "sample or refusal", ())),
     ]
     kernels = sorted({name for module in modules for name in types_of(module)})
     if kernels:
         asked.append(
-            ("kernels", _examples("tests/kernels/test_every_kernel.py", "sample", kernels))
+            ("kernels", _examples("tests/kernels/test_every_kernel.py", "test_sample", kernels))
         )
     for target in ("onnx", "torch"):
         begin = f"export/{target}/"
@@ -87,10 +86,13 @@ def steps(files: Iterable[str], durations: int) -> list[tuple[str, list[str]]]:
             asked.append(
                 (f"exports to {target}", _examples(f"tests/{begin}test_samples.py", "", types))
             )
-    return [
-        *((name, [*words, *shown] if words[0] == "pytest" else words) for name, words in asked),
-        ("tests", ["pytest", "-n", "2", *tests, *shown]),
+    which = "test_sample or test_refusal or test_inference_of_sample"
+    asked += [
+        ("tests", ["pytest", "-n", "2", *tests]),
+        ("every operation", _examples("tests/ops/test_every_op.py", which, ())),
+        ("types", ["mypy"]),
     ]
+    return [(n, [*words, "-x", *shown] if words[0] == "pytest" else words) for n, words in asked]
 
 
 def _examples(file: str, which: str, types: Sequence[str]) -> list[str]:

@@ -137,8 +137,13 @@ def _helped(name: str) -> frozenset[str]:
 
 
 def families_of(path: Path) -> list[str]:
-    """The families of kernels that a file belongs to; some of all for what all are made by."""
+    """The families of kernels that a file belongs to: the one that it selects for, else those of
+    its room; some of all for what all are made by.
+    """
     own = path.parts[1] if len(path.parts) > 2 else ""
+    of_file = f"{own}.{path.stem.removeprefix('select_')}".removesuffix(".select")
+    if path.stem.startswith("select") and of_file in select.families():
+        return [of_file]
     found = sorted(f for f in select.families() if f.partition(".")[0] == own)
     return found or list(EVERY_FAMILY)
 

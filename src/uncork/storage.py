@@ -90,8 +90,7 @@ def _fields(raw: Array, shifts: tuple[int, ...], mask: int) -> Array:
 
 def _joined(groups: Array, shifts: tuple[int, ...]) -> Array:
     """The bytes that hold the bit fields of each group; the inverse of `_fields`."""
-    joined: Array = np.bitwise_or.reduce(groups << np.array(shifts, np.uint8), axis=1)
-    return joined
+    return np.asarray(np.bitwise_or.reduce(groups << np.array(shifts, np.uint8), axis=1))
 
 
 _NIBBLES = (0, 4)
@@ -105,16 +104,14 @@ def _unpack_u3(raw: Array) -> Array:
     triples = raw.reshape(-1, 3)
     low = _fields(triples[:, :2].reshape(-1), _CRUMBS_HIGH_FIRST, 3)
     high = _fields(triples[:, 2], _BITS_HIGH_FIRST, 1)
-    values: Array = low | (high << 2)
-    return values
+    return np.asarray(low | (high << 2))
 
 
 def _unpack_u6(raw: Array) -> Array:
     triples = raw.reshape(-1, 3)
     low = _fields(triples[:, :2].reshape(-1), _NIBBLES_HIGH_FIRST, 15)
     high = _fields(triples[:, 2], _CRUMBS_HIGH_FIRST, 3)
-    values: Array = low | (high << 4)
-    return values
+    return np.asarray(low | (high << 4))
 
 
 def _pack_u3(groups: Array) -> Array:

@@ -98,8 +98,11 @@ def _stays(port: ModelPort, value: Any) -> Array:
             f"{describe_array(value)}{order}{hint}",
             where,
         )
-    if not port.shape.contains(value.shape):
-        raise InputError(f"expected shape {port.shape}, got {list(value.shape)}", where)
+    InputError.when(
+        not port.shape.contains(value.shape),
+        f"expected shape {port.shape}, got {list(value.shape)}",
+        where,
+    )
     return value
 
 
@@ -114,8 +117,9 @@ def _in_order(ports: Sequence[ModelPort], outputs: Sequence[Any] | Mapping[str, 
                     f"{', '.join(known)}"
                 )
         outputs = [value for port in ports for name, value in outputs.items() if name in port.names]
-    if len(outputs) != len(ports):
-        raise InputError(f"expected arrays for {len(ports)} outputs, got {len(outputs)}")
+    InputError.when(
+        len(outputs) != len(ports), f"expected arrays for {len(ports)} outputs, got {len(outputs)}"
+    )
     return list(outputs)
 
 

@@ -23,20 +23,20 @@ def check_device(device_name: str, config: Mapping[str, Any]) -> None:
     """Refuse every device but the CPU, and properties. Raises UnsupportedError or
     ValidationError.
     """
-    if not isinstance(device_name, str):
-        raise ValidationError(
-            f"device_name: expected 'CPU', got {device_name!r}; options are given by name, as in "
-            "threads=2"
-        )
+    ValidationError.when(
+        not isinstance(device_name, str),
+        f"device_name: expected 'CPU', got {device_name!r}; options are given by name, as in "
+        "threads=2",
+    )
     UnsupportedError.when(
         device_name.upper() not in ("CPU", "AUTO"),
         f"device_name: there is no device {device_name!r}: uncork runs models on the CPU",
     )
-    if not isinstance(config, Mapping):
-        raise ValidationError(
-            f"config: expected nothing or an empty mapping, got {repr(config)[:80]}; options are "
-            "given by name, as in threads=2"
-        )
+    ValidationError.when(
+        not isinstance(config, Mapping),
+        f"config: expected nothing or an empty mapping, got {repr(config)[:80]}; options are "
+        "given by name, as in threads=2",
+    )
     problems = [
         Problem(
             f"config, {name}", _OPTIONS.get(str(name).rpartition(".")[2].upper(), _NONE_LIKE_IT)

@@ -34,12 +34,16 @@ def exchange(
     """Have the next calls of all requests made by another compiled model, or with other tables.
     Raises UncorkError, and nothing is changed then.
     """
-    if other is None and not tables:
-        raise InputError("expected tables={name: values}, or another compiled model", "exchange")
-    if other is not None and not isinstance(getattr(other, "users", None), Users):
-        raise InputError(
-            f"expected a compiled model (uncork.load(path)), got {type(other).__name__}", "exchange"
-        )
+    InputError.when(
+        other is None and not tables,
+        "expected tables={name: values}, or another compiled model",
+        "exchange",
+    )
+    InputError.when(
+        other is not None and not isinstance(getattr(other, "users", None), Users),
+        f"expected a compiled model (uncork.load(path)), got {type(other).__name__}",
+        "exchange",
+    )
     runs = users.runs if other is None else other.users.runs
     if tables:
         model = with_tables(runs.model, _owned(tables), mmap)

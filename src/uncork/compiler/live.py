@@ -67,11 +67,15 @@ class Live:
         """`every`: the seconds from one look at the files to the next; None: only `reload()` does.
         The other arguments are those of `load`.
         """
-        if every is not None and not (isinstance(every, (int, float)) and every > 0):
-            raise InputError(f"every: expected seconds above 0, or None, got {every!r}")
+        InputError.when(
+            every is not None and not (isinstance(every, (int, float)) and every > 0),
+            f"every: expected seconds above 0, or None, got {every!r}",
+        )
         self._path, self._every = os.fspath(path), every
-        if not isinstance(self._path, str):
-            raise InputError(f"expected the path of a file, got {type(path).__name__}")
+        InputError.when(
+            not isinstance(self._path, str),
+            f"expected the path of a file, got {type(path).__name__}",
+        )
         self._load: Callable[[], CompiledModel] = lambda: load(
             self._path, weights=weights, mmap=mmap, tables=tables, **options
         )

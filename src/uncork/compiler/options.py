@@ -72,8 +72,9 @@ class Options(Struct, frozen=True, kw_only=True):
         for name, (least, expected) in _NUMBERS.items():
             value = getattr(self, name)
             is_number = isinstance(value, int) and not isinstance(value, bool) and value >= least
-            if value is not None and not is_number:
-                raise ValidationError(f"{name}: expected {expected}, got {value!r}")
+            ValidationError.when(
+                value is not None and not is_number, f"{name}: expected {expected}, got {value!r}"
+            )
 
     def given(self) -> dict[str, Any]:
         """The options that are not their defaults."""

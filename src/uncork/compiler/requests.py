@@ -320,10 +320,10 @@ class AsyncInferQueue:
 
     def __init__(self, model: CompiledModel, jobs: int = 0) -> None:
         """A queue of `jobs` requests; without a number, of as many as there are processors."""
-        if not isinstance(jobs, int) or jobs < 0:
-            raise InputError(
-                f"jobs: expected a number of requests, or 0 for one each processor, got {jobs!r}"
-            )
+        InputError.when(
+            not isinstance(jobs, int) or jobs < 0,
+            f"jobs: expected a number of requests, or 0 for one each processor, got {jobs!r}",
+        )
         self._requests = [InferRequest(model) for _ in range(jobs or available_threads())]
         self._idle = list(range(len(self._requests)))
         self._changed = threading.Condition()
@@ -398,11 +398,11 @@ class AsyncInferQueue:
         return any(request._thread.is_this for request in self._requests)
 
     def _refuse_waiting(self, what: str) -> None:
-        if self._is_in_a_call:
-            raise InputError(
-                f"a callback cannot wait for {what}: its own call is not done before it ends",
-                "queue",
-            )
+        InputError.when(
+            self._is_in_a_call,
+            f"a callback cannot wait for {what}: its own call is not done before it ends",
+            "queue",
+        )
 
     def _next_idle(self, call: tuple[Any, Any]) -> int | None:
         """The number of a request that is idle now; None where a callback began the `call`, and it

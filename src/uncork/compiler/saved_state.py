@@ -39,8 +39,11 @@ def read_saved(data: bytes, model: str = "") -> dict[str, tuple[ElementType, Arr
     another model where `model` tells this one.
     """
     where = "saved state"
-    if not isinstance(data, (bytes, bytearray, memoryview)):
-        raise InputError(f"expected bytes, got {type(data).__name__}", where)
+    InputError.when(
+        not isinstance(data, (bytes, bytearray, memoryview)),
+        f"expected bytes, got {type(data).__name__}",
+        where,
+    )
     try:
         with np.load(io.BytesIO(data), allow_pickle=False) as file:
             about: Any = json.loads(str(file[_ABOUT]))

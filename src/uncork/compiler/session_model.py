@@ -152,8 +152,11 @@ class SessionModel:
 
     def _checked(self, where: str, shape: PartialShape, axis: int) -> int:
         rank = len(shape)
-        if isinstance(axis, bool) or not isinstance(axis, int) or not -rank <= axis < rank:
-            raise InputError(f"axes: expected an axis of its {rank}, got {axis!r}", where)
+        InputError.when(
+            isinstance(axis, bool) or not isinstance(axis, int) or not -rank <= axis < rank,
+            f"axes: expected an axis of its {rank}, got {axis!r}",
+            where,
+        )
         InputError.when(
             not shape[axis].contains(1),
             f"axis {axis % rank} of {shape} would count sessions: expected 1 or an open size "
@@ -219,12 +222,12 @@ class SessionModel:
             inferred.append(model)
         first = len(self.model.results)
         for number, name in enumerate(lifted.assigned):
-            if _result_shape(inferred[0], first + number).rank is None:
-                raise InputError(
-                    "is assigned a value whose shape follows from open sizes of inputs: fix those "
-                    "that do not count sessions, such as the length of a frame (uncork reshape)",
-                    f"variable '{shortened(name)}'",
-                )
+            InputError.when(
+                _result_shape(inferred[0], first + number).rank is None,
+                "is assigned a value whose shape follows from open sizes of inputs: fix those "
+                "that do not count sessions, such as the length of a frame (uncork reshape)",
+                f"variable '{shortened(name)}'",
+            )
         found = {
             name: self._counting(inferred, first + number)
             for number, name in enumerate(lifted.assigned)

@@ -78,12 +78,14 @@ class Sessions:
         batched: bool = True,
     ) -> None:
         """See `CompiledModel.sessions`."""
-        if isinstance(capacity, bool) or not isinstance(capacity, int) or capacity < 1:
-            raise InputError(
-                f"capacity: expected the number of sessions, 1 or more, got {capacity!r}"
-            )
-        if timeout is not None and not (isinstance(timeout, (int, float)) and timeout > 0):
-            raise InputError(f"timeout: expected seconds, or None for no end, got {timeout!r}")
+        InputError.when(
+            isinstance(capacity, bool) or not isinstance(capacity, int) or capacity < 1,
+            f"capacity: expected the number of sessions, 1 or more, got {capacity!r}",
+        )
+        InputError.when(
+            timeout is not None and not (isinstance(timeout, (int, float)) and timeout > 0),
+            f"timeout: expected seconds, or None for no end, got {timeout!r}",
+        )
         of = compiled.executor
         self.model, self.capacity, self.timeout = compiled.model, capacity, timeout
         self._threads, self._files = of.threads, of.files
@@ -145,8 +147,9 @@ class Sessions:
         _check_name(session)
         with self._lock:
             if session in self._places:
-                if session in self:
-                    raise InputError("is open already: close() or reset() it", _named(session))
+                InputError.when(
+                    session in self, "is open already: close() or reset() it", _named(session)
+                )
                 self._close(session)
             self._place(session)
 
@@ -156,12 +159,12 @@ class Sessions:
             self.close_late()
         if not self._free:  # what an interrupt has left out
             self._free = sorted({*range(self.capacity)} - {*self._places.values()}, reverse=True)
-        if not self._free:
-            raise InputError(
-                f"there are {self.capacity:,} sessions, and room for no more: close() some, give a "
-                "timeout, or make sessions() with a larger capacity",
-                _named(session),
-            )
+        InputError.when(
+            not self._free,
+            f"there are {self.capacity:,} sessions, and room for no more: close() some, give a "
+            "timeout, or make sessions() with a larger capacity",
+            _named(session),
+        )
         place = self._free.pop()
         self._memory.fresh[place] = True
         self._memory.used[place] = time.monotonic()

@@ -20,10 +20,10 @@ def shapes_of(
 
     Raises InputError for ones that inputs cannot have.
     """
-    if not isinstance(named, Mapping):
-        raise InputError(
-            f"expected shapes by the names of inputs, such as {{'ids': [1, 20]}}, got {named!r}"
-        )
+    InputError.when(
+        not isinstance(named, Mapping),
+        f"expected shapes by the names of inputs, such as {{'ids': [1, 20]}}, got {named!r}",
+    )
     only = positional[0] if len(positional) == 1 else None
     if isinstance(only, Mapping):
         positional, named = [], {**only, **named}
@@ -37,8 +37,9 @@ def shapes_of(
         number = find_port(ports, key)
         if number is None:
             raise InputError(no_such_port(ports, key, "input"))
-        if number in result:
-            raise InputError(f"the shape of input '{ports[number].name}' is given twice")
+        InputError.when(
+            number in result, f"the shape of input '{ports[number].name}' is given twice"
+        )
         result[number] = _checked(ports[number], shape)
     return result
 
@@ -53,8 +54,11 @@ def _checked(port: ModelPort, shape: Any) -> Sequence[int | None]:
         sizes = [None if size is None else index(size) for size in shape]
     except TypeError:
         sizes = [-1]
-    if any(size is not None and size < 0 for size in sizes):
-        raise InputError(f"expected a shape, a list of sizes and None, got {shape!r}", where)
+    InputError.when(
+        any(size is not None and size < 0 for size in sizes),
+        f"expected a shape, a list of sizes and None, got {shape!r}",
+        where,
+    )
     InputError.when(
         not port.shape.compatible(PartialShape(sizes)),
         f"expected shape {port.shape}, got {sizes}",

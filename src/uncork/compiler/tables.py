@@ -118,12 +118,12 @@ def _constant(model: Model, name: str) -> Node:
             f"{tables or 'none'}"
         )
     result = _source(model, node) if type(node.operation) in LOOKUPS else node
-    if not isinstance(result.operation, Const):
-        raise InputError(
-            "expected the name of a constant or of a layer that looks up rows of one (Gather, "
-            "EmbeddingBag...)",
-            node.label,
-        )
+    InputError.when(
+        not isinstance(result.operation, Const),
+        "expected the name of a constant or of a layer that looks up rows of one (Gather, "
+        "EmbeddingBag...)",
+        node.label,
+    )
     return result
 
 
@@ -353,13 +353,15 @@ def _described_tensor(tensor: Any, where: str) -> tuple[ElementType, tuple[int, 
         numbers: Sequence[Any] = [*shape, start, end]
     except (TypeError, KeyError, ValueError):
         raise InputError("has a header without dtype, shape or data_offsets", where) from None
-    if any(type(n) is not int or not 0 <= n < 2**63 for n in numbers) or not isinstance(
-        shape, list
-    ):
-        raise InputError(f"has a header with sizes that are none: {str(numbers)[:100]}", where)
-    if not isinstance(name, str) or name not in _SAFETENSORS:
-        raise InputError(
-            f"is of type {str(name)[:20]}, which no constant has; known: {', '.join(_SAFETENSORS)}",
-            where,
-        )
+    InputError.when(
+        any(type(n) is not int or not 0 <= n < 2**63 for n in numbers)
+        or not isinstance(shape, list),
+        f"has a header with sizes that are none: {str(numbers)[:100]}",
+        where,
+    )
+    InputError.when(
+        not isinstance(name, str) or name not in _SAFETENSORS,
+        f"is of type {str(name)[:20]}, which no constant has; known: {', '.join(_SAFETENSORS)}",
+        where,
+    )
     return _SAFETENSORS[name], tuple(shape), start, end

@@ -172,12 +172,12 @@ class VariableState:
             else:
                 value = self._initial() if value is None else value
                 there = value.shape[axis]
-            if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= there:
-                raise InputError(
-                    f"expected a number from 0 to {there}, of the elements along axis {axis} that "
-                    f"it has, got {count!r}",
-                    where,
-                )
+            InputError.when(
+                isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= there,
+                f"expected a number from 0 to {there}, of the elements along axis {axis} that "
+                f"it has, got {count!r}",
+                where,
+            )
             if isinstance(value, tuple):
                 compiled._state[name] = (value[0], np.array([count], np.int64), value[2])
             else:
@@ -191,11 +191,11 @@ class VariableState:
         Raises InputError for a variable of another type or rank, and where only the next call can
         tell the value.
         """
-        if not isinstance(other, VariableState):
-            raise InputError(
-                f"expected a variable of another request, got {type(other).__name__}",
-                self._variable.where,
-            )
+        InputError.when(
+            not isinstance(other, VariableState),
+            f"expected a variable of another request, got {type(other).__name__}",
+            self._variable.where,
+        )
         mine, theirs = self._compiled, other._compiled
         if mine.model is not theirs.model or self.name != other.name:
             other.state = self.state

@@ -375,8 +375,10 @@ class Layers(Builder):
         """A matrix: the dimensions before `axis` make rows."""
         sizes = self.sizes(source)
         axis = axis + len(sizes) if axis < 0 else axis
-        if not 0 <= axis <= len(sizes):
-            raise ValidationError(f"axis {axis} is outside 0..{len(sizes)} for rank {len(sizes)}")
+        ValidationError.when(
+            not 0 <= axis <= len(sizes),
+            f"axis {axis} is outside 0..{len(sizes)} for rank {len(sizes)}",
+        )
         before, after = sizes[:axis], sizes[axis:]
         if 0 not in sizes:
             if None not in before:

@@ -68,8 +68,9 @@ def adaptive_mean(g: Layers, op: Operation, data: Source, output_shape: Source) 
 @composite("AdaptiveMaxPool")
 def adaptive_max(g: Layers, op: Operation, data: Source, output_shape: Source) -> Sequence[Source]:
     """The largest cells of windows, and their places in the flattened spatial axes."""
-    if g.known(output_shape) is None:
-        raise UnsupportedError("input 'output_shape' is computed as the model runs")
+    UnsupportedError.when(
+        g.known(output_shape) is None, "input 'output_shape' is computed as the model runs"
+    )
     kind, spatial = g.type(data), g.rank(data) - 2
     counts = g.each(output_shape, spatial)
     shape = g.shape(g.dim(data, 0), g.dim(data, 1), *counts)

@@ -24,13 +24,15 @@ def priors(
     known = [g.known(output_size), g.known(image_size)]
     if known[0] is not None and known[1] is not None:
         return g.constant(np.asarray(op.reference(known[0], known[1]), np.float32))
-    if isinstance(op, PriorBox1) and not op.scale_all_sizes:
-        raise UnsupportedError("sizes that are parts of an image of unknown size")
+    UnsupportedError.when(
+        isinstance(op, PriorBox1) and not op.scale_all_sizes,
+        "sizes that are parts of an image of unknown size",
+    )
     places, halves, fixed = op.cell()
-    if len(places) != op.boxes_per_cell():
-        raise UnsupportedError(
-            "another number of boxes than is counted, with an image of unknown size"
-        )
+    UnsupportedError.when(
+        len(places) != op.boxes_per_cell(),
+        "another number of boxes than is counted, with an image of unknown size",
+    )
     low, high = _on_grid(g, op, output_size, image_size, places, halves)
     if fixed:  # the first of each center are limited to the image
         limits = np.full((2, len(places), 2), np.inf, np.float32) * [[[-1]], [[1]]]

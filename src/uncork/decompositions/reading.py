@@ -144,10 +144,9 @@ def roi_pooling(g: Layers, op: ROIPooling1, data: Source, rois: Source) -> Sourc
     """Mode bilinear: the image read on a grid from corner to corner of each box. An image of -1
     ends the boxes.
     """
-    if op.method == "max":
-        raise UnsupportedError(
-            "ROIPooling with method max, whose windows are as large as the boxes"
-        )
+    UnsupportedError.when(
+        op.method == "max", "ROIPooling with method max, whose windows are as large as the boxes"
+    )
     number, x1, y1, x2, y2 = g.split(rois, [1] * 5, 1)
     stops = g.convert(g.make("Equal", number, g.like(-1, number)), T.i64)
     ended = g.make("CumSum", stops, g.i64(0), exclusive=False, reverse=False)
@@ -193,8 +192,7 @@ def deformable(
 ) -> Source:
     """The image read at the kernel's places moved by offsets, then one product of matrices."""
     kind = g.type(data)
-    if not kind.is_float:
-        raise UnsupportedError("a deformable convolution of integers")
+    UnsupportedError.when(not kind.is_float, "a deformable convolution of integers")
     channels, outputs = g.dim(data, 1), g.dim(filters, 0)
     kernel = [g.dim(filters, axis) for axis in (2, 3)]
     counts = [g.dim(offsets, axis) for axis in (2, 3)]

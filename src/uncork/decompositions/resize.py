@@ -72,8 +72,7 @@ def interpolate(g: Layers, op: Interpolating, data: Source, *inputs: Source | No
         for a in axes:
             values = g.take(values, _nearest(g, a, how), a.axis)
         return values
-    if own.is_integer and own.bits == 64:
-        raise UnsupportedError("an Interpolate of 64-bit integers")
+    UnsupportedError.when(own.is_integer and own.bits == 64, "an Interpolate of 64-bit integers")
     by_pillow, pictures = (
         how.mode.endswith("pillow"),
         how.mode == "linear_onnx" and own in (T.u8, T.i8),

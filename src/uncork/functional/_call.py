@@ -108,19 +108,10 @@ class Call:
         if value is None:
             self._add(name, ElementType.i64, None)
         elif has_type or (spec is None and listed is None):
-            array = self._array(name, value)
-            element_type = type_of_dtype(array.dtype)
-            if element_type is None or (
-                array.dtype == object and not all(isinstance(item, str) for item in array.flat)
-            ):
-                raise self.error(
-                    f"input '{name}': expected an array of numbers or strings, got "
-                    f"{type(value).__name__ if array.dtype == object else array.dtype}",
-                    input=name,
-                )
-            if not any(self.specs.values()):
-                self.dtype = array.dtype
-            self._add(name, element_type, array)
+            kept = self.dtype if any(self.specs.values()) else None
+            self.first(name, value)
+            if kept is not None:
+                self.dtype = kept
         else:
             self._add(name, spec.element_type if spec is not None else listed, value)
 

@@ -43,7 +43,6 @@ class _OfState(Operation):
 class LengthAfter(_OfState):
     """The length when `new` is appended: a number like those that shapes are made of."""
 
-    type_name, opset = "LengthAfter", 0
     length = Input(I32_I64)
     new = Input(ANY, moved=True)
     after = Output()
@@ -69,7 +68,6 @@ class AppendState(_OfState):
     picked rows there.
     """
 
-    type_name, opset = "AppendState", 0
     storage = Input(ANY, "T", moved=True)
     length = Input(I32_I64)
     new = Input(ANY, "T", moved=True)
@@ -81,15 +79,13 @@ class AppendState(_OfState):
     def infer(
         self, storage: TensorSpec, length: TensorSpec, new: TensorSpec, picks: TensorSpec | None
     ) -> PartialShape:
-        merged = self._along(storage.shape, DYNAMIC).merge(self._along(new.shape, DYNAMIC))
-        self.require(
-            merged is not None,
+        merged = self.wanted(
+            self._along(storage.shape, DYNAMIC).merge(self._along(new.shape, DYNAMIC)),
             "expected dimensions {} but for axis {}, got {}",
             storage.shape,
             self.axis,
             new.shape,
         )
-        assert merged is not None
         capacity, before = storage.shape[self.axis], size(self, "length", length)
         if before is not None:
             after = Dimension.of(before) + new.shape[self.axis]
@@ -117,7 +113,6 @@ class AppendState(_OfState):
 class StateValue(_OfState):
     """The first `length` elements of the storage along the axis."""
 
-    type_name, opset = "StateValue", 0
     storage = Input(ANY, "T", moved=True)
     length = Input(I32_I64)
     output = Output("T")

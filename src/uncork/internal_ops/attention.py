@@ -84,7 +84,6 @@ class FusedAttention(Operation):
     """
 
     multiplies = True
-    type_name, opset = "FusedAttention", 0
     query = Input(REAL, "T")
     key = Input(_KEPT, "K")
     value = Input(_KEPT, "K")

@@ -45,7 +45,6 @@ def from_blocks(data: Array) -> Array:
 class ToBlocks(Operation):
     """`[N, C, ..]` in blocks of channels."""
 
-    type_name, opset = "ToBlocks", 0
     data = Input(ANY, "T", moved=True)
     output = Output("T")
 
@@ -61,7 +60,6 @@ class ToBlocks(Operation):
 class FromBlocks(Operation):
     """A tensor that lies in blocks of channels as `[N, C, ..]`."""
 
-    type_name, opset = "FromBlocks", 0
     data = Input(ANY, "T", moved=True)
     output = Output("T")
 
@@ -117,15 +115,12 @@ class BlockedConvolution(OnBlocks):
     """
 
     multiplies = True
-    type_name, opset = "BlockedConvolution", 0
 
     side = Field(0)
 
 
 class BlockedPooling(OnBlocks):
     """A pooling that gives values only, of data in blocks of channels."""
-
-    type_name, opset = "BlockedPooling", 0
 
 
 def _plain(spec: TensorSpec) -> TensorSpec:

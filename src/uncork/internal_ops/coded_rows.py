@@ -95,7 +95,6 @@ class _OfRows(Operation):
 class EncodedRows(_OfRows):
     """Rows of f32 as they are kept."""
 
-    type_name, opset = "EncodedRows", 0
     data = Input(frozenset({ElementType.f32}))
 
     def infer(self, data: TensorSpec) -> TensorSpec:
@@ -108,7 +107,6 @@ class EncodedRows(_OfRows):
 class DecodedRows(_OfRows):
     """The f32 of rows as they are kept."""
 
-    type_name, opset = "DecodedRows", 0
     data = Input(REAL | frozenset({ElementType.u8}))
 
     def infer(self, data: TensorSpec) -> TensorSpec:

@@ -15,7 +15,6 @@ from uncork.types import TensorSpec
 class CompiledLayers(Operation):
     """All layers of a compiled model: they can be called, and nothing else."""
 
-    type_name, opset = "CompiledLayers", 0
     tensors = Input(ANY, variadic=True)
     output = Output()
 

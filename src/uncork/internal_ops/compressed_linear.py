@@ -102,8 +102,7 @@ class CompressedMatrix(Struct, frozen=True, eq=False, dict=True):
         if self.packed is not None:
             count = math.prod(self.packed)
             codes = unpack(codes.data, self.element_type, count).reshape(self.packed)
-        turned: Array = codes.transpose(self.axes)
-        return turned
+        return np.asarray(codes.transpose(self.axes))
 
     @lazy
     def extremes(self) -> tuple[int, int]:
@@ -155,8 +154,7 @@ def rounded_rows(data: Array, run: int, count: int) -> Array:
     with np.errstate(all="ignore"):
         whole = np.rint(runs * (most / limit)) * (limit * np.float32(1 / most))
     rows = usual.all(axis=(-2, -1), keepdims=True)
-    kept: Array = np.where(rows, whole, runs).reshape(padded.shape)[..., :inner]
-    return kept
+    return np.asarray(np.where(rows, whole, runs).reshape(padded.shape)[..., :inner])
 
 
 class CompressedLinear(Operation):
@@ -170,7 +168,6 @@ class CompressedLinear(Operation):
     """
 
     multiplies = True
-    type_name, opset = "CompressedLinear", 0
     data = Input(REAL, "T")
     chosen = Input(INTEGER, optional=True)
     output = Output("T")
@@ -208,5 +205,3 @@ class CompressedLinear(Operation):
 
 class FusedCompressedLinear(FusedProduct):
     """A MatMul with weights as they are stored, and its epilogue."""
-
-    type_name, opset = "FusedCompressedLinear", 0

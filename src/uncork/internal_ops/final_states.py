@@ -20,7 +20,6 @@ from uncork.types import Array, Dimension, ElementType, PartialShape, TensorSpec
 class LastStates(OfLayers):
     """A sequence without its first output: the last states of each row alone."""
 
-    type_name, opset = "LastStates", 0
     states = Output()
 
     sequence = Field[RecurrentSequence]()
@@ -40,7 +39,6 @@ class StepLengths(Operation):
     [B]` -> i64 [B].
     """
 
-    type_name, opset = "StepLengths", 0
     indices = Input(INTEGER)
     lengths = Input(INTEGER)
     output = Output(ElementType.i64)

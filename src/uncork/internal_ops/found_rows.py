@@ -84,7 +84,6 @@ class TakenRows(Operation):
 class TakenBoxes(TakenRows):
     """NonMaxSuppression; of its versions without scores and a count these all the same."""
 
-    type_name, opset = "TakenBoxes", 0
     boxes = Input(REAL, "T")
     scores = Input(REAL, "T")
     max_output_boxes_per_class = Input(INTEGER, optional=True)
@@ -113,7 +112,6 @@ class TakenBoxes(TakenRows):
 class TakenOfClasses(TakenRows):
     """MulticlassNms and MatrixNms, whose classes share boxes."""
 
-    type_name, opset = "TakenOfClasses", 0
     boxes = Input(REAL, "T")
     scores = Input(REAL, "T")
 
@@ -130,7 +128,6 @@ class TakenOfClasses(TakenRows):
 class TakenRegions(TakenRows):
     """GenerateProposals."""
 
-    type_name, opset = "TakenRegions", 0
     im_info = Input(REAL, "T")
     anchors = Input(REAL, "T")
     deltas = Input(REAL, "T")
@@ -159,7 +156,6 @@ def _at_most(size: Dimension, limit: int | None) -> Dimension:
 class FirstRows(Operation):
     """The first rows of two tensors, as many as `count` says, and the third tensor as it is."""
 
-    type_name, opset = "FirstRows", 0
     rows = Input(REAL | I32_I64, "R")
     values = Input(REAL | I32_I64, "V")
     numbers = Input(I32_I64, "I")

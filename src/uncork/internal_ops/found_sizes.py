@@ -29,7 +29,6 @@ def counted(operation: Operation, count: TensorSpec, bounds: Dimension) -> Dimen
 class NonZeroCount(Operation):
     """`data` of any shape to how many of its elements are not 0."""
 
-    type_name, opset = "NonZeroCount", 0
     data = Input(ANY - STRING)
     count = Output()
 
@@ -43,7 +42,6 @@ class NonZeroCount(Operation):
 class NonZeroPlaces(Operation):
     """The places that NonZero gives of `data`, of which so many elements are not 0."""
 
-    type_name, opset = "NonZeroPlaces", 0
     data = Input(ANY - STRING)
     count = Input(I32_I64)
     output = Output()
@@ -65,7 +63,6 @@ class SortedPlaces(Operation):
     different ones there are.
     """
 
-    type_name, opset = "SortedPlaces", 0
     data = Input(ANY - STRING)
     places = Output()
     count = Output()
@@ -87,7 +84,6 @@ class UniqueElements(Operation):
     many are different.
     """
 
-    type_name, opset = "UniqueElements", 0
     data = Input(ANY - STRING, "T")
     places = Input(I32_I64)
     count = Input(I32_I64)
@@ -113,7 +109,6 @@ class UniqueElements(Operation):
 class FilledCount(Operation):
     """`dense_shape [2]`, `indices [m, 2]` to the entries that SparseFillEmptyRows makes of them."""
 
-    type_name, opset = "FilledCount", 0
     dense_shape = Input(I32_I64, "I")
     indices = Input(I32_I64, "I")
     count = Output()
@@ -131,7 +126,6 @@ class FilledCount(Operation):
 class FilledRows(Operation):
     """The rows that SparseFillEmptyRows gives, which have so many entries."""
 
-    type_name, opset = "FilledRows", 0
     values = Input(ANY, "T", moved=True)
     dense_shape = Input(I32_I64, "I")
     indices = Input(I32_I64, "I")
@@ -166,7 +160,6 @@ class SegmentCount(Operation):
     last.
     """
 
-    type_name, opset = "SegmentCount", 0
     segment_ids = Input(I32_I64)
     count = Output()
 

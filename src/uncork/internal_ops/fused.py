@@ -21,7 +21,6 @@ class NarrowedBag(Operation):
     as Convert does.
     """
 
-    type_name, opset = "NarrowedBag", 0
     emb_table = Input(ARITHMETIC, "T")
     indices = Input(frozenset({ElementType.i64}))
     offsets = Input(frozenset({ElementType.i64}))
@@ -60,7 +59,6 @@ class Fused(OfLayers):
     The result is that of the last member.
     """
 
-    type_name, opset = "Fused", 0
     output = Output()
 
     members = Several[FusedMember]()
@@ -76,7 +74,6 @@ class Moved(OfLayers):
     The result is that of the last member.
     """
 
-    type_name, opset = "Moved", 0
     moves_values = True
     output = Output()
 
@@ -121,17 +118,12 @@ def _last(members: Sequence[FusedMember], step: Step, specs: Specs) -> tuple[Ten
 class FusedLinear(FusedProduct):
     """A MatMul and its epilogue."""
 
-    type_name, opset = "FusedLinear", 0
-
 
 class FusedConvolution(FusedProduct):
     """A convolution, of any kind, and its epilogue."""
-
-    type_name, opset = "FusedConvolution", 0
 
 
 class FusedNormalization(FusedProduct):
     """A GroupNormalization and its epilogue."""
 
-    type_name, opset = "FusedNormalization", 0
     multiplies = False

@@ -46,7 +46,6 @@ class HeldProduct(Held):
     """
 
     multiplies = True
-    type_name, opset = "HeldProduct", 0
 
     def evaluate(self, specs: Sequence[TensorSpec | None]) -> tuple[TensorSpec, ...]:
         data, weights, *others = specs
@@ -61,7 +60,6 @@ class HeldAttention(Held):
     """
 
     multiplies = True
-    type_name, opset = "HeldAttention", 0
 
 
 def widened(spec: TensorSpec | None) -> TensorSpec | None:

@@ -15,7 +15,6 @@ class LeadingBest(Operation):
     It refuses what the TopK refuses.
     """
 
-    type_name, opset = "LeadingBest", 0
     data = Input(ARITHMETIC, "T")
     k = Input(INTEGER)
     values = Output()

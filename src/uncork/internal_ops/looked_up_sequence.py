@@ -19,7 +19,6 @@ class LookedUp(OfLayers):
     I]` and the axis, which is 0.
     """
 
-    type_name, opset = "LookedUp", 0
     results = Output()
 
     gather = Field[Operation]()

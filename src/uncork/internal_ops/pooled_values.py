@@ -11,7 +11,6 @@ from uncork.types import TensorSpec
 class PooledValues(OfLayers):
     """A pooling without its second output, the places of the largest cells."""
 
-    type_name, opset = "PooledValues", 0
     output = Output()
 
     pool = Field[Operation]()

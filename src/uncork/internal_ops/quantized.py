@@ -147,7 +147,6 @@ class Reheld(Operation):
     A NaN has no code.
     """
 
-    type_name, opset = "Reheld", 0
     data = Input(ANY)
     output = Output()
 
@@ -260,7 +259,6 @@ class QuantizedProduct(OnCodes):
     """
 
     multiplies = True
-    type_name, opset = "QuantizedProduct", 0
 
     weights = Field[QuantizedWeights]()
 
@@ -284,8 +282,6 @@ class QuantizedProduct(OnCodes):
 
 class QuantizedPool(OnCodes):
     """A MaxPool of codes: the largest code stands for the largest number."""
-
-    type_name, opset = "QuantizedPool", 0
 
     @property
     def pool(self) -> Operation:

@@ -90,8 +90,7 @@ class CompressedTable(Struct, frozen=True, eq=False, dict=True):
 
     def _codes(self, ids: Array) -> Array:
         if not self.packed:
-            stored: Array = np.asarray(self.codes.reshape(self.shape[0], self.columns)[ids])
-            return stored
+            return np.asarray(self.codes.reshape(self.shape[0], self.columns)[ids])
         places = ids[:, np.newaxis] * self.columns + np.arange(self.columns)
         codes: Array = (self.codes[places >> 1] >> (places & 1).astype(np.uint8) * 4) & np.uint8(15)
         return (
@@ -146,8 +145,6 @@ class CompressedLookup(Operation):
     i32: they wrap, as Convert does.
     """
 
-    type_name, opset = "CompressedLookup", 0
-
     lookup = Field[Operation]()
     table = Field[CompressedTable]()
     narrowed = Field[bool]()
@@ -185,14 +182,22 @@ class CompressedLookup(Operation):
 class CompressedBag(CompressedLookup):
     """Bags by offsets: `indices`, `offsets`, `default_index`, `per_sample_weights`."""
 
+    type_name = "CompressedLookup"
+
 
 class CompressedPacked(CompressedLookup):
     """Bags of one size: `indices`, `per_sample_weights`."""
+
+    type_name = "CompressedLookup"
 
 
 class CompressedSegments(CompressedLookup):
     """Segments: `indices`, `segment_ids`, `num_segments`, `default_index`, `per_sample_weights`."""
 
+    type_name = "CompressedLookup"
+
 
 class CompressedGather(CompressedLookup):
     """Gather along the first axis: `indices`, `axis`."""
+
+    type_name = "CompressedLookup"

@@ -14,7 +14,6 @@ from uncork.types import Array, ElementType, PartialShape, TensorSpec
 class Rounded(Operation):
     """The nearest numbers of `element_type`, ties to even, as f32."""
 
-    type_name, opset = "Rounded", 0
     elementwise = True
     data = Input(frozenset({ElementType.f32}), "T")
     output = Output("T")

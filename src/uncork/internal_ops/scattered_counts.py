@@ -22,7 +22,6 @@ class ScatteredCounts(Operation):
     `scatter` and `unique` are the layers themselves.
     """
 
-    type_name, opset = "ScatteredCounts", 0
     data = Input(ANY, "T")
     keys = Input(INTEGER)
     output = Output("T")

@@ -15,7 +15,6 @@ class StateProduct(Operation):
     """`a` times the value in a storage (see `StateValue`), each matrix of it for several of `a`."""
 
     multiplies = True
-    type_name, opset = "StateProduct", 0
     a = Input(REAL, "T")
     storage = Input(REAL, "T")
     length = Input(I32_I64)

@@ -19,7 +19,6 @@ class StoreRows(Operation):
     empty, and there so that somebody asks for the layer.
     """
 
-    type_name, opset = "StoreRows", 0
     table = Input(ANY - STRING, "T", moved=True)
     rows = Input(I32_I64)
     new = Input(ANY - STRING, "T", moved=True)

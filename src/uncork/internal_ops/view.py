@@ -13,7 +13,6 @@ from uncork.types import Array, PartialShape, TensorSpec
 class View(Operation):
     """The elements of `data` in the same order, in the shape `shape`."""
 
-    type_name, opset = "View", 0
     data = Input(ANY, "T", moved=True)
     output = Output("T")
 

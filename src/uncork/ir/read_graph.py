@@ -279,8 +279,10 @@ class GraphReader(Struct):
                 operation = with_bodies(
                     operation, layer.element, bodies, layer.inputs, layer.outputs
                 )
-            elif place and isinstance(operation, (ReadValue3, Assign3)):
-                raise UnsupportedError("a variable inside a sub-graph is not supported")
+            UnsupportedError.when(
+                place and isinstance(operation, (ReadValue3, Assign3)),
+                "a variable inside a sub-graph is not supported",
+            )
             return operation
         except MissingBytes as error:
             self.weights.missed(place + layer.label, error)

@@ -62,8 +62,11 @@ def from_torch(
     if not isinstance(module, torch.nn.Module):
         more = ": give its module()" if hasattr(module, "graph_module") else ""
         raise InputError(f"expected a torch.nn.Module, got {type(module).__name__}{more}", "module")
-    if isinstance(module, torch.jit.ScriptModule):
-        raise InputError("is a TorchScript program: give the module that it was made of", "module")
+    InputError.when(
+        isinstance(module, torch.jit.ScriptModule),
+        "is a TorchScript program: give the module that it was made of",
+        "module",
+    )
     call = _Example(torch, module, example)
     axes = _open_axes(call, dynamic)
     with (

@@ -91,8 +91,10 @@ def value_of(tensor: Any, external: ExternalFiles) -> tuple[Array, ElementType]:
     """The values of a TensorProto, in the carrier type. Raises UncorkError."""
     kind = element_type_of(tensor.data_type)
     shape = tuple(tensor.dims)
-    if any(d < 0 for d in shape) or len(shape) > MAX_RANK:
-        raise ValidationError(f"expected the shape of a tensor, got {list(shape)[:40]}")
+    ValidationError.when(
+        any(d < 0 for d in shape) or len(shape) > MAX_RANK,
+        f"expected the shape of a tensor, got {list(shape)[:40]}",
+    )
     count = math.prod(shape)
     if kind is ElementType.string:
         texts = [text.decode("utf-8", "surrogateescape") for text in tensor.string_data]
@@ -142,7 +144,5 @@ def _from_numbers(tensor: Any, kind: ElementType, count: int) -> Array:
     if kind is ElementType.boolean:
         return np.asarray(numbers != 0)
     if kind is ElementType.f16:  # its bits
-        halves: Array = numbers.astype(np.uint16).view(np.float16)
-        return halves
-    carried: Array = numbers.astype(kind.dtype)
-    return carried
+        return np.asarray(numbers.astype(np.uint16).view(np.float16))
+    return np.asarray(numbers.astype(kind.dtype))

@@ -455,11 +455,9 @@ class Constant(Node):
         if isinstance(made, PackedConst):
             return np.asarray(made.packed)
         if element is ElementType.string:
-            texts: Array = made.value.astype(str)
-            return texts
+            return np.asarray(made.value.astype(str))
         if element is ElementType.bf16:
-            halves: Array = made.value.view(np.float16)
-            return halves
+            return np.asarray(made.value.view(np.float16))
         if element.is_packed:
             return np.frombuffer(bytes(storage.pack(made.value, element)), np.uint8)
         shown: Array = made.value.view()
@@ -513,12 +511,8 @@ def constant_of(value: Any, element_type: Any = None, shared: bool = False) -> e
             element_type=element, shape=CoreShape(carried.shape), value=np.array(carried)
         )
     array = np.asarray(value)
-    if element_type is not None:
-        element = element_of(element_type)
-    elif isinstance(value, (np.ndarray, np.generic)) or array.dtype.kind in "USO":
-        element = element_of(array.dtype)
-    else:  # Python's numbers are of 64 bits there
-        element = element_of(array.dtype)
+    # Python's numbers are of 64 bits there.
+    element = element_of(array.dtype if element_type is None else element_type)
     if element is ElementType.string:
         carried = np.array([str(t) for t in array.reshape(-1)], object).reshape(array.shape)
     elif element.is_native:

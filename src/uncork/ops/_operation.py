@@ -29,10 +29,10 @@ from uncork.ops._elements import Elements, by_moving, by_place, carried
 from uncork.ops._memory import check_memory as check_memory
 from uncork.ops._ports import REQUIRED, Attribute, Field, Input, Output, describe_types
 from uncork.storage import blank, decode, encode
-from uncork.symbolic import Size
 from uncork.types import MAX_RANK, Array, Element, ElementType, PartialShape, TensorSpec
 
 Self = TypeVar("Self", bound="Operation")
+Value = TypeVar("Value")
 
 
 class Operation:
@@ -41,8 +41,9 @@ class Operation:
     It does not change. `operation.replace(batch_dims=0)` is the same one with another value.
     """
 
+    #: The type in files; where a class is not for files, which have no opset 0, its name.
     type_name: ClassVar[str]
-    opset: ClassVar[int]
+    opset: ClassVar[int] = 0
     inputs: ClassVar[tuple[Input, ...]] = ()
     outputs: ClassVar[tuple[Output, ...]] = ()
     attributes: ClassVar[dict[str, Attribute[Any]]] = {}
@@ -71,6 +72,8 @@ class Operation:
         named: dict[str, Any] = {}
         for base in reversed(cls.__mro__):
             named.update(vars(base))
+        if not cls.opset and "type_name" not in vars(cls):
+            cls.type_name = cls.__name__
         cls.inputs = tuple(f for f in named.values() if isinstance(f, Input))
         if "moves_values" not in vars(cls):
             cls.moves_values = any(port.moved for port in cls.inputs)
@@ -212,9 +215,9 @@ class Operation:
             return by_place(self, bound, parts, output)
         return by_moving(self, bound, parts) if any(port.moved for port in self.inputs) else None
 
-    def of_sizes(self, source: ElementType, *elements: Size) -> Element:
-        """An element of the output of an element-wise operation on numbers of type `source`, where
-        elements of the inputs are expressions.
+    def of_sizes(self, *elements: Any, **options: Any) -> Element:
+        """An element of the output of an element-wise operation, where those of the inputs are
+        expressions: `of_sizes(source, x)`, after the element type of the first input.
         """
         return None
 
@@ -228,6 +231,12 @@ class Operation:
         """
         if not condition:
             raise ValidationError(template.format(*details), **known)
+
+    def wanted(self, value: Value | None, template: str, *details: object, **known: Any) -> Value:
+        """What must be there: refused as by `require` where it is None."""
+        if value is None:
+            raise ValidationError(template.format(*details), **known)
+        return value
 
     def refuse(self, template: str, *details: object, **known: Any) -> NoReturn:
         """Refuse values of a call (an index, an offset, a length). `known` are fields of the

@@ -254,6 +254,11 @@ def one_of(*choices: str) -> Kind[str]:
     return Kind("one of " + ", ".join(choices), lambda t: by_lower[t.strip().lower()], str)
 
 
+def index_type(default: ElementType | _Required = ElementType.i64) -> Attribute[ElementType]:
+    """The attribute that says the type of outputs that hold indices or counts."""
+    return Attribute(element_type, default, lambda t: None if t in I32_I64 else "i32 or i64")
+
+
 def at_least(minimum: int) -> Callable[[Any], str | None]:
     """A check for `Attribute(check=...)`: the value is at least `minimum`."""
     return lambda value: None if value >= minimum else f"at least {minimum}"

@@ -21,9 +21,8 @@ import numpy as np
 from uncork.ops._common.shapes import require_rank, suppose_pixels
 from uncork.ops._common.vectors import sizes, vector
 from uncork.ops._operation import Operation, register
-from uncork.ops._ports import I32_I64, REAL, Attribute, Input, Output, element_type
-from uncork.ops.max_pool import index_type_problem
-from uncork.types import Array, Dimension, ElementType, PartialShape, TensorSpec
+from uncork.ops._ports import I32_I64, REAL, Input, Output, index_type
+from uncork.types import Array, Dimension, PartialShape, TensorSpec
 
 
 class _AdaptivePool(Operation):
@@ -100,7 +99,7 @@ class AdaptiveAvgPool8(_AdaptivePool):
 class AdaptiveMaxPool8(_AdaptivePool):
     output = Output("T")
     indices = Output()
-    index_element_type = Attribute(element_type, default=ElementType.i64, check=index_type_problem)
+    index_element_type = index_type()
 
     def infer(self, data: TensorSpec, output_shape: TensorSpec) -> tuple[PartialShape, TensorSpec]:
         shape = self.pooled_shape(data, output_shape)

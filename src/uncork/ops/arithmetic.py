@@ -27,11 +27,9 @@ from uncork.types import Array, Element, ElementType
 class Add(Binary):
     """a + b"""
 
-    def function(self, a: Array, b: Array) -> Array:
-        return np.add(a, b)
+    function = np.add
 
-    def of_sizes(self, source: ElementType, *elements: Size) -> Element:
-        a, b = elements
+    def of_sizes(self, source: ElementType, a: Size, b: Size) -> Element:
         return computed(source, a + b, a, b)
 
 
@@ -39,11 +37,9 @@ class Add(Binary):
 class Subtract(Binary):
     """a - b"""
 
-    def function(self, a: Array, b: Array) -> Array:
-        return np.subtract(a, b)
+    function = np.subtract
 
-    def of_sizes(self, source: ElementType, *elements: Size) -> Element:
-        a, b = elements
+    def of_sizes(self, source: ElementType, a: Size, b: Size) -> Element:
         return computed(source, a - b, a, b)
 
 
@@ -51,11 +47,9 @@ class Subtract(Binary):
 class Multiply(Binary):
     """a * b"""
 
-    def function(self, a: Array, b: Array) -> Array:
-        return np.multiply(a, b)
+    function = np.multiply
 
-    def of_sizes(self, source: ElementType, *elements: Size) -> Element:
-        a, b = elements
+    def of_sizes(self, source: ElementType, a: Size, b: Size) -> Element:
         return computed(source, a * b, a, b)
 
 
@@ -75,8 +69,7 @@ class Divide(Binary):
         # The floor is one too low where the division leaves a rest and the signs differ.
         return np.asarray(floor + ((floor * b != a) & ((a < 0) != (b < 0))).astype(a.dtype))
 
-    def of_sizes(self, source: ElementType, *elements: Size) -> Element:
-        a, b = elements
+    def of_sizes(self, source: ElementType, a: Size, b: Size) -> Element:
         return divided(source, a, b, cut=not self.m_pythondiv)
 
 
@@ -88,8 +81,7 @@ class Mod(Binary):
         refuse_zero(self, b, np.broadcast(a, b).size)
         return np.fmod(a, b)
 
-    def of_sizes(self, source: ElementType, *elements: Size) -> Element:
-        a, b = elements
+    def of_sizes(self, source: ElementType, a: Size, b: Size) -> Element:
         return rest(source, a, b, cut=True)
 
 
@@ -101,8 +93,7 @@ class FloorMod(Binary):
         refuse_zero(self, b, np.broadcast(a, b).size)
         return np.mod(a, b)
 
-    def of_sizes(self, source: ElementType, *elements: Size) -> Element:
-        a, b = elements
+    def of_sizes(self, source: ElementType, a: Size, b: Size) -> Element:
         return rest(source, a, b, cut=False)
 
 
@@ -137,11 +128,9 @@ class SquaredDifference(Binary):
 class Maximum(Binary):
     """The larger of a and b"""
 
-    def function(self, a: Array, b: Array) -> Array:
-        return np.maximum(a, b)
+    function = np.maximum
 
-    def of_sizes(self, source: ElementType, *elements: Size) -> Element:
-        a, b = elements
+    def of_sizes(self, source: ElementType, a: Size, b: Size) -> Element:
         return computed(source, larger(a, b), a, b)
 
 
@@ -149,11 +138,9 @@ class Maximum(Binary):
 class Minimum(Binary):
     """The smaller of a and b"""
 
-    def function(self, a: Array, b: Array) -> Array:
-        return np.minimum(a, b)
+    function = np.minimum
 
-    def of_sizes(self, source: ElementType, *elements: Size) -> Element:
-        a, b = elements
+    def of_sizes(self, source: ElementType, a: Size, b: Size) -> Element:
         return computed(source, -larger(-a, -b), a, b)
 
 
@@ -166,5 +153,4 @@ class Atan2(Binary):
     a = Input(REAL, "T")
     b = Input(REAL, "T")
 
-    def function(self, a: Array, b: Array) -> Array:
-        return np.arctan2(a, b)
+    function = np.arctan2

@@ -75,14 +75,13 @@ class ScaledDotProductAttention(Operation):
             )
             sources = key.shape[-2]
         if value.rank is not None:
-            both = sources.merge(value.shape[-2])
-            self.require(
-                both is not None,
+            sources = self.wanted(
+                sources.merge(value.shape[-2]),
                 "the lengths of key and value differ: key {}, value {}",
                 key.shape,
                 value.shape,
             )
-            sources, depth = both or sources, value.shape[-1]
+            depth = value.shape[-1]
         batches = [spec.shape if spec.rank is None else spec.shape[:-2] for spec in inputs.values()]
         batch = broadcast_shapes(self, batches, [f"batch of {name}" for name in inputs])
         self._check_bias(

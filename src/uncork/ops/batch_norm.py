@@ -35,15 +35,13 @@ def _channels(
     channels = Dimension() if data.rank is None else data.shape[1]
     for name, spec in parameters.items():
         require_rank(operation, name, spec, 1)
-        merged = channels if spec.rank is None else channels.merge(spec.shape[0])
-        operation.require(
-            merged is not None,
+        channels = operation.wanted(
+            channels if spec.rank is None else channels.merge(spec.shape[0]),
             "input '{}': expected {} values, one for each channel, got shape {}",
             name,
             channels,
             spec.shape,
         )
-        channels = channels if merged is None else merged
     return channels
 
 

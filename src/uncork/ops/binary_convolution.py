@@ -48,10 +48,10 @@ class BinaryConvolution1(Sliding):
         )
         self.require_channels(inputs, weights[1], filters)
         count = weights.size
-        if not count.is_multiple_of(8):
-            raise UnsupportedError(
-                f"BinaryConvolution-1 with {count} bits in 'filters': expected a multiple of 8"
-            )
+        UnsupportedError.when(
+            not count.is_multiple_of(8),
+            f"BinaryConvolution-1 with {count} bits in 'filters': expected a multiple of 8",
+        )
         return PartialShape(
             [inputs[0], weights[0], *self.window_counts(inputs.dims[2:], weights.dims[2:])]
         )

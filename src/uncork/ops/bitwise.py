@@ -27,24 +27,21 @@ class _Bitwise(Binary):
 class BitwiseAnd(_Bitwise):
     """The bits set in both"""
 
-    def function(self, a: Array, b: Array) -> Array:
-        return np.bitwise_and(a, b)
+    function = np.bitwise_and
 
 
 @register("BitwiseOr", 13)
 class BitwiseOr(_Bitwise):
     """The bits set in any of the two"""
 
-    def function(self, a: Array, b: Array) -> Array:
-        return np.bitwise_or(a, b)
+    function = np.bitwise_or
 
 
 @register("BitwiseXor", 13)
 class BitwiseXor(_Bitwise):
     """The bits set in exactly one of the two"""
 
-    def function(self, a: Array, b: Array) -> Array:
-        return np.bitwise_xor(a, b)
+    function = np.bitwise_xor
 
 
 @register("BitwiseNot", 13)
@@ -53,8 +50,7 @@ class BitwiseNot(Unary):
 
     data = Input(INTEGER | BOOLEAN, "T")
 
-    def reference(self, data: Array) -> Array:
-        return np.invert(data)
+    reference = np.invert
 
 
 class _Shift(Binary):

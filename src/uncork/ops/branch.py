@@ -46,16 +46,15 @@ class If8(SubGraphOperation):
         then, other = cast("list[list[TensorSpec]]", found)
         merged: list[TensorSpec] = []
         for position, (a, b) in enumerate(zip(then, other, strict=True)):
-            both = union(a, b)
-            self.require(
-                both is not None,
-                "output {}: <then_body> gives {}, <else_body> {}",
-                position,
-                a.element_type,
-                b.element_type,
+            merged.append(
+                self.wanted(
+                    union(a, b),
+                    "output {}: <then_body> gives {}, <else_body> {}",
+                    position,
+                    a.element_type,
+                    b.element_type,
+                )
             )
-            assert both is not None
-            merged.append(both)
         return merged
 
     def _chosen(self, condition: Array) -> BodyMap:

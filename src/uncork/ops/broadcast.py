@@ -64,14 +64,13 @@ class _Broadcast(Operation):
     def explicit(
         self, data: TensorSpec, target: Sequence[Element] | None, axes_mapping: TensorSpec | None
     ) -> PartialShape:
-        self.require(axes_mapping is not None, "mode explicit needs the input 'axes_mapping'")
-        assert axes_mapping is not None
-        mapping = vector(self, "axes_mapping", axes_mapping)
+        given = self.wanted(axes_mapping, "mode explicit needs the input 'axes_mapping'")
+        mapping = vector(self, "axes_mapping", given)
         self.require(
-            data.rank is None or length(axes_mapping).agrees(data.rank),
+            data.rank is None or length(given).agrees(data.rank),
             "input 'axes_mapping': expected an axis for each dimension of data {}, got shape {}",
             data.shape,
-            axes_mapping.shape,
+            given.shape,
         )
         axes = all_known(mapping)
         if target is None:
@@ -96,15 +95,13 @@ class _Broadcast(Operation):
             if target[axis] is None:
                 dims[axis] = DYNAMIC if dim.contains(1) else dim
                 continue
-            common = stretched_dimension(dims[axis], dim)
-            self.require(
-                common is not None,
+            dims[axis] = self.wanted(
+                stretched_dimension(dims[axis], dim),
                 "data {} does not stretch to target_shape {} at axis {}",
                 data.shape,
                 target,
                 axis,
             )
-            dims[axis] = common or dims[axis]
         return PartialShape(dims)
 
     def reference(self, data: Array, target_shape: Array, axes_mapping: Array | None) -> Array:

@@ -15,8 +15,15 @@ import numpy as np
 from uncork.ops._common.indices import refuse_first
 from uncork.ops._common.shapes import require_rank
 from uncork.ops._operation import Operation, register
-from uncork.ops._ports import I32_I64, NUMERIC, Attribute, Input, Output, boolean, element_type
-from uncork.types import Array, ElementType, TensorSpec
+from uncork.ops._ports import (
+    NUMERIC,
+    Attribute,
+    Input,
+    Output,
+    boolean,
+    index_type,
+)
+from uncork.types import Array, TensorSpec
 
 
 def refuse_unsorted(operation: Operation, name: str, values: Array, unique: bool = False) -> None:
@@ -43,11 +50,7 @@ class Bucketize3(Operation):
     data = Input(NUMERIC)
     buckets = Input(NUMERIC)
     output = Output()
-    output_type = Attribute(
-        element_type,
-        default=ElementType.i64,
-        check=lambda t: None if t in I32_I64 else "i32 or i64",
-    )
+    output_type = index_type()
     with_right_bound = Attribute(boolean, default=True)
 
     def infer(self, data: TensorSpec, buckets: TensorSpec) -> TensorSpec:

@@ -28,11 +28,9 @@ class _Comparison(Binary):
 class Equal(_Comparison):
     """a == b"""
 
-    def function(self, a: Array, b: Array) -> Array:
-        return np.equal(a, b)
+    function = np.equal
 
-    def of_sizes(self, source: ElementType, *elements: Size) -> Element:
-        a, b = elements
+    def of_sizes(self, source: ElementType, a: Size, b: Size) -> Element:
         return equal(source, a, b)
 
 
@@ -40,11 +38,9 @@ class Equal(_Comparison):
 class NotEqual(_Comparison):
     """a != b"""
 
-    def function(self, a: Array, b: Array) -> Array:
-        return np.not_equal(a, b)
+    function = np.not_equal
 
-    def of_sizes(self, source: ElementType, *elements: Size) -> Element:
-        a, b = elements
+    def of_sizes(self, source: ElementType, a: Size, b: Size) -> Element:
         return negated(equal(source, a, b))
 
 
@@ -52,11 +48,9 @@ class NotEqual(_Comparison):
 class Less(_Comparison):
     """a < b"""
 
-    def function(self, a: Array, b: Array) -> Array:
-        return np.less(a, b)
+    function = np.less
 
-    def of_sizes(self, source: ElementType, *elements: Size) -> Element:
-        a, b = elements
+    def of_sizes(self, source: ElementType, a: Size, b: Size) -> Element:
         return negated(at_least(source, a, b))
 
 
@@ -64,11 +58,9 @@ class Less(_Comparison):
 class LessEqual(_Comparison):
     """a <= b"""
 
-    def function(self, a: Array, b: Array) -> Array:
-        return np.less_equal(a, b)
+    function = np.less_equal
 
-    def of_sizes(self, source: ElementType, *elements: Size) -> Element:
-        a, b = elements
+    def of_sizes(self, source: ElementType, a: Size, b: Size) -> Element:
         return at_least(source, b, a)
 
 
@@ -76,11 +68,9 @@ class LessEqual(_Comparison):
 class Greater(_Comparison):
     """a > b"""
 
-    def function(self, a: Array, b: Array) -> Array:
-        return np.greater(a, b)
+    function = np.greater
 
-    def of_sizes(self, source: ElementType, *elements: Size) -> Element:
-        a, b = elements
+    def of_sizes(self, source: ElementType, a: Size, b: Size) -> Element:
         return negated(at_least(source, b, a))
 
 
@@ -88,11 +78,9 @@ class Greater(_Comparison):
 class GreaterEqual(_Comparison):
     """a >= b"""
 
-    def function(self, a: Array, b: Array) -> Array:
-        return np.greater_equal(a, b)
+    function = np.greater_equal
 
-    def of_sizes(self, source: ElementType, *elements: Size) -> Element:
-        a, b = elements
+    def of_sizes(self, source: ElementType, a: Size, b: Size) -> Element:
         return at_least(source, a, b)
 
 
@@ -105,16 +93,14 @@ class _Test(Unary):
 class IsNaN(_Test):
     """Whether a value is not a number"""
 
-    def reference(self, data: Array) -> Array:
-        return np.isnan(data)
+    reference = np.isnan
 
 
 @register("IsFinite", 10)
 class IsFinite(_Test):
     """Whether a value is neither infinite nor NaN"""
 
-    def reference(self, data: Array) -> Array:
-        return np.isfinite(data)
+    reference = np.isfinite
 
 
 @register("IsInf", 10)

@@ -39,18 +39,16 @@ class Concat1(Operation):
                 total = total + DYNAMIC
                 continue
             total = total + spec.shape[along]
-            merged = output.merge(
-                PartialShape([*spec.shape[:along], DYNAMIC, *spec.shape[along + 1 :]])
-            )
-            self.require(
-                merged is not None,
+            output = self.wanted(
+                output.merge(
+                    PartialShape([*spec.shape[:along], DYNAMIC, *spec.shape[along + 1 :]])
+                ),
                 "input {}: expected dimensions {} but for axis {}, got {}",
                 position,
                 specs[0].shape,
                 along,
                 spec.shape,
             )
-            output = merged or output
         return PartialShape([*output[:along], total, *output[along + 1 :]])
 
     def reference(self, *arrays: Array) -> Array:

@@ -67,8 +67,7 @@ class Convert1(Operation):
         expected = f"{low} to {high}, the numbers of {self.destination_type}"
         refuse_first(self, "data", data, wrong, expected, low, high)
 
-    def of_sizes(self, source: ElementType, *elements: Size) -> Element:
-        (x,) = elements
+    def of_sizes(self, source: ElementType, x: Size) -> Element:
         if self.destination_type is ElementType.boolean:
             return negated(equal(source, x, Size.of(0)))
         if self.destination_type.is_integer and source.is_float:

@@ -19,7 +19,15 @@ import numpy as np
 from uncork.ops._common.indices import refuse_first
 from uncork.ops._common.sequences import agreed_sizes, check_blank, check_lengths, shape_in_words
 from uncork.ops._operation import Operation, register
-from uncork.ops._ports import I32_I64, REAL, Attribute, Input, Output, boolean, element_type
+from uncork.ops._ports import (
+    I32_I64,
+    REAL,
+    Attribute,
+    Input,
+    Output,
+    boolean,
+    index_type,
+)
 from uncork.types import Array, ElementType, PartialShape, TensorSpec
 
 
@@ -29,8 +37,7 @@ def best_path(data: Array, length: int, blank: int, merge: bool) -> Array:
     kept = best != blank
     if merge:
         kept[1:] &= best[1:] != best[:-1]
-    decoded: Array = best[kept]
-    return decoded
+    return np.asarray(best[kept])
 
 
 @register("CTCGreedyDecoder", 1)
@@ -65,10 +72,6 @@ class CTCGreedyDecoder1(Operation):
         return output
 
 
-def _is_index_type(value: ElementType) -> str | None:
-    return None if value in I32_I64 else "i32 or i64"
-
-
 @register("CTCGreedyDecoderSeqLen", 6)
 class CTCGreedyDecoderSeqLen6(Operation):
     data = Input(REAL, "T")
@@ -77,8 +80,8 @@ class CTCGreedyDecoderSeqLen6(Operation):
     classes = Output()
     length = Output()
     merge_repeated = Attribute(boolean, default=True)
-    classes_index_type = Attribute(element_type, default=ElementType.i32, check=_is_index_type)
-    sequence_length_type = Attribute(element_type, default=ElementType.i32, check=_is_index_type)
+    classes_index_type = index_type(ElementType.i32)
+    sequence_length_type = index_type(ElementType.i32)
 
     def infer(
         self, data: TensorSpec, sequence_length: TensorSpec, blank_index: TensorSpec | None

@@ -122,5 +122,4 @@ class CTCLoss4(Operation):
             behind = np.concatenate([never, reached])
             after = np.logaddexp(np.where(stays, reached, -np.inf), behind[1:-1])
             reached = np.logaddexp(after, np.where(skips, behind[:-2], -np.inf)) + row[states]
-        likelihood: Array = np.logaddexp.reduce(reached[-2:])
-        return likelihood
+        return np.asarray(np.logaddexp.reduce(reached[-2:]))

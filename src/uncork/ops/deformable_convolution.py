@@ -99,11 +99,14 @@ class DeformableConvolution1(Sliding):
         counts: list[Dimension],
     ) -> Dimension:
         expected = PartialShape([batch, channels, *counts])
-        merged = self.with_rank(name, spec.shape, 2).merge(expected)
-        self.require(
-            merged is not None, "input '{}': expected shape {}, got {}", name, expected, spec.shape
+        merged = self.wanted(
+            self.with_rank(name, spec.shape, 2).merge(expected),
+            "input '{}': expected shape {}, got {}",
+            name,
+            expected,
+            spec.shape,
         )
-        return batch if merged is None else merged[0]
+        return merged[0]
 
     def reference(
         self, data: Array, offsets: Array, filters: Array, mask: Array | None = None

@@ -123,15 +123,13 @@ class _Detection(Operation):
         images = DYNAMIC
         for name, shape in shapes.items():
             if name != "proposals" and shape.rank is not None:
-                merged = images.merge(shape[0])
-                self.require(
-                    merged is not None,
+                images = self.wanted(
+                    images.merge(shape[0]),
                     "input '{}': expected a batch of {}, got shape {}",
                     name,
                     images,
                     shape,
                 )
-                images = merged or images
         proposals = shapes["proposals"]
         if proposals.rank is not None:
             rows = 1 if self.variance_encoded_in_target else 2
@@ -177,15 +175,13 @@ class _Detection(Operation):
                 per_prior["class_preds"] = int(classes)
             for name, per in per_prior.items():
                 if name in lengths:
-                    merged = priors.merge(quotient(name, per))
-                    self.require(
-                        merged is not None,
+                    priors = self.wanted(
+                        priors.merge(quotient(name, per)),
                         "input '{}': expected numbers for {} priors, got {}",
                         name,
                         priors,
                         shapes[name],
                     )
-                    priors = merged or priors
             if priors.high == 0:
                 self.require(
                     classes.is_static,

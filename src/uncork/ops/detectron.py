@@ -189,8 +189,7 @@ class Level(ROIAlign3):
 
 def level_of(size: Array) -> Array:
     """The level, before it is limited, of regions whose mean side is so many times 224."""
-    level: Array = np.floor(2 + np.log2(size))
-    return level
+    return np.asarray(np.floor(2 + np.log2(size)))
 
 
 @register("ExperimentalDetectronROIFeatureExtractor", 6)
@@ -233,14 +232,12 @@ class DetectronROIFeatureExtractor6(Operation):
                 "input 'pyramid': expected levels of a single image, got shape {}",
                 level.shape,
             )
-            merged = channels.merge(own)
-            self.require(
-                merged is not None,
+            channels = self.wanted(
+                channels.merge(own),
                 "input 'pyramid': expected {} channels, got shape {}",
                 channels,
                 level.shape,
             )
-            channels = merged or channels
         return PartialShape([count, channels, self.output_size, self.output_size]), PartialShape(
             [count, 4]
         )

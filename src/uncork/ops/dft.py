@@ -20,6 +20,9 @@ dimension of 2. Decided:
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import ClassVar
+
 import numpy as np
 
 # NumPy imports it when it is first asked for: here, and not in the middle of a call
@@ -43,6 +46,8 @@ class _Fourier(Operation):
     #: The data's last dimension holds pairs, and is no axis.
     from_complex = True
     to_complex = True
+    #: The transform of an array to given sizes along some axes.
+    transform: ClassVar[Callable[..., Array]]
 
     def infer(
         self, data: TensorSpec, axes: TensorSpec, signal_size: TensorSpec | None
@@ -135,24 +140,19 @@ class _Fourier(Operation):
             else transformed
         )
 
-    def transform(self, values: Array, sizes: list[int], axes: list[int]) -> Array:
-        raise NotImplementedError
-
 
 @register("DFT", 7)
 class DFT7(_Fourier):
     """`data [.., 2]` to its transform `[.., 2]`."""
 
-    def transform(self, values: Array, sizes: list[int], axes: list[int]) -> Array:
-        return np.fft.fftn(values, sizes, axes)
+    transform = staticmethod(np.fft.fftn)
 
 
 @register("IDFT", 7)
 class IDFT7(_Fourier):
     """`data [.., 2]` to its inverse transform `[.., 2]`."""
 
-    def transform(self, values: Array, sizes: list[int], axes: list[int]) -> Array:
-        return np.fft.ifftn(values, sizes, axes)
+    transform = staticmethod(np.fft.ifftn)
 
 
 @register("RDFT", 9)
@@ -161,8 +161,7 @@ class RDFT9(_Fourier):
 
     from_complex = False
 
-    def transform(self, values: Array, sizes: list[int], axes: list[int]) -> Array:
-        return np.fft.rfftn(values, sizes, axes)
+    transform = staticmethod(np.fft.rfftn)
 
 
 @register("IRDFT", 9)
@@ -171,5 +170,4 @@ class IRDFT9(_Fourier):
 
     to_complex = False
 
-    def transform(self, values: Array, sizes: list[int], axes: list[int]) -> Array:
-        return np.fft.irfftn(values, sizes, axes)
+    transform = staticmethod(np.fft.irfftn)

@@ -141,16 +141,14 @@ class Einsum(Operation):
                 )
                 dims = {}
                 for label, dim in zip(self.spread(subscript, rank), operand.shape, strict=True):
-                    merged = dims.get(label, dim).merge(dim)
-                    self.require(
-                        merged is not None,
+                    dims[label] = self.wanted(
+                        dims.get(label, dim).merge(dim),
                         "equation '{}': the dimensions '{}' of input {} differ: {}",
                         self.equation,
                         label,
                         position,
                         operand.shape,
                     )
-                    dims[label] = dim if merged is None else merged
                 if open_ended and covered is not None:
                     covered = max(covered, rank - len(subscript) + 1)
             for label, dim in dims.items():

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from uncork.ops._common.vectors import scalar, size, sizes, vector
+from uncork.ops._common.shapes import require_one
+from uncork.ops._common.vectors import count, sizes, vector
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import I32_I64, NUMERIC, Attribute, Input, Output, element_type
-from uncork.types import Array, ElementType, PartialShape, TensorSpec
+from uncork.types import Array, Element, ElementType, PartialShape, TensorSpec
 
 #: f8e8m0 has no 0.
 _TYPES = NUMERIC - {ElementType.f8e8m0}
@@ -39,18 +40,11 @@ class Eye9(Operation):
         diagonal_index: TensorSpec,
         batch_shape: TensorSpec | None,
     ) -> TensorSpec:
+        sides: list[Element] = []
         for name, spec in (("num_rows", num_rows), ("num_columns", num_columns)):
-            number = scalar(self, name, spec)
-            self.require(
-                number is None or number >= 0,
-                "input '{}' is {}, expected at least 0",
-                name,
-                number,
-                input=name,
-                value=number,
-                low=0,
-            )
-        scalar(self, "diagonal_index", diagonal_index)
+            require_one(self, name, spec)
+            sides.append(count(self, name, spec))
+        require_one(self, "diagonal_index", diagonal_index)
         batch = [] if batch_shape is None else vector(self, "batch_shape", batch_shape)
         if batch is None:
             return TensorSpec(self.output_type, PartialShape())
@@ -60,12 +54,7 @@ class Eye9(Operation):
             batch,
         )
         lead = [] if batch_shape is None else sizes(self, "batch_shape", batch_shape)
-        return TensorSpec(
-            self.output_type,
-            PartialShape(
-                [*lead, size(self, "num_rows", num_rows), size(self, "num_columns", num_columns)]
-            ),
-        )
+        return TensorSpec(self.output_type, PartialShape([*lead, *sides]))
 
     def reference(
         self, num_rows: Array, num_columns: Array, diagonal_index: Array, batch_shape: Array | None

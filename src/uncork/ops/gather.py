@@ -58,9 +58,8 @@ class _Gather(Operation):
             data.shape,
             indices.shape,
         )
-        lead = data.shape[:batch].merge(indices.shape[:batch])
-        self.require(
-            lead is not None,
+        lead = self.wanted(
+            data.shape[:batch].merge(indices.shape[:batch]),
             "the first {} dimensions (batch_dims) must be equal: data {}, indices {}",
             batch,
             data.shape,

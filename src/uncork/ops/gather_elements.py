@@ -43,15 +43,13 @@ class GatherElements6(Operation):
             if data.rank is None
             else PartialShape([*data.shape[:along], DYNAMIC, *data.shape[along + 1 :]])
         )
-        output = limits.merge(indices.shape)
-        self.require(
-            output is not None,
+        return self.wanted(
+            limits.merge(indices.shape),
             "dimensions must be equal but for axis {}: data {}, indices {}",
             along,
             data.shape,
             indices.shape,
         )
-        return output or limits
 
     def reference(self, data: Array, indices: Array) -> Array:
         along = self.axis % data.ndim

@@ -31,9 +31,8 @@ from uncork.ops._common.boxes import touching_overlaps, without_overlap
 from uncork.ops._common.proposals import inside, large_enough, moved, selected_first
 from uncork.ops._common.sequences import Sizes, agreed_sizes
 from uncork.ops._common.shapes import is_one_of
-from uncork.ops._common.suppression import index_type
 from uncork.ops._operation import Operation, register
-from uncork.ops._ports import REAL, Attribute, Input, Output, boolean, integer, number
+from uncork.ops._ports import REAL, Attribute, Input, Output, boolean, index_type, integer, number
 from uncork.ops.proposal import whole
 from uncork.types import DYNAMIC, Array, Dimension, PartialShape, TensorSpec
 

@@ -54,9 +54,8 @@ class GridSample9(Operation):
             grid.shape,
         )
         suppose_pixels(image[2:])
-        images = image[0].merge(places[0])
-        self.require(
-            images is not None,
+        images = self.wanted(
+            image[0].merge(places[0]),
             "expected a grid for each image, got data {} and grid {}",
             data.shape,
             grid.shape,

@@ -196,8 +196,9 @@ class Interpolate1(Interpolating):
             "attribute 'axes': {} name an axis twice",
             list(self.axes),
         )
-        if self.mode == "area":
-            raise UnsupportedError("Interpolate-1 with mode 'area': its page does not define it")
+        UnsupportedError.when(
+            self.mode == "area", "Interpolate-1 with mode 'area': its page does not define it"
+        )
 
     def pads(self, rank: int) -> list[tuple[int, int]]:
         if len(self.pads_begin) == len(self.pads_end) == 1:

@@ -29,9 +29,10 @@ class Inverse(Operation):
         self.require(
             data.rank >= 2, "input 'data': expected at least 2 dimensions, got shape {}", data.shape
         )
-        side = data.shape[-1].merge(data.shape[-2])
-        self.require(
-            side is not None, "input 'data': expected square matrices, got shape {}", data.shape
+        side = self.wanted(
+            data.shape[-1].merge(data.shape[-2]),
+            "input 'data': expected square matrices, got shape {}",
+            data.shape,
         )
         return PartialShape([*data.shape[:-2], side, side])
 

@@ -143,15 +143,13 @@ class Iteration(SlicingOperation):
     def _carried(
         self, parameter: int, before: TensorSpec, after: TensorSpec, attempt: int
     ) -> TensorSpec:
-        both = union(before, after)
-        self.require(
-            both is not None,
+        both = self.wanted(
+            union(before, after),
             "the value carried to parameter {} of the body starts as {} and becomes {}",
             parameter,
             before.element_type,
             after.element_type,
         )
-        assert both is not None
         if attempt == 0 or both.rank is None:
             return both
         # Still changing: sizes that grow with every iteration have no bound.

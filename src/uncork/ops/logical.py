@@ -10,7 +10,6 @@ import numpy as np
 from uncork.ops._common.elementwise import Binary, Unary
 from uncork.ops._operation import register
 from uncork.ops._ports import BOOLEAN, Input
-from uncork.types import Array
 
 
 class _Logical(Binary):
@@ -22,24 +21,21 @@ class _Logical(Binary):
 class LogicalAnd(_Logical):
     """a and b"""
 
-    def function(self, a: Array, b: Array) -> Array:
-        return np.logical_and(a, b)
+    function = np.logical_and
 
 
 @register("LogicalOr", 1)
 class LogicalOr(_Logical):
     """a or b"""
 
-    def function(self, a: Array, b: Array) -> Array:
-        return np.logical_or(a, b)
+    function = np.logical_or
 
 
 @register("LogicalXor", 1)
 class LogicalXor(_Logical):
     """Exactly one of a and b"""
 
-    def function(self, a: Array, b: Array) -> Array:
-        return np.logical_xor(a, b)
+    function = np.logical_xor
 
 
 @register("Xor", 1)
@@ -53,5 +49,4 @@ class LogicalNot(Unary):
 
     data = Input(BOOLEAN, "T")
 
-    def reference(self, data: Array) -> Array:
-        return np.logical_not(data)
+    reference = np.logical_not

@@ -70,8 +70,10 @@ class LSTM1(LSTM):
                 self.weights_format,
             )
         peepholes = specs[-1]
-        if peepholes is not None and peepholes.value is not None and peepholes.value.any():
-            raise UnsupportedError("input 'P': peephole weights other than 0 are not supported")
+        UnsupportedError.when(
+            peepholes is not None and peepholes.value is not None and peepholes.value.any(),
+            "input 'P': peephole weights other than 0 are not supported",
+        )
         return super().infer(*specs)
 
     def input_gate(self, values: Array, forget: Array) -> Array:

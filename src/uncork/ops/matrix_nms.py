@@ -81,10 +81,9 @@ class MatrixNms8(ClassSelection):
 
     def _decay(self, overlap: Array, largest: Array) -> Array:
         if self.decay_function == "gaussian":
-            factors: Array = np.exp(
-                (largest**2 - overlap**2) * overlap.dtype.type(self.gaussian_sigma)
+            return np.asarray(
+                np.exp((largest**2 - overlap**2) * overlap.dtype.type(self.gaussian_sigma))
             )
-            return factors
         repeated = largest == 1
         return np.where(repeated, np.inf, (1 - overlap) / np.where(repeated, 1, 1 - largest))
 

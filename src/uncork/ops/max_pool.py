@@ -22,19 +22,14 @@ import numpy as np
 from uncork.ops._common.indices import normalised_axis
 from uncork.ops._common.spatial import all_at_least, reduced, windows
 from uncork.ops._operation import register
-from uncork.ops._ports import Attribute, Output, element_type, integer, integers, one_of
+from uncork.ops._ports import Attribute, Output, index_type, integer, integers, one_of
 from uncork.ops.avg_pool import Pooling
-from uncork.types import Array, ElementType, PartialShape, TensorSpec
+from uncork.types import Array, PartialShape, TensorSpec
 
 
 def lowest(data: Array) -> float | int:
     """The lowest value of an array's type, which loses against every other one."""
     return -math.inf if data.dtype.kind == "f" else int(np.iinfo(data.dtype).min)
-
-
-def index_type_problem(value: ElementType) -> str | None:
-    """The check of an index_element_type, for `Attribute(check=...)`."""
-    return None if value in (ElementType.i32, ElementType.i64) else "i32 or i64"
 
 
 @register("MaxPool", 1)
@@ -55,7 +50,7 @@ class MaxPool8(Pooling):
     indices = Output()
     dilations: Attribute[tuple[int, ...]] = Attribute(integers, default=(), check=all_at_least(1))
     rounding_type = Attribute(one_of("floor", "ceil"), default="floor")
-    index_element_type = Attribute(element_type, default=ElementType.i64, check=index_type_problem)
+    index_element_type = index_type()
     axis = Attribute(integer, default=0)
 
     def infer(self, data: TensorSpec) -> tuple[PartialShape, TensorSpec]:

@@ -18,18 +18,19 @@ import numpy as np
 
 from uncork.ops._common.indices import refuse_first
 from uncork.ops._common.random import fractions
-from uncork.ops._common.shapes import require_rank
-from uncork.ops._common.vectors import scalar, size
+from uncork.ops._common.shapes import require_one, require_rank
+from uncork.ops._common.vectors import count
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import (
     I32_I64,
     REAL,
+    REQUIRED,
     Attribute,
     Input,
     Output,
     at_least,
     boolean,
-    element_type,
+    index_type,
     integer,
 )
 from uncork.types import Array, ElementType, PartialShape, TensorSpec
@@ -54,7 +55,7 @@ class Multinomial(Operation):
     probs = Input(REAL)
     num_samples = Input(I32_I64)
     output = Output()
-    convert_type = Attribute(element_type, check=lambda t: None if t in I32_I64 else "i32 or i64")
+    convert_type = index_type(REQUIRED)
     with_replacement = Attribute(boolean)
     log_probs = Attribute(boolean)
     global_seed = Attribute(integer, default=0, check=at_least(0))
@@ -63,25 +64,15 @@ class Multinomial(Operation):
 
     def infer(self, probs: TensorSpec, num_samples: TensorSpec) -> TensorSpec:
         require_rank(self, "probs", probs, 2)
-        count = scalar(self, "num_samples", num_samples)
-        fits = count is None or count >= 0
-        self.require(
-            fits,
-            "input 'num_samples' is {}, expected at least 0",
-            count,
-            input="num_samples",
-            value=count,
-            low=0,
-        )
+        require_one(self, "num_samples", num_samples)
+        samples = count(self, "num_samples", num_samples)
         batch, classes = (None, None) if probs.rank is None else probs.shape
-        if count is not None and classes is not None and not self.with_replacement:
-            enough = classes.covers(count)
+        if isinstance(samples, int) and classes is not None and not self.with_replacement:
+            enough = classes.covers(samples)
             self.require(
-                enough, "{} samples without replacement, but only {} classes", count, classes
+                enough, "{} samples without replacement, but only {} classes", samples, classes
             )
-        return TensorSpec(
-            self.convert_type, PartialShape([batch, size(self, "num_samples", num_samples)])
-        )
+        return TensorSpec(self.convert_type, PartialShape([batch, samples]))
 
     def reference(self, probs: Array, num_samples: Array) -> Array:
         count = int(num_samples.reshape(-1)[0])

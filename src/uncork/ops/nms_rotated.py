@@ -74,8 +74,7 @@ def corners(boxes: Array) -> Array:
         [half[..., 0] * cosine - half[..., 1] * sine, half[..., 0] * sine + half[..., 1] * cosine],
         axis=-1,
     )
-    placed: Array = boxes[:, np.newaxis, :2] + turned
-    return placed
+    return np.asarray(boxes[:, np.newaxis, :2] + turned)
 
 
 def shared_areas(box: Array, others: Array) -> Array:
@@ -138,17 +137,15 @@ def _inside(boxes: Array, points: Array) -> Array:
         _TOLERANCE
         * (np.abs(boxes[:, 2:4]).sum(axis=1) + np.abs(offset).max(axis=(1, 2)))[:, np.newaxis]
     )
-    within: Array = (np.abs(across) <= boxes[:, 2, np.newaxis] / 2 + margin) & (
-        np.abs(down) <= boxes[:, 3, np.newaxis] / 2 + margin
+    return np.asarray(
+        (np.abs(across) <= boxes[:, 2, np.newaxis] / 2 + margin)
+        & (np.abs(down) <= boxes[:, 3, np.newaxis] / 2 + margin)
     )
-    return within
 
 
 def _cross(a: Array, b: Array) -> Array:
-    product: Array = a[..., 0] * b[..., 1] - a[..., 1] * b[..., 0]
-    return product
+    return np.asarray(a[..., 0] * b[..., 1] - a[..., 1] * b[..., 0])
 
 
 def _cross_size(a: Array, b: Array) -> Array:
-    size: Array = np.hypot(a[..., 0], a[..., 1]) * np.hypot(b[..., 0], b[..., 1])
-    return size
+    return np.asarray(np.hypot(a[..., 0], a[..., 1]) * np.hypot(b[..., 0], b[..., 1]))

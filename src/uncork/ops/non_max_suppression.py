@@ -23,9 +23,9 @@ import numpy as np
 
 from uncork.ops._common.boxes import overlaps
 from uncork.ops._common.indices import refuse_first
-from uncork.ops._common.suppression import Suppression, SuppressionWithScores, index_type, single
+from uncork.ops._common.suppression import Suppression, SuppressionWithScores, single
 from uncork.ops._operation import register
-from uncork.ops._ports import REAL, Attribute, Input, Output, one_of
+from uncork.ops._ports import REAL, Attribute, Input, Output, index_type, one_of
 from uncork.storage import decode
 from uncork.types import Array, TensorSpec
 
@@ -105,8 +105,7 @@ class NonMaxSuppression9(_Corners, SuppressionWithScores):
         return self.checked(boxes, scores, maximum, iou_threshold, score_threshold, soft_nms_sigma)
 
     def weights(self, overlap: Array, iou_threshold: Any, sigma: Any) -> Array:
-        decay: Array = np.exp(overlap.dtype.type(-0.5 / sigma) * overlap * overlap)
-        return decay
+        return np.asarray(np.exp(overlap.dtype.type(-0.5 / sigma) * overlap * overlap))
 
     def reference(
         self,

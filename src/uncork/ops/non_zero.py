@@ -12,9 +12,15 @@ from __future__ import annotations
 import numpy as np
 
 from uncork.ops._operation import FOLD_LIMIT, Operation, register
-from uncork.ops._ports import ANY, I32_I64, STRING, Attribute, Input, Output, element_type
+from uncork.ops._ports import (
+    ANY,
+    STRING,
+    Input,
+    Output,
+    index_type,
+)
 from uncork.storage import decode
-from uncork.types import Array, Dimension, ElementType, PartialShape, TensorSpec
+from uncork.types import Array, Dimension, PartialShape, TensorSpec
 
 
 @register("NonZero", 3)
@@ -23,11 +29,7 @@ class NonZero3(Operation):
 
     data = Input(ANY - STRING)
     output = Output()
-    output_type = Attribute(
-        element_type,
-        default=ElementType.i64,
-        check=lambda t: None if t in I32_I64 else "i32 or i64",
-    )
+    output_type = index_type()
 
     def infer(self, data: TensorSpec) -> TensorSpec:
         if data.rank is not None:

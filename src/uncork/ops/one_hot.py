@@ -15,7 +15,7 @@ import numpy as np
 
 from uncork.ops._common.indices import normalised_axis, refuse_first
 from uncork.ops._common.shapes import require_rank
-from uncork.ops._common.vectors import size
+from uncork.ops._common.vectors import count
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import ANY, INTEGER, Attribute, Input, Kind, Output, integer
 from uncork.types import Array, Dimension, PartialShape, TensorSpec
@@ -43,17 +43,7 @@ class OneHot1(Operation):
     ) -> PartialShape:
         for name, spec in (("depth", depth), ("on_value", on_value), ("off_value", off_value)):
             require_rank(self, name, spec, 0)
-        numbers = depth.integers()
-        number = numbers[0] if numbers else None
-        self.require(
-            number is None or number >= 0,
-            "input 'depth' is {}, expected at least 0",
-            number,
-            input="depth",
-            value=number,
-            low=0,
-        )
-        classes = Dimension.of(size(self, "depth", depth))
+        classes = Dimension.of(count(self, "depth", depth))
         if indices.rank is None:
             return PartialShape()
         along = normalised_axis(self, self.axis, indices.rank + 1)

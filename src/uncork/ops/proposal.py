@@ -224,8 +224,7 @@ class Proposal1(Operation):
         )
         half = (sizes.reshape(-1, 2) - np.float32(self.pixel)) / 2
         center = np.float32(0) if self.framework else (base - 1) / 2
-        boxes: Array = np.concatenate([center - half, center + half], axis=-1)
-        return boxes
+        return np.asarray(np.concatenate([center - half, center + half], axis=-1))
 
 
 @register("Proposal", 4)

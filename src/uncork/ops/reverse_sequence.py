@@ -48,9 +48,8 @@ class ReverseSequence1(Operation):
         )
         if seq_lengths.rank is None:
             return data.shape
-        merged = data.shape[batch].merge(seq_lengths.shape[0])
-        self.require(
-            merged is not None,
+        merged = self.wanted(
+            data.shape[batch].merge(seq_lengths.shape[0]),
             "input 'seq_lengths': expected {} lengths (batch_axis of data {}), got shape {}",
             data.shape[batch],
             data.shape,

@@ -77,9 +77,8 @@ class _Align(Operation):
         suppose_pixels(image[2:])
         boxes = box_count(self, "rois", rois, self.box_size)
         require_rank(self, "batch_indices", batch_indices, 1)
-        merged = boxes.merge(DYNAMIC if batch_indices.rank is None else batch_indices.shape[0])
-        self.require(
-            merged is not None,
+        merged = self.wanted(
+            boxes.merge(DYNAMIC if batch_indices.rank is None else batch_indices.shape[0]),
             "expected an image for each box, got rois {} and batch_indices {}",
             rois.shape,
             batch_indices.shape,

@@ -15,9 +15,16 @@ from typing import Literal
 import numpy as np
 
 from uncork.ops._operation import Operation, register
-from uncork.ops._ports import I32_I64, NUMERIC, Attribute, Input, Output, boolean, element_type
+from uncork.ops._ports import (
+    NUMERIC,
+    Attribute,
+    Input,
+    Output,
+    boolean,
+    index_type,
+)
 from uncork.ops.bucketize import refuse_unsorted
-from uncork.types import Array, ElementType, PartialShape, TensorSpec
+from uncork.types import Array, PartialShape, TensorSpec
 
 
 @register("SearchSorted", 15)
@@ -29,11 +36,7 @@ class SearchSorted15(Operation):
     output = Output()
     right_mode = Attribute(boolean, default=False)
     #: Not on the page, but in files.
-    output_type = Attribute(
-        element_type,
-        default=ElementType.i64,
-        check=lambda t: None if t in I32_I64 else "i32 or i64",
-    )
+    output_type = index_type()
 
     def infer(self, sorted_sequence: TensorSpec, values: TensorSpec) -> TensorSpec:
         row, wanted = sorted_sequence.shape, values.shape
@@ -44,9 +47,8 @@ class SearchSorted15(Operation):
             return TensorSpec(self.output_type, wanted)
         if wanted.rank is None:
             wanted = PartialShape([None] * row.rank)
-        lead = row[:-1].merge(wanted[:-1]) if row.rank == wanted.rank else None
-        self.require(
-            lead is not None,
+        lead = self.wanted(
+            row[:-1].merge(wanted[:-1]) if row.rank == wanted.rank else None,
             "expected equal dimensions but the last, got sorted_sequence {} and values {}",
             row,
             values.shape,

@@ -16,7 +16,7 @@ import numpy as np
 
 from uncork.ops._common.indices import refuse_first
 from uncork.ops._common.shapes import require_rank
-from uncork.ops._common.vectors import size
+from uncork.ops._common.vectors import count
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import ARITHMETIC, I32_I64, Attribute, Field, Input, Output, one_of
 from uncork.ops.bucketize import refuse_unsorted
@@ -54,26 +54,13 @@ class SegmentMax16(Operation):
             data.shape,
             segment_ids.shape,
         )
-        count = DYNAMIC
+        segments = DYNAMIC
         if num_segments is not None:
             require_rank(self, "num_segments", num_segments, 0)
-            numbers = num_segments.integers()
-            given = numbers[0] if numbers else None
-            if given is None:
-                count = Dimension.of(size(self, "num_segments", num_segments))
-            else:
-                self.require(
-                    given >= 0,
-                    "input 'num_segments' is {}, expected at least 0",
-                    given,
-                    input="num_segments",
-                    value=given,
-                    low=0,
-                )
-                count = Dimension.of(given)
+            segments = Dimension.of(count(self, "num_segments", num_segments))
         elif segment_ids.value is not None:
-            count = Dimension.of(max(0, int(segment_ids.value.max(initial=-1)) + 1))
-        return PartialShape() if data.rank is None else PartialShape([count]) + data.shape[1:]
+            segments = Dimension.of(max(0, int(segment_ids.value.max(initial=-1)) + 1))
+        return PartialShape() if data.rank is None else PartialShape([segments]) + data.shape[1:]
 
     def reference(self, data: Array, segment_ids: Array, num_segments: Array | None) -> Array:
         refuse_first(self, "segment_ids", segment_ids, segment_ids < 0, "at least 0", 0)

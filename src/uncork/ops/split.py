@@ -113,14 +113,13 @@ class VariadicSplit1(_Split):
     ) -> list[TensorSpec]:
         along = self.along(data, axis)
         numbers = vector(self, "split_lengths", split_lengths)
-        parts = length(split_lengths).static_size if self.parts is None else self.parts
-        self.require(
-            parts is not None,
+        parts = self.wanted(
+            length(split_lengths).static_size if self.parts is None else self.parts,
             "input 'split_lengths': its length is the number of outputs and must be known, "
             "got shape {}",
             split_lengths.shape,
         )
-        numbers = [None] * (parts or 0) if numbers is None else numbers
+        numbers = [None] * parts if numbers is None else numbers
         self.require(
             len(numbers) == parts,
             "input 'split_lengths': expected {} lengths, one for each output, got {}",

@@ -70,14 +70,13 @@ class ReadValue6(ReadValue3):
             if variable_shape.rank is None and init_value.rank is not None:
                 # As in version 3: what is assigned later may have another shape of the same rank.
                 variable_shape = PartialShape([None] * init_value.rank)
-        self.require(
-            variable_type is not None,
+        known = self.wanted(
+            variable_type,
             "variable '{}' has variable_type dynamic and no input 'init_value': "
             "nothing says its element type",
             self.variable_id,
         )
-        assert variable_type is not None
-        return TensorSpec(variable_type, variable_shape)
+        return TensorSpec(known, variable_shape)
 
     def reference(self, init_value: Array | None) -> Array:
         if init_value is not None:

@@ -34,14 +34,12 @@ class StringTensorPack15(Operation):
 
     def infer(self, begins: TensorSpec, ends: TensorSpec, symbols: TensorSpec) -> PartialShape:
         require_rank(self, "symbols", symbols, 1)
-        common = begins.shape.merge(ends.shape)
-        self.require(
-            common is not None,
+        return self.wanted(
+            begins.shape.merge(ends.shape),
             "expected begins and ends of one shape, got {} and {}",
             begins.shape,
             ends.shape,
         )
-        return PartialShape() if common is None else common
 
     def reference(self, begins: Array, ends: Array, symbols: Array) -> Array:
         refuse_first(

@@ -19,13 +19,12 @@ from uncork.ops._common.vectors import scalar, size
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import (
     ARITHMETIC,
-    I32_I64,
     INTEGER,
     Attribute,
     Input,
     Output,
     boolean,
-    element_type,
+    index_type,
     integer,
     one_of,
 )
@@ -43,11 +42,7 @@ class TopK3(Operation):
     axis = Attribute(integer)
     mode = Attribute(one_of("min", "max"))
     sort = Attribute(one_of("value", "index", "none"))
-    index_element_type = Attribute(
-        element_type,
-        default=ElementType.i32,
-        check=lambda t: None if t in I32_I64 else "i32 or i64",
-    )
+    index_element_type = index_type(ElementType.i32)
 
     def infer(self, data: TensorSpec, k: TensorSpec) -> tuple[TensorSpec, TensorSpec]:
         number = scalar(self, "k", k)

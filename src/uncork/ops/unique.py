@@ -21,8 +21,16 @@ import numpy as np
 from uncork.ops._common.indices import normalised_axis
 from uncork.ops._common.vectors import scalar
 from uncork.ops._operation import Operation, register
-from uncork.ops._ports import ANY, I32_I64, Attribute, Input, Output, boolean, element_type
-from uncork.types import DYNAMIC, Array, Dimension, ElementType, PartialShape, TensorSpec
+from uncork.ops._ports import (
+    ANY,
+    I32_I64,
+    Attribute,
+    Input,
+    Output,
+    boolean,
+    index_type,
+)
+from uncork.types import DYNAMIC, Array, Dimension, PartialShape, TensorSpec
 
 
 @register("Unique", 10)
@@ -36,16 +44,8 @@ class Unique10(Operation):
     reverse_indices = Output()
     counts = Output()
     sorted = Attribute(boolean, default=True)
-    index_element_type = Attribute(
-        element_type,
-        default=ElementType.i64,
-        check=lambda t: None if t in I32_I64 else "i32 or i64",
-    )
-    count_element_type = Attribute(
-        element_type,
-        default=ElementType.i64,
-        check=lambda t: None if t in I32_I64 else "i32 or i64",
-    )
+    index_element_type = index_type()
+    count_element_type = index_type()
 
     def infer(self, data: TensorSpec, axis: TensorSpec | None) -> list[TensorSpec]:
         along = None if axis is None else self.along(data, axis)

@@ -99,8 +99,10 @@ def _by_channel(type_name: str, value: Any, what: str) -> Step:
         if numbers.ndim:
             axis = stage.axis("C", what)
             channels = stage.spec.shape[axis].static_size
-            if channels is not None and channels != numbers.size:
-                raise ValidationError(f"{what}: expected {channels} numbers, got {numbers.size}")
+            ValidationError.when(
+                channels is not None and channels != numbers.size,
+                f"{what}: expected {channels} numbers, got {numbers.size}",
+            )
             shape = [1] * stage.rank
             shape[axis] = numbers.size
             numbers = numbers.reshape(shape)

@@ -144,11 +144,11 @@ def _image(
 ) -> tuple[format.Image, Target]:
     """The image for this machine, of the levels that it runs the largest, and its target."""
     by_level = {image.level: image for image in description.images}
-    if target is not None and target not in by_level:
-        raise UnsupportedError(
-            f"has no plan for '{target}', but for {', '.join(by_level)}: compile the model for it",
-            where,
-        )
+    UnsupportedError.when(
+        target is not None and target not in by_level,
+        f"has no plan for '{target}', but for {', '.join(by_level)}: compile the model for it",
+        where,
+    )
     lacks: dict[str, str] = {}
     for level in (target,) if target is not None else (*LEVELS, *by_level):
         if level not in by_level or level in lacks:

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from uncork.functional._torch.activations import logsigmoid
 from uncork.functional._torch.layered import (
     Classes,
     Ids,
@@ -137,11 +138,6 @@ def binary_cross_entropy(
     return _reduced(g, _weighted(g, g.make("Negative", loss), weight), reduction)
 
 
-def _log_sigmoid(g: Graph, data: Source) -> Source:
-    small = g.make("Exp", g.make("Negative", g.make("Abs", data)))
-    return g.minus(g.make("Minimum", data, g.like(0.0, data)), g.make("Log", g.plus(small, 1.0)))
-
-
 @_loss
 def binary_cross_entropy_with_logits(
     g: Graph,
@@ -152,7 +148,7 @@ def binary_cross_entropy_with_logits(
     pos_weight: Source | None = None,
 ) -> Source:
     """Of what a sigmoid makes probabilities."""
-    log = _log_sigmoid(g, input)
+    log = logsigmoid(g, input)
     if pos_weight is not None:
         log = g.times(log, g.plus(g.times(g.minus(pos_weight, 1.0), target), 1.0))
     loss = g.minus(_product(g, g.minus(1.0, target), input), log)
@@ -351,7 +347,7 @@ def soft_margin_loss(
     reduction: str = "mean",
 ) -> Source:
     """log(1 + exp(-t x))."""
-    return _reduced(g, g.make("Negative", _log_sigmoid(g, g.times(input, target))), reduction)
+    return _reduced(g, g.make("Negative", logsigmoid(g, g.times(input, target))), reduction)
 
 
 @_loss
@@ -364,8 +360,8 @@ def multilabel_soft_margin_loss(
 ) -> Source:
     """The mean of the losses of each class, of which several may be right."""
     negative = g.make("Negative", input)
-    one = g.times(target, _log_sigmoid(g, input))
-    other = g.times(g.minus(1.0, target), _log_sigmoid(g, negative))
+    one = g.times(target, logsigmoid(g, input))
+    other = g.times(g.minus(1.0, target), logsigmoid(g, negative))
     loss = _weighted(g, g.make("Negative", g.plus(one, other)), weight)
     return _reduced(g, g.reduce("ReduceMean", loss, [-1], False), reduction)
 

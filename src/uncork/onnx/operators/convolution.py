@@ -35,11 +35,11 @@ def convolution(call: Call, data: Source, weights: Source) -> Source:
 def grouped(call: Call, weights: Source, group: int) -> Source:
     """Weights with a dimension of groups before them."""
     first, *rest = call.graph.sizes(weights)
-    if group < 1 or (first is not None and first % group) or None in rest:
-        raise ValidationError(
-            f"attribute 'group': {group} groups do not divide weights of "
-            f"{call.graph.spec(weights).shape}"
-        )
+    ValidationError.when(
+        group < 1 or (first is not None and first % group) or None in rest,
+        f"attribute 'group': {group} groups do not divide weights of "
+        f"{call.graph.spec(weights).shape}",
+    )
     return call.graph.reshape(
         weights, [group, -1 if first is None else first // group, *[n or 0 for n in rest]]
     )

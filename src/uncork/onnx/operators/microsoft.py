@@ -190,11 +190,11 @@ def _matmul_n_bits(call: Call) -> Source:
     kind = graph.type(data)
     element_type = T.u4 if bits == 4 else T.u8
     size = columns * blocks * block * bits // 8
-    if codes.dtype != np.uint8 or codes.size != size:
-        raise ValidationError(
-            f"input 1: expected {size:,} bytes for N {columns} and K {rows}, got {codes.size:,} of "
-            f"{graph.type(call[1])}"
-        )
+    ValidationError.when(
+        codes.dtype != np.uint8 or codes.size != size,
+        f"input 1: expected {size:,} bytes for N {columns} and K {rows}, got {codes.size:,} of "
+        f"{graph.type(call[1])}",
+    )
     # Two in a byte, the first in the low bits, as constants of 4 bits lie here, too.
     weights = graph.convert(graph.stored(codes, element_type, [columns, blocks, block]), kind)
     if call.has(3):

@@ -14,7 +14,7 @@ from uncork.onnx.graph import Graph
 from uncork.onnx.operators.attention import projected
 from uncork.onnx.operators.convolution import convolution, with_bias
 from uncork.onnx.operators.pooling import average, spatial
-from uncork.onnx.operators.quantized import codes_of, dequantized, dynamic
+from uncork.onnx.operators.quantized import along, codes_of, dequantized, dynamic
 from uncork.onnx.registry import MICROSOFT, Value, lowering
 from uncork.types import ElementType
 
@@ -24,9 +24,10 @@ _EXACT = (1 << 24) // (255 * 255)
 
 
 def centred(
-    graph: Graph, codes: Source, zero: Source | None, kind: ElementType, axis: int | None = None
+    call: Call, codes: Source, zero: Source | None, kind: ElementType, axis: int | None = None
 ) -> Source:
     """Codes less their zero point, in a type that holds them."""
+    graph = call.graph
     numbers = graph.convert(codes, kind)
     if zero is None:
         return numbers
@@ -34,11 +35,7 @@ def centred(
     if value is not None and not value.any():
         return numbers
     zero = graph.convert(zero, kind)
-    if axis is not None and graph.spec(zero).rank == 1 and graph.spec(zero).shape.size != 1:
-        rank = graph.rank(codes)
-        zero = graph.reshape(zero, [-1 if i == axis % rank else 1 for i in range(rank)])
-    elif graph.spec(zero).rank == 1 and graph.spec(zero).shape.size == 1:
-        zero = graph.reshape(zero, [])
+    zero = _scalar(graph, zero) if axis is None else along(call, zero, codes, axis)
     return graph.minus(numbers, zero)
 
 
@@ -56,8 +53,8 @@ def _inner(call: Call, position: int, axis: int) -> int | None:
 def _matmul_integer(call: Call) -> Source:
     graph = call.graph
     kind = whole_product(call, _inner(call, 0, -1))
-    a = centred(graph, call[0], call.optional(2), kind, -2)
-    b = centred(graph, call[1], call.optional(3), kind, -1)
+    a = centred(call, call[0], call.optional(2), kind, -2)
+    b = centred(call, call[1], call.optional(3), kind, -1)
     return graph.convert(graph.matmul(a, b), T.i32)
 
 
@@ -69,8 +66,8 @@ def _conv_integer(call: Call) -> Source:
     for size in sizes:
         count = None if count is None or size is None else count * size
     kind = whole_product(call, count)
-    data = centred(graph, call[0], call.optional(2), kind)
-    weights = centred(graph, call[1], call.optional(3), kind, 0)
+    data = centred(call, call[0], call.optional(2), kind)
+    weights = centred(call, call[1], call.optional(3), kind, 0)
     return graph.convert(convolution(call, data, weights), T.i32)
 
 
@@ -78,12 +75,10 @@ def _conv_integer(call: Call) -> Source:
 def _qlinear_matmul(call: Call) -> Source:
     graph = call.graph
     a, a_scale, a_zero, b, b_scale, b_zero, scale, zero = (call[i] for i in range(8))
-    product = graph.matmul(
-        centred(graph, a, a_zero, T.f32, -2), centred(graph, b, b_zero, T.f32, -1)
-    )
+    product = graph.matmul(centred(call, a, a_zero, T.f32, -2), centred(call, b, b_zero, T.f32, -1))
     both = graph.times(
-        _spread(graph, graph.convert(a_scale, T.f32), a, -2),
-        _spread(graph, graph.convert(b_scale, T.f32), b, -1),
+        along(call, graph.convert(a_scale, T.f32), a, -2),
+        along(call, graph.convert(b_scale, T.f32), b, -1),
     )
     ratio = graph.over(both, graph.convert(_scalar(graph, scale), T.f32))
     return codes_of(call, graph.times(product, ratio), graph.of_type(1.0, T.f32), zero)
@@ -94,20 +89,12 @@ def _scalar(graph: Graph, source: Source) -> Source:
     return graph.reshape(source, []) if one else source
 
 
-def _spread(graph: Graph, scale: Source, data: Source, axis: int) -> Source:
-    scale = _scalar(graph, scale)
-    if graph.spec(scale).rank != 1:
-        return scale
-    rank = graph.rank(data)
-    return graph.reshape(scale, [-1 if i == axis % rank else 1 for i in range(rank)])
-
-
 @lowering("QLinearConv")
 def _qlinear_conv(call: Call) -> Source:
     graph = call.graph
     data, x_scale, x_zero, weights, w_scale, w_zero, scale, zero = (call[i] for i in range(8))
     product = convolution(
-        call, centred(graph, data, x_zero, T.f32), centred(graph, weights, w_zero, T.f32, 0)
+        call, centred(call, data, x_zero, T.f32), centred(call, weights, w_zero, T.f32, 0)
     )
     if call.has(8):  # of the scale of the products
         product = with_bias(call, product, graph.convert(call[8], T.f32))
@@ -193,9 +180,9 @@ def _float_product(
 ) -> Source:
     """The product of the first two inputs, which are codes, as floats; where the others stand."""
     graph = call.graph
-    a = centred(graph, call[0], call.optional(zeros[0]), T.f32)
-    b = centred(graph, call[1], call.optional(zeros[1]), T.f32, -1)
-    column = _spread(graph, call[scales[1]], call[1], -1)
+    a = centred(call, call[0], call.optional(zeros[0]), T.f32)
+    b = centred(call, call[1], call.optional(zeros[1]), T.f32, -1)
+    column = along(call, call[scales[1]], call[1], -1)
     scale = graph.times(_scalar(graph, call[scales[0]]), column)
     result = graph.times(graph.matmul(a, b), scale)
     return graph.plus(result, call[bias]) if call.has(bias) else result
@@ -216,9 +203,9 @@ def _quantized_attention(call: Call) -> tuple[Value, ...]:
 def _dynamic_quantize_matmul(call: Call) -> Source:
     graph = call.graph
     codes, scale, zero = dynamic(call, call[0])
-    a = centred(graph, codes, zero, T.f32)
-    b = centred(graph, call[1], call.optional(3), T.f32, -1)
-    both = graph.times(scale, _spread(graph, call[2], call[1], -1))
+    a = centred(call, codes, zero, T.f32)
+    b = centred(call, call[1], call.optional(3), T.f32, -1)
+    both = graph.times(scale, along(call, call[2], call[1], -1))
     result = graph.times(graph.matmul(a, b), both)
     return graph.plus(result, call[4]) if call.has(4) else result
 
@@ -227,8 +214,8 @@ def _dynamic_quantize_matmul(call: Call) -> Source:
 def _qgemm(call: Call) -> Source:
     graph = call.graph
     ta, tb = bool(call.integer("transA")), bool(call.integer("transB"))
-    a = centred(graph, call[0], call[2], T.f32)
-    b = centred(graph, call[3], call[5], T.f32, 0 if tb else 1)
+    a = centred(call, call[0], call[2], T.f32)
+    b = centred(call, call[3], call[5], T.f32, 0 if tb else 1)
     product = graph.matmul(a, b, ta=ta, tb=tb)
     if call.has(6):
         product = graph.plus(product, graph.convert(call[6], T.f32))

@@ -65,8 +65,7 @@ def _resize(call: Call) -> Source:
     scales, sizes = call.optional(2), call.optional(3)
     if scales is not None and graph.spec(scales).shape.size == 0:
         scales = None
-    if (scales is None) == (sizes is None):
-        raise ValidationError("expected either scales or sizes")
+    ValidationError.when((scales is None) == (sizes is None), "expected either scales or sizes")
     mode = call.one_of("mode", "nearest", *_MODES)
     how = call.text("coordinate_transformation_mode", "half_pixel")
     policy = call.text("keep_aspect_ratio_policy", "stretch")

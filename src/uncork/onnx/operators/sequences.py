@@ -143,6 +143,7 @@ def _has_element(call: Call) -> Source:
 
 @lowering("OptionalGetElement")
 def _get_element(call: Call) -> Value:
-    if not call.count or call.values[0] is None:
-        raise ValidationError("the optional is empty: there is nothing to get")
+    ValidationError.when(
+        not call.count or call.values[0] is None, "the optional is empty: there is nothing to get"
+    )
     return call.values[0]

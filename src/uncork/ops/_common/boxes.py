@@ -18,10 +18,9 @@ from uncork.types import Array
 def areas(boxes: Array, pixel: float = 0) -> Array:
     """The areas of boxes [.., 4] = low, low, high, high; negative sides are counted as they are."""
     extra = boxes.dtype.type(pixel)
-    product: Array = (boxes[..., 2] - boxes[..., 0] + extra) * (
-        boxes[..., 3] - boxes[..., 1] + extra
+    return np.asarray(
+        (boxes[..., 2] - boxes[..., 0] + extra) * (boxes[..., 3] - boxes[..., 1] + extra)
     )
-    return product
 
 
 def overlaps(box: Array, others: Array, pixel: float = 0) -> Array:
@@ -40,8 +39,7 @@ def _shared_side(box: Array, others: Array, axis: int, pixel: float = 0) -> Arra
         np.minimum(box[axis + 2], others[..., axis + 2]),
         np.maximum(box[axis], others[..., axis]),
     )
-    shared: Array = ends - starts + others.dtype.type(pixel)
-    return shared
+    return np.asarray(ends - starts + others.dtype.type(pixel))
 
 
 def touching_overlaps(box: Array, others: Array, pixel: float = 0) -> Array:
@@ -54,8 +52,7 @@ def touching_overlaps(box: Array, others: Array, pixel: float = 0) -> Array:
 
 def best_first(scores: Array) -> Array:
     """The indices of scores from the highest to the lowest, equal scores in order."""
-    order: Array = np.argsort(-scores, kind="stable")
-    return order
+    return np.asarray(np.argsort(-scores, kind="stable"))
 
 
 def without_overlap(

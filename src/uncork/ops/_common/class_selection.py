@@ -23,7 +23,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from uncork.ops._common.suppression import index_type
 from uncork.ops._operation import Operation
 from uncork.ops._ports import (
     REAL,
@@ -32,6 +31,7 @@ from uncork.ops._ports import (
     Output,
     at_least,
     boolean,
+    index_type,
     integer,
     number,
     one_of,

@@ -38,15 +38,14 @@ class Binary(Broadcasting):
     b = Input(ARITHMETIC, "T")
     output = Output("T")
     elementwise = True
+    #: The formula, of two arrays that stretch to a common shape.
+    function: ClassVar[Callable[..., Array]]
 
     def infer(self, a: TensorSpec, b: TensorSpec) -> PartialShape:
         return self.common_shape([a.shape, b.shape], ["a", "b"])
 
     def reference(self, a: Array, b: Array) -> Array:
         return self.function(a, self.placed(b, a.ndim))
-
-    def function(self, a: Array, b: Array) -> Array:
-        raise NotImplementedError
 
 
 class RealFunction(Unary):
@@ -63,6 +62,8 @@ class RealFunction(Unary):
     #: Integers from here on lose digits in f64. Only functions that such a loss makes meaningless
     #: set it.
     integer_limit: ClassVar[int | None] = None
+    #: The formula, of an array of real numbers.
+    function: ClassVar[Callable[..., Array]]
 
     def reference(self, data: Array) -> Array:
         if data.dtype.kind == "f":
@@ -85,9 +86,6 @@ class RealFunction(Unary):
             f"a value whose {self.type_name} is a number of that integer type",
         )
         return np.floor(exact + 0.5).astype(data.dtype)
-
-    def function(self, x: Array) -> Array:
-        raise NotImplementedError
 
 
 def refuse_zero(operation: Operation, b: Array, size: int) -> None:

@@ -30,15 +30,13 @@ def moved(boxes: Array, deltas: Array, pixel: int, largest: float = math.inf) ->
 def inside(boxes: Array, width: float, height: float) -> Array:
     """Boxes cut to 0..width and 0..height."""
     limits = np.array([width, height, width, height], boxes.dtype)
-    cut: Array = np.maximum(np.minimum(boxes, limits), 0)
-    return cut
+    return np.asarray(np.maximum(np.minimum(boxes, limits), 0))
 
 
 def large_enough(boxes: Array, pixel: int, width: float, height: float) -> Array:
     """Which boxes have at least this size."""
     size = boxes[..., 2:] - boxes[..., :2] + boxes.dtype.type(pixel)
-    enough: Array = (size >= np.array([width, height], boxes.dtype)).all(axis=-1)
-    return enough
+    return np.asarray((size >= np.array([width, height], boxes.dtype)).all(axis=-1))
 
 
 def selected_first(scores: Array, count: int) -> Array:

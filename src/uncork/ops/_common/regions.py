@@ -51,5 +51,4 @@ def rounded(values: Array) -> Array:
     """Values rounded to the nearest whole number, halves away from zero, as these operations' pages
     mean it.
     """
-    result: Array = np.trunc(values + np.copysign(values.dtype.type(0.5), values))
-    return result
+    return np.asarray(np.trunc(values + np.copysign(values.dtype.type(0.5), values)))

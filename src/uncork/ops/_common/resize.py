@@ -146,8 +146,7 @@ def coordinates_in_f32(axis: Axis, transformation: str) -> Array:
 
 def fused_multiply_add(a: Array, b: Array, c: Array) -> Array:
     """a * b + c of f32, rounded once: f64 holds the product exactly."""
-    total: Array = (a.astype(np.float64) * b + c).astype(np.float32)
-    return total
+    return np.asarray((a.astype(np.float64) * b + c).astype(np.float32))
 
 
 def cubic_taps(axis: Axis, coordinates: Array, coefficient: float) -> Taps:
@@ -193,8 +192,7 @@ def taps(axis: Axis, how: Settings, smoothed: bool) -> Taps:
 
 
 def triangle_kernel(distance: Array) -> Array:
-    weights: Array = np.clip(1 - np.abs(distance), 0, None)
-    return weights
+    return np.asarray(np.clip(1 - np.abs(distance), 0, None))
 
 
 def keys_kernel(distance: Array, a: float) -> Array:

@@ -34,5 +34,4 @@ def bilinear(image: Array, y: Array, x: Array, which: Any = ...) -> Array:
     lower = (1 - right) * pixels(image, rows + 1, columns, which) + right * pixels(
         image, rows + 1, columns + 1, which
     )
-    result: Array = (1 - down) * upper + down * lower
-    return result
+    return np.asarray((1 - down) * upper + down * lower)

@@ -261,8 +261,7 @@ def windows(data: Array, slides: Sequence[Slide], fill: Any) -> Array:
     )
     starts = tuple(slice(0, s.count * s.stride, s.stride) for s in slides)
     cells = tuple(slice(None, None, s.dilation) for s in slides)
-    picked: Array = view[(slice(None),) * lead + starts + cells]
-    return picked
+    return np.asarray(view[(slice(None),) * lead + starts + cells])
 
 
 def reduced(data: Array, slides: Sequence[Slide], fill: Any, function: np.ufunc) -> Array:

@@ -32,25 +32,15 @@ from uncork.ops._common.shapes import require_one
 from uncork.ops._common.vectors import scalar
 from uncork.ops._operation import Operation
 from uncork.ops._ports import (
-    I32_I64,
     INTEGER,
     REAL,
     Attribute,
     Input,
     Output,
     boolean,
-    element_type,
+    index_type,
 )
 from uncork.types import DYNAMIC, Array, Dimension, ElementType, PartialShape, TensorSpec
-
-
-def index_type() -> Attribute[ElementType]:
-    """The attribute that says the type of the outputs that hold indices and counts."""
-    return Attribute(
-        element_type,
-        default=ElementType.i64,
-        check=lambda t: None if t in I32_I64 else "i32 or i64",
-    )
 
 
 def single(array: Array | None, absent: Any) -> Any:

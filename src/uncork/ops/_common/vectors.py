@@ -56,6 +56,22 @@ def size(operation: Operation, name: str, spec: TensorSpec) -> Element:
     return elements[0] if elements else None
 
 
+def count(operation: Operation, name: str, spec: TensorSpec) -> Element:
+    """The one element of an input that gives a size, which may not be negative."""
+    numbers = spec.integers()
+    number = numbers[0] if numbers else None
+    operation.require(
+        number is None or number >= 0,
+        "input '{}' is {}, expected at least 0",
+        name,
+        number,
+        input=name,
+        value=number,
+        low=0,
+    )
+    return size(operation, name, spec)
+
+
 def demand_size(operation: Operation, name: str, element: Element) -> None:
     """Require every call to keep a size from being negative, where an input gives it as an
     expression.

@@ -93,6 +93,7 @@ def _linked(built: Path, description: format.Description, data: memoryview, clan
         text=True,
         check=False,
     )
-    if done.returncode:
-        raise CompileError(f"clang cannot link the module: {done.stderr.strip()[-2000:]}")
+    CompileError.when(
+        done.returncode, f"clang cannot link the module: {done.stderr.strip()[-2000:]}"
+    )
     return (built / "model.wasm").read_bytes()

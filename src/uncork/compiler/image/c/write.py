@@ -196,8 +196,11 @@ def check(description: format.Description, where: str) -> None:
         shapes.update((read.variable, read.shape) for read in description.variables.reads)
     for name, text in shapes.items():
         shape = PartialShape.parse(text)
-        if shape.rank is not None and shape.rank > _MAX_RANK:
-            raise UnsupportedError(f"has {shape.rank} dimensions, C takes {_MAX_RANK}", f"'{name}'")
+        UnsupportedError.when(
+            shape.rank is not None and shape.rank > _MAX_RANK,
+            f"has {shape.rank} dimensions, C takes {_MAX_RANK}",
+            f"'{name}'",
+        )
 
 
 # ---- numbers that the runtime knows
