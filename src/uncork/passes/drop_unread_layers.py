@@ -8,15 +8,9 @@ model would be called as a file and refused as it was built. Bodies are looked i
 from __future__ import annotations
 
 from uncork.ir.model import Model
-from uncork.passes.rewrite import pruned, replaced, with_bodies
+from uncork.passes.rewrite import pruned, rewritten, with_bodies
 
 
 def drop_unread_layers(model: Model) -> Model:
     """The model, and its bodies, without such layers."""
-    model = pruned(model)
-    new = {
-        node.id: after
-        for node in model.nodes
-        if (after := with_bodies(node, drop_unread_layers)) is not node
-    }
-    return replaced(model, new)
+    return rewritten(pruned(model), lambda node: with_bodies(node, drop_unread_layers))

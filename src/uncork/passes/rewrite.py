@@ -183,9 +183,11 @@ def replaced(
 
 
 def rewritten(model: Model, rule: Callable[[Node], Node | None]) -> Model:
-    """The model with what a rule makes of a layer in its place; None leaves it as it is."""
-    made = {node.id: rule(node) for node in model.nodes}
-    return replaced(model, {number: node for number, node in made.items() if node is not None})
+    """The model with what a rule makes of a layer in its place; None, or the very layer, leaves it
+    as it is.
+    """
+    made = {node.id: after for node in model.nodes if (after := rule(node) or node) is not node}
+    return replaced(model, made)
 
 
 class NewLayers:

@@ -94,12 +94,14 @@ class Decoder:
         self.unit = UNIT_OF_E4M3 if unit else 1.0
 
     def unscaled(self, column: Column, position: Value, partly: bool) -> tuple[list[Value], Value]:
-        """The vectors of a block before their scales, which are the same for all, lane by lane."""
+        """The vectors of a block before their scales, which are the same for all, lane by lane: 1
+        where there are none.
+        """
         left = self.inner - position if partly else None
         _, scale, _ = column.whole or self._parameters(column, position, left)
-        assert scale is not None
         nothing = replace(column, whole=(None, None, []))
-        return self.block(nothing, position, partly), scale
+        one = self.k.constant(1.0, F32, self.stored.lanes)
+        return self.block(nothing, position, partly), one if scale is None else scale
 
     def block(self, column: Column, position: Value, partly: bool) -> list[Value]:
         """The decoded vectors of the block that begins at a position; past the last weight codes
