@@ -67,3 +67,21 @@ def test_batches_of_several_rows() -> None:
     data = generator.standard_normal((6, 50, 30, 64)).astype(np.float32)
     ids = generator.integers(-30, 31, (6, 20))
     np.testing.assert_array_equal(gathered(data, ids, 1), by_loops(data, ids, 1))
+
+
+@pytest.mark.parametrize("own", [0, 1])
+def test_items_whose_length_the_call_tells(own: int) -> None:
+    """Each row has items of its own, wherever it begins."""
+    generator = np.random.default_rng(own)
+    builder = uncork.Builder("items")
+    source = builder.parameter("data", "f32", [-1, 3, -1, -1])
+    given = builder.parameter("ids", "i64", [-1, -1] if own else [-1])
+    axis = builder.constant(np.int64(2))
+    (found,) = builder.add("Gather", 8, source, given, axis, batch_dims=own)
+    builder.result(found)
+    compiled = uncork.compile_model(builder.model())
+    for batches, size, item, count in [(1, 1, 1, 1), (2, 5, 7, 4), (3, 9, 1, 12), (4, 2, 70, 3)]:
+        data = generator.standard_normal((batches, 3, size, item)).astype(np.float32)
+        ids = generator.integers(-size, size + 1, (batches, count) if own else (count,))
+        np.testing.assert_array_equal(compiled(data, ids)[0], by_loops(data, ids, own))
+    assert "gather" in str(compiled.plan)
