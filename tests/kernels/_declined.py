@@ -205,12 +205,6 @@ _DECLINED: Mapping[tuple[str, ...], Mapping[str, Sequence[str]]] = {
         "no kernel for u8": ["u8 wraps"],
     },
     ("EmbeddingSegmentsSum-3",): {
-        REFUSED: [
-            "ids in any order",
-            "ids in any order, each with its weight",
-            "ids that fall",
-            "terms are added by increasing position in unsorted segments",
-        ],
         "rows without elements": ["rows of no elements", "many segments of no elements"],
     },
     ("Gather-8",): {

@@ -257,12 +257,19 @@ def test_segment_ids_that_go_up_and_down_write_nothing_outside(count: int, index
     outside.
     """
     dtype = np.dtype({"i32": np.int32, "i64": np.int64}[index])
-    function = STORE.address(Segments(index))
+    function = STORE.address(Segments(index, 8, 0))
+    placed, indices = np.zeros(2 + count, np.int64), np.zeros(count, np.int64)
     for place in range(count - 1):
         ids = np.zeros(count, dtype)
         ids[place] = 1 << 20
         offsets = np.full(64, -7, dtype)
-        words = np.array([ids.ctypes.data, count, 2, offsets[32:].ctypes.data], np.int64)
+        words = np.array(
+            [
+                ids.ctypes.data, count, 2, offsets[32:].ctypes.data, indices.ctypes.data, 0,
+                placed.ctypes.data,
+            ],
+            np.int64,
+        )  # fmt: skip
         status = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(function)(words.ctypes.data)
         assert status == 1
         assert (offsets[:32] == -7).all() and (offsets[34:] == -7).all()

@@ -336,8 +336,11 @@ def test_bad_default_and_segments_are_refused() -> None:
     assert run_native(bag, [i64([1, 2]), i64([0, 2]), i64(ROWS)])[0] is None
     assert run_native(bag, [i64([1, 2]), i64([0, 1]), i64(ROWS)])[0] is not None  # no bag is empty
     segments = CompressedSegments(find("EmbeddingSegmentsSum", 3)(), table)
-    for ids in ([0, 5], [1, 0], [-1, 0]):
+    for ids in ([0, 5], [5, 0], [-1, 0], [0, -1]):
         assert run_native(segments, [i64([1, 2]), i64(ids), i64(5)])[0] is None
+    (falling,), _ = run_native(segments, [i64([1, 2]), i64([1, 0]), i64(5)])
+    (rising,), _ = run_native(segments, [i64([2, 1]), i64([0, 1]), i64(5)])
+    np.testing.assert_array_equal(falling, rising)
 
 
 @pytest.mark.parametrize("index", ["i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64"])

@@ -1,5 +1,4 @@
-"""Sums of embedding rows, dense or quantized: bags given by offsets or by a fixed size, and
-segments.
+"""Sums of embedding rows, dense or quantized: bags given by offsets or by a fixed size.
 
 One bag at a time: the accumulators of a block of columns stay in registers while its rows stream
 by, with the rows to come prefetched between the additions. Every index, offset and id is checked
@@ -14,19 +13,19 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 
-from uncork.kernels.codegen.emit import I64, INDEX_TYPES, U64, Kernel, Value, emitter
+from uncork.kernels.codegen.emit import I64, U64, Kernel, Value, emitter
 from uncork.kernels.embedding.emit_ids import BagIds
 from uncork.kernels.embedding.emit_rows import Parts, RowReader, reader_of
-from uncork.kernels.embedding.spec_bags import Bag, Segments
-
-#: Ids that are compared with their neighbours at once.
-_NEIGHBOURS = 16
+from uncork.kernels.embedding.spec_bags import Bag
 
 
 @emitter
 def emit_bag(k: Kernel, spec: Bag) -> None:
     """The LLVM text of a bag kernel."""
     a = k.named
+    if spec.placed:
+        read = a["indices"]
+        a = {**a, "indices": k.load(read, I64), "weights": k.load(read + 8, I64)}
     ids, reader = BagIds(k, spec, a), reader_of(k, spec.rows, a)
     default, groups = ids.default_row(), reader.groups
     with k.loop(a["first"], a["last"]) as bag:
@@ -126,48 +125,3 @@ def _mean(k: Kernel, total: Value, count: Value) -> Value:
         return total / k.splat(count.to(total.type), total.lanes)
     wide = I64 if total.type.kind == "signed" else U64
     return (total.to(wide) // k.splat(count.to(wide), total.lanes)).to(total.type)
-
-
-@emitter
-def emit_segments(k: Kernel, spec: Segments) -> None:
-    """The LLVM text of the kernel that writes where each segment begins, in the ids' own type. The
-    kernel returns 1 at an id that is outside or not sorted.
-
-    Sorted ids are within bounds when the first and the last are. Neighbours are compared a vector
-    at a time; only where they differ a segment ends, and those that begin there are written.
-    """
-    ids, count, segments, offsets = k.arguments
-    type_ = INDEX_TYPES[spec.index]
-
-    def id_at(position: Value) -> Value:
-        return k.load(ids + position * type_.bytes, type_).to(I64)
-
-    def open_segments(first: Value, end: Value, position: Value) -> None:
-        with k.loop(first, end) as segment:
-            k.store(position.to(type_), offsets + segment * type_.bytes)
-
-    with k.if_else(count > 0, likely=True) as (some, none):
-        with none:
-            open_segments(k.integer(0), segments, k.integer(0))
-        with some:
-            first, last = id_at(k.integer(0)), id_at(count - 1)
-            k.stop_unless(first.below(segments) & last.below(segments), k.integer(1))
-            open_segments(k.integer(0), first + 1, k.integer(0))
-            done = k.variable(k.integer(0))
-            with k.loop(0, count - _NEIGHBOURS, _NEIGHBOURS) as position:
-                here = k.load(ids + position * type_.bytes, type_, _NEIGHBOURS)
-                following = k.load(ids + (position + 1) * type_.bytes, type_, _NEIGHBOURS)
-                # Nothing is written for ids above the last, which is known to be within bounds.
-                k.stop_unless(
-                    k.all_of(here <= following) & (id_at(position + _NEIGHBOURS) <= last),
-                    k.integer(1),
-                )
-                with k.set_bits(k.bits_of(here < following)) as bit:
-                    end = position + bit
-                    open_segments(id_at(end) + 1, id_at(end + 1) + 1, end + 1)
-                done.set(position + _NEIGHBOURS)
-            with k.loop(done.get(), count - 1) as position:
-                here, following = id_at(position), id_at(position + 1)
-                k.stop_unless((here <= following) & (following <= last), k.integer(1))
-                open_segments(here + 1, following + 1, position + 1)
-            open_segments(last + 1, segments, count)

@@ -108,23 +108,39 @@ def segments_of(
 ) -> Selection:
     """Inputs are indices, ids of segments, their number, the default index and weights.
 
-    Sorted ids are turned into offsets; unsorted ones are refused by the kernel and summed by the
-    reference.
+    Ids of segments are turned into offsets; where they are not sorted, indices and weights are
+    copied in the order of their segments.
     """
     segments = layer.number(table.ids + 2, "the number of segments is")
     decline_if(not table.rows.columns, "rows without elements")
     spec = _spec(layer, table, segment, "offsets", table.ids + 4, narrowed)
     (count,), (owners,) = layer.shape(table.ids), layer.shape(table.ids + 1)
-    finder = Segments(layer.input(table.ids + 1).element_type.name)
+    sizes = [
+        layer.input(position).element_type.dtype.itemsize if layer.has(position) else 0
+        for position in (table.ids, table.ids + 4)
+    ]
+    finder = Segments(layer.input(table.ids + 1).element_type.name, *sizes, segment.strict)
+    placed = Scratch(8 * segments)
+    find = finder(
+        ids=In(table.ids + 1),
+        count=owners,
+        segments=segments,
+        offsets=Scratch(),
+        indices=In(table.ids),
+        weights=_address(layer, table.ids + 4),
+        placed=placed,
+    )
     return _plan(
         table,
-        spec,
+        replace(spec, placed=True),
         segments,
         count,
-        finder(ids=In(table.ids + 1), count=owners, segments=segments, offsets=Scratch()),
+        find,
+        16 + count * sum(sizes),
+        indices=placed,
         offsets=Scratch(),
         default=_address(layer, table.ids + 3),
-        weights=_address(layer, table.ids + 4),
+        weights=0,
     )
 
 
@@ -146,13 +162,14 @@ def _plan(
     bags: SizeLike,
     count: SizeLike,
     find: KernelCall | None = None,
+    copies: SizeLike = 0,
     **operands: Operand,
 ) -> KernelPlan:
     """The plan of a kernel's call for so many bags and indices, after the call that finds its
-    offsets if there is one; threads share the bags.
+    offsets if there is one, and makes copies of so many bytes behind them; threads share the bags.
     """
     before = [] if find is None else [find]
-    scratch: SizeLike = 8 * bags if before else 0
+    scratch: SizeLike = 8 * bags + copies if before else 0
     given = {
         **table.operands,
         "indices": In(table.ids),

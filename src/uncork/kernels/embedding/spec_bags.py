@@ -90,6 +90,8 @@ class Bag(KernelSpec, frozen=True):
     weighted: bool = False
     mean: bool = False
     strict: bool = False
+    #: At `indices` are two addresses: of the ids, and of the weights (`Segments`).
+    placed: bool = False
 
     @property
     def arguments(self) -> tuple[str, ...]:
@@ -98,11 +100,21 @@ class Bag(KernelSpec, frozen=True):
 
 
 class Segments(KernelSpec, frozen=True):
-    """The spec of the kernel that turns sorted segment ids into offsets."""
+    """The spec of the kernel that turns segment ids into offsets.
 
-    emitter: ClassVar[str] = "uncork.kernels.embedding.emit_bags:emit_segments"
-    arguments: ClassVar[tuple[str, ...]] = ("ids", "count", "segments", "offsets")
+    `placed` gets the addresses of indices and weights in the order of their segments: those given
+    where segment ids are sorted, else of copies behind the two addresses. An index has `size`
+    bytes, a weight `weight` (0: there are none). `strict`: ids that are not sorted are refused.
+    """
+
+    emitter: ClassVar[str] = "uncork.kernels.embedding.emit_segments:emit_segments"
+    arguments: ClassVar[tuple[str, ...]] = (
+        "ids", "count", "segments", "offsets", "indices", "weights", "placed",
+    )  # fmt: skip
     index: str
+    size: int
+    weight: int
+    strict: bool = False
 
 
 class QuantizedGather(KernelSpec, frozen=True):
