@@ -204,6 +204,7 @@ _DECLINED: Mapping[tuple[str, ...], Mapping[str, Sequence[str]]] = {
         "no kernel for empty tensors": ["nothing"],
         "no kernel for u8": ["u8 wraps"],
     },
+    ("Col2Im-15",): {"no kernel for i8": ["i8 wraps"]},
     ("EmbeddingSegmentsSum-3",): {
         "rows without elements": ["rows of no elements", "many segments of no elements"],
     },

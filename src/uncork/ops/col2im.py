@@ -85,7 +85,7 @@ class Col2Im15(Operation):
                 "input 'data': expected {} x {} patches for output_size {} and kernel_size {}, "
                 "got shape {}",
                 *expected,
-                sides,
+                [side.size for side in sides],
                 known,
                 data.shape,
             )

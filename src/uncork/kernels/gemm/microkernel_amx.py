@@ -153,7 +153,7 @@ class TileMicrokernel:
 
     def _ask_ahead(self, k: Kernel, position: Value, extra: dict[str, Value]) -> None:
         """Ask for `pace` bytes of what lies `ahead`, for each pair of a row; of whole lines."""
-        if "ahead" not in extra:
+        if "pace" not in extra:
             return
         ahead = extra["ahead"] + position * extra["pace"]
         with k.loop(0, extra["pace"] * PAIRS, ROW_BYTES) as byte:

@@ -19,6 +19,7 @@ from uncork.ir.symbols import infer_symbolic
 from uncork.ir.taken_branches import TakenBranches
 from uncork.ops._operation import Operation
 from uncork.ops.parameter import Parameter
+from uncork.passes.drop_unread_layers import drop_unread_layers
 from uncork.surgery.streams.attention import Scores, attended
 from uncork.surgery.streams.flow import Flow, Refusal, refused
 from uncork.surgery.streams.rules import NO_RULE, rule_of
@@ -54,7 +55,8 @@ class Walk:
         #: Values of inputs that are initial states: the stream has them inside.
         self.initial = dict(initial or {})
         self._given = model
-        self.model = _of_long_sequences(model, self.axes)
+        # What layers that no result needs could take does not count: they do not run.
+        self.model = _of_long_sequences(drop_unread_layers(model), self.axes)
         self.by_id = {node.id: node for node in self.model.nodes}
         self.writer = Writer(model.name)
         self.flows: dict[Source, Flow] = {}
