@@ -187,6 +187,8 @@ def work(garbage):
         garbage()
         sys.modules['uncork.score.scorer']._models.clear()
         scored(10 + i)
+if sys.version_info < (3, 12):
+    scored(2)  # for what it imports: see above
 run(work)
 """,
 }
