@@ -13,6 +13,7 @@ from uncork.kernels.compressed.spec import ManyRows
 from uncork.kernels.elementwise.emit_steps import Operand
 from uncork.kernels.gemm.emit_matmul import row_epilogue
 from uncork.kernels.gemm.microkernel import AHEAD, Microkernel, RegisterTile, Widening, of_panels
+from uncork.kernels.gemm.microkernel_blocks import RESUMED, ROWS, InnerBlocks
 from uncork.kernels.gemm.spec_matmul import MASKED
 from uncork.kernels.movement.emit_transpose import columns_of
 
@@ -23,16 +24,27 @@ _EXTRA = ("target", "target_row", "left")
 def emit_many_rows(k: Kernel, spec: ManyRows) -> None:
     """The LLVM text of the kernel."""
     a = arguments_of(k, spec)
-    extra = (*_EXTRA, *(AHEAD if spec.ahead else ()), *spec.end.arguments)
+    extra = (*(RESUMED if spec.deep else ()), *_EXTRA, *(AHEAD if spec.ahead else ()))
     tile = RegisterTile(
         spec.lanes,
         spec.vectors,
         pairs=spec.pairs,
         widened=_widened(spec) if spec.panels and not spec.pairs else None,
+        resumed=spec.deep,
         long=is_long(spec.end),
         prefetches=spec.ahead,
     )
-    full, tail = of_panels(k, tile, extra, MASKED, 1, lambda columns: row_epilogue(spec, columns))
+    #: Bytes of a panel for one number, or pair, of the inner dimension.
+    panel_row = spec.width * (spec.stored.bits // 8 if spec.panels and not spec.pairs else 4)
+    blocks = InnerBlocks(k, tile, panel_row) if spec.deep else None
+    full, tail = of_panels(
+        k,
+        tile,
+        (*extra, *spec.end.arguments),
+        MASKED,
+        1,
+        lambda columns: row_epilogue(spec, columns),
+    )
     decoder = Decoder(k, spec.stored, a["inner"], a["numbers"])
     places = relative_operands(spec.end, a, a["output"])
     scratch = a["scratch"]
@@ -59,20 +71,29 @@ def emit_many_rows(k: Kernel, spec: ManyRows) -> None:
             return full.asked_ahead(k, codes, size, row, a["rows"], a["inner"])
 
         def multiply(kernel: Microkernel, first: Value = first, weights: Value = weights) -> None:
-            kernel.multiply_rows(
-                k,
-                a["table"],
-                weights,
-                a["inner"] >> 1 if spec.pairs else a["inner"],
-                a["rows"],
-                lambda row: {
+            inner = a["inner"] >> 1 if spec.pairs else a["inner"]
+
+            def extra_of(row: Value) -> dict[str, Value]:
+                return {
                     "target": a["output"] + row * row_bytes + first * 4,
                     "target_row": row_bytes,
                     "left": end - first,
                     **ahead_of(row),
                     **advanced_operands(spec.end, places, first * 4),
-                },
-            )
+                }
+
+            if blocks is None:
+                kernel.multiply_rows(k, a["table"], weights, inner, a["rows"], extra_of)
+                return
+            with k.loop(0, a["rows"], ROWS) as chunk:
+                blocks.multiply_chunk(
+                    kernel,
+                    a["table"] + chunk * 8,
+                    weights,
+                    inner,
+                    k.minimum(a["rows"] - chunk, k.integer(ROWS)),
+                    lambda row: extra_of(row + chunk),
+                )
 
         if tail is None or tail is full:
             multiply(full)

@@ -47,7 +47,7 @@ from uncork.kernels.extents import (
     product,
     smallest,
 )
-from uncork.kernels.gemm.select_matmul import SECOND_CACHE
+from uncork.kernels.gemm.select_matmul import MOST_OF_PANEL, SECOND_CACHE
 from uncork.kernels.kernel_plan import (
     AtLeast,
     In,
@@ -322,8 +322,11 @@ class _Products(Struct, frozen=True):
         """
         # Panels of few columns are codes in short runs, which the processor does not foresee.
         large = self.weights.columns * self.weights.inner * self.stored.bits // 8 > SECOND_CACHE
-        ahead = large and target.vector_registers <= FEW_REGISTERS
-        spec = ManyRows(self.stored, _vectors(target), end, panels, pairs, ahead)
+        few, vectors = target.vector_registers <= FEW_REGISTERS, _vectors(target)
+        size = 2 if pairs else self.stored.bits // 8 if panels else 4
+        deep = self.weights.inner * vectors * self.stored.lanes * size > MOST_OF_PANEL
+        ahead = large and few and not deep
+        spec = ManyRows(self.stored, vectors, end, panels, pairs, ahead, deep)
         panel = (self.stored.block * target.lanes + self._padded // 4 * spec.width) * 4
         panel = 0 if panels else panel
         table = whole_lines(panel)

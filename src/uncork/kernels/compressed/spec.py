@@ -160,6 +160,8 @@ class ManyRows(KernelSpec, frozen=True):
     #: The codes are larger than the second cache: while blocks of many rows multiply a panel they
     #: ask for the codes of the next one.
     ahead: bool = False
+    #: A panel is multiplied in blocks of the inner dimension, whose sums wait for the next one.
+    deep: bool = False
 
     @property
     def lanes(self) -> int:

@@ -115,11 +115,11 @@ def segments_of(
     decline_if(not table.rows.columns, "rows without elements")
     spec = _spec(layer, table, segment, "offsets", table.ids + 4, narrowed)
     (count,), (owners,) = layer.shape(table.ids), layer.shape(table.ids + 1)
-    sizes = [
+    size, weight = (
         layer.input(position).element_type.dtype.itemsize if layer.has(position) else 0
         for position in (table.ids, table.ids + 4)
-    ]
-    finder = Segments(layer.input(table.ids + 1).element_type.name, *sizes, segment.strict)
+    )
+    finder = Segments(layer.input(table.ids + 1).element_type.name, size, weight, segment.strict)
     placed = Scratch(8 * segments)
     find = finder(
         ids=In(table.ids + 1),
@@ -136,7 +136,7 @@ def segments_of(
         segments,
         count,
         find,
-        16 + count * sum(sizes),
+        16 + count * (size + weight),
         indices=placed,
         offsets=Scratch(),
         default=_address(layer, table.ids + 3),

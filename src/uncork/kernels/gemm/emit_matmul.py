@@ -94,8 +94,7 @@ class _Panels:
 
     def __init__(self, k: Kernel, spec: Matmul, type_: Type, places: dict[str, Value]) -> None:
         self.k, self.spec, self.type, self.places = k, spec, type_, places
-        self.blocks = InnerBlocks(k, spec, type_, spec.pairs) if spec.deep else None
-        extra = (*(RESUMED if self.blocks else ()), *_EXTRA, *(AHEAD if spec.ahead else ()))
+        extra = (*(RESUMED if spec.deep else ()), *_EXTRA, *(AHEAD if spec.ahead else ()))
         masked = 1 if spec.tail == MASKED else MANY if spec.masks_are_free else NEVER
         tile = RegisterTile(
             spec.lanes,
@@ -108,6 +107,7 @@ class _Panels:
             pairs=spec.pairs,
             alike=spec.alike,
         )
+        self.blocks = InnerBlocks(k, tile) if spec.deep else None
         self.full, self.tail = of_panels(
             k,
             tile,

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from uncork.kernels.codegen.emit import F32, Kernel, Type, Value
-from uncork.kernels.gemm.microkernel import Microkernel, PanelSpec, RegisterTile, Row
+from uncork.kernels.codegen.emit import Kernel, Value
+from uncork.kernels.gemm.microkernel import Microkernel, RegisterTile, Row
 
 #: So many numbers of the inner dimension at most are a block: a panel of 3 vectors of AVX-512 takes
 #: 384 KB.
@@ -23,12 +23,18 @@ RESUMED = ("begin", "sums")
 class InnerBlocks:
     """Sums of a chunk of rows and a panel, block by block."""
 
-    def __init__(self, k: Kernel, spec: PanelSpec, type_: Type = F32, pairs: bool = False) -> None:
-        self.k, self.type = k, type_
-        self.vector = spec.lanes * type_.bytes
-        self.line = spec.vectors * self.vector
-        self.lanes, self.vectors = spec.lanes, spec.vectors
-        self.tile = RegisterTile(spec.lanes, spec.vectors, type_, pairs, resumed=True)
+    def __init__(self, k: Kernel, tile: RegisterTile, panel_row: int | None = None) -> None:
+        """`panel_row`: bytes of a panel for one number of the inner dimension, where those are not
+        of the tile's type.
+        """
+        self.k, self.type = k, tile.number
+        self.vector = tile.lanes * tile.number.bytes
+        self.line = tile.vectors * self.vector
+        self.panel_row = self.line if panel_row is None else panel_row
+        self.lanes, self.vectors = tile.lanes, tile.vectors
+        self.tile = RegisterTile(
+            tile.lanes, tile.vectors, tile.number, tile.pairs, tile.widened, resumed=True
+        )
         self.sums = k.stack_bytes(ROWS * self.line)
         self.adding: dict[int, Microkernel] = {}
 
@@ -69,11 +75,11 @@ class InnerBlocks:
             return {"begin": begin * bytes_, "sums": self.sums + row * self.line}
 
         with k.loop(0, last, each) as begin:
-            block = panel + begin * self.line
+            block = panel + begin * self.panel_row
             self._adding(ending.used).multiply_rows(
                 k, table, block, each, rows, lambda row: more(begin, row)
             )
         ending.multiply_rows(
-            k, table, panel + last * self.line, inner - last, rows,
+            k, table, panel + last * self.panel_row, inner - last, rows,
             lambda row: {**more(last, row), **extra(row)},
         )  # fmt: skip
