@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from benchmarks import contenders_openvino
 from benchmarks.options import Options
+from benchmarks.precision import relative_error
 from benchmarks.report import Report, markdown_table
 from benchmarks.timing import Contender, measure
 from uncork import Builder, compile_model, write_model
@@ -152,10 +154,9 @@ def measured(chain: Chain, options: Options, targets: Sequence[str] = TARGETS) -
     ]
     if openvino := options.peers.get("openvino"):
         contenders.append(_theirs(openvino, model, x, options.threads))
-    made = {c.name: np.array(c.results(c.call(0))[0], np.float64) for c in contenders}
+    made = {c.name: [np.array(y) for y in c.results(c.call(0))] for c in contenders}
     right = made.pop(_SINGLE)
-    size = float(np.sqrt(np.mean(right**2)))
-    errors = {name: float(np.sqrt(np.mean((y - right) ** 2))) / size for name, y in made.items()}
+    errors = {name: relative_error(results, right) for name, results in made.items()}
     samples = measure(contenders, 1, options.seconds)
     seconds = {c.name: (samples[c.name].minimum, samples[c.name].median) for c in contenders}
     return Result(chain.name, seconds, errors, chain.operations, chain.rows)
@@ -165,15 +166,8 @@ def _theirs(openvino: Any, model: Model, x: Array, threads: int) -> Contender:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.xml"
         write_model(model, path)
-        given = {"INFERENCE_NUM_THREADS": threads, "NUM_STREAMS": 1}
-        request = openvino.Core().compile_model(path, "CPU", given).create_infer_request()
-    return Contender(
-        _THEIRS,
-        "openvino",
-        "call",
-        lambda _: request.infer([x], share_inputs=True, share_outputs=True),
-        lambda made: list(made.values()),
-    )
+        *_, call = contenders_openvino.of_model(openvino, path, [[x]], threads, precision=None)
+    return replace(call, name=_THEIRS)
 
 
 _HEAD = (

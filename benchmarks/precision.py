@@ -98,13 +98,16 @@ def _measured(folder: Path, openvino: Any, options: Options) -> _Result:
         ours(WAYS[3], "bf16"),
     ]
     made = {c.name: [np.array(array) for array in c.results(c.call(0))] for c in contenders}
-    errors = {name: _error(made[name], made[WAYS[0]]) for name in WAYS[1:]}
+    errors = {name: relative_error(made[name], made[WAYS[0]]) for name in WAYS[1:]}
     samples = measure(contenders, 1, options.seconds)
     seconds = {name: (samples[name].minimum, samples[name].median) for name in WAYS}
     return _Result(folder.name, seconds, errors)
 
 
-def _error(results: Sequence[Array], expected: Sequence[Array]) -> float:
+def relative_error(results: Sequence[Array], expected: Sequence[Array]) -> float:
+    """The root mean square of the difference, over that of what is expected: of all results the
+    largest.
+    """
     worst = 0.0
     for got, right in zip(results, expected, strict=True):
         if right.dtype.kind == "f" and right.size:

@@ -47,7 +47,7 @@ from uncork.kernels.extents import (
     product,
     smallest,
 )
-from uncork.kernels.gemm.select_matmul import MOST_OF_PANEL, SECOND_CACHE
+from uncork.kernels.gemm.select_matmul import SECOND_CACHE, is_deep
 from uncork.kernels.kernel_plan import (
     AtLeast,
     In,
@@ -324,7 +324,7 @@ class _Products(Struct, frozen=True):
         large = self.weights.columns * self.weights.inner * self.stored.bits // 8 > SECOND_CACHE
         few, vectors = target.vector_registers <= FEW_REGISTERS, _vectors(target)
         size = 2 if pairs else self.stored.bits // 8 if panels else 4
-        deep = self.weights.inner * vectors * self.stored.lanes * size > MOST_OF_PANEL
+        deep = is_deep(self.weights.inner, vectors * self.stored.lanes * size)
         ahead = large and few and not deep
         spec = ManyRows(self.stored, vectors, end, panels, pairs, ahead, deep)
         panel = (self.stored.block * target.lanes + self._padded // 4 * spec.width) * 4

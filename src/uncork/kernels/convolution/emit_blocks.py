@@ -69,8 +69,9 @@ class _Rows:
 
         if not spec.open:
             for kind in range(len(spec.widths)):
-                with k.if_(a[f"tiles_{kind}"] > 0):
-                    self._configure(kind)
+                if spec.amx:
+                    with k.if_(a[f"tiles_{kind}"] > 0):
+                        self._configure(kind)
                 with k.loop(0, a[f"tiles_{kind}"]):
                     take_tiles(kind)
             return
@@ -81,13 +82,13 @@ class _Rows:
             next_tile = k.select(left > CHOSEN, k.integer(0), next_tile)
             for kind in range(len(spec.widths)):
                 with k.if_(next_tile.equals(kind)):
-                    self._configure(kind)
+                    if spec.amx:
+                        self._configure(kind)
                     take_tiles(kind)
 
     def _configure(self, kind: int) -> None:
-        """Make the registers ready for tiles of a kind."""
-        if self.spec.amx:
-            amx.configure(self.k, self.configurations[kind])
+        """Make the registers of AMX ready for tiles of a kind."""
+        amx.configure(self.k, self.configurations[kind])
 
     def _tile(
         self, kind: int, group: Value, seen: Value, made: Value, first: Value, count: Value

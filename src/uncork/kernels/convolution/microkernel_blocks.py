@@ -51,16 +51,18 @@ def tile(
     a = dict(zip(["count", *arguments], k.arguments, strict=True))
     words = shape.inner // 2 if shape.pairs else shape.inner
 
-    def ask_ahead(number: Value, source: Value, filters: Value) -> None:
+    def step(number: Value) -> tuple[Value, Value]:
+        """Where the source and the filters of a step are, after what is read soon was asked for."""
+        source, filters = places(k, number, a)
         # In a block of code of its own, under a condition that nothing can fold: so it is scheduled
         # apart, and sums stay in registers.
         with k.if_(number < a["count"] - 1):
             _prefetch(k, filters, number, a.get("ahead"), words * shape.blocks * shape.lanes * 4)
             if asks_on:
                 _ask_on(k, source, shape.width, a["step"], words * 4)
+        return source, filters
 
-    make = summed_in_tiles if shape.amx else _summed
-    sums = make(k, shape, a, lambda number: places(k, number, a), ask_ahead)
+    sums = (summed_in_tiles if shape.amx else _summed)(k, shape, a, step)
     for o in range(shape.blocks):
         for p in range(shape.width):
             end(k, p, o, sums(p, o), a)
@@ -72,17 +74,11 @@ def _summed(
     k: Kernel,
     shape: TileShape,
     a: dict[str, Value],
-    places: Callable[[Value], tuple[Value, Value]],
-    ask_ahead: Callable[[Value, Value, Value], None],
+    step: Callable[[Value], tuple[Value, Value]],
 ) -> Callable[[int, int], Value]:
     """The sums of a pixel and a vector of outputs, in vector registers."""
-    lanes, blocks, width, step, pairs = (
-        shape.lanes,
-        shape.blocks,
-        shape.width,
-        shape.step,
-        shape.pairs,
-    )
+    lanes, blocks, width, pairs = shape.lanes, shape.blocks, shape.width, shape.pairs
+    apart = a["step"] if shape.step is None else shape.step
     inner = shape.inner // 2 if pairs else shape.inner
     type_ = I32 if pairs else F32
     sums = {
@@ -90,9 +86,8 @@ def _summed(
     }
     unrolled = _unrolled(inner, width * blocks)
     with k.loop(0, a["count"]) as number:
-        source, filters = places(number)
-        ask_ahead(number, source, filters)
-        pixels = _pixels(k, source, width, a["step"] if step is None else step)
+        source, filters = step(number)
+        pixels = _pixels(k, source, width, apart)
         with k.loop(0, inner, unrolled) as first:
             seen = [pixel + first * 4 for pixel in pixels]
             weighed = filters + first * (blocks * lanes * 4)
@@ -102,7 +97,7 @@ def _summed(
                     for o in range(blocks)
                 ]
                 for p in range(width):
-                    address = _pixel(seen, p, a["step"] if step is None else step) + 4 * i
+                    address = _pixel(seen, p, apart) + 4 * i
                     cell = k.splat(k.load(address, type_), lanes)
                     for o in range(blocks):
                         total = sums[p, o].get()

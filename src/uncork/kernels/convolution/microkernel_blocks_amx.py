@@ -34,31 +34,23 @@ def summed_in_tiles(
     k: Kernel,
     shape: TileShape,
     a: dict[str, Value],
-    places: Callable[[Value], tuple[Value, Value]],
-    ask_ahead: Callable[[Value, Value, Value], None],
+    step: Callable[[Value], tuple[Value, Value]],
 ) -> Callable[[int, int], Value]:
     """The sums of a pixel and a vector of outputs; the registers are configured for the shape."""
-    step = a["step"] if shape.step is None else k.integer(shape.step)
+    apart = a["step"] if shape.step is None else k.integer(shape.step)
     vector = shape.lanes * F32.bytes
     of_pair = k.integer(shape.blocks * vector)
-
-    def add(number: Value, turn: int) -> None:
-        source, filters = places(number)
-        ask_ahead(number, source, filters)
-        amx.load(k, _PIXELS + turn, source, step)
-        for o in range(shape.blocks):
-            amx.load(k, _FILTERS + o, filters + o * vector, of_pair)
-            amx.add_product(k, turn * _VECTORS + o, _PIXELS + turn, _FILTERS + o)
 
     used = [(turn, o) for turn in range(_TURNS) for o in range(shape.blocks)]
     for turn, o in used:
         amx.clear(k, turn * _VECTORS + o)
-    whole = a["count"] & -_TURNS
-    with k.loop(0, whole, _TURNS) as number:
-        for turn in range(_TURNS):
-            add(number + turn, turn)
-    with k.loop(whole, a["count"]) as number:
-        add(number, 0)
+    for index, number in enumerate(k.unrolled(a["count"], _TURNS)):
+        turn = index % _TURNS
+        source, filters = step(number)
+        amx.load(k, _PIXELS + turn, source, apart)
+        for o in range(shape.blocks):
+            amx.load(k, _FILTERS + o, filters + o * vector, of_pair)
+            amx.add_product(k, turn * _VECTORS + o, _PIXELS + turn, _FILTERS + o)
     room = k.stack_bytes(len(used) * amx.ROWS * vector)
     for place, (turn, o) in enumerate(used):
         amx.store(k, turn * _VECTORS + o, room + place * amx.ROWS * vector, k.integer(vector))

@@ -65,7 +65,7 @@ from uncork.types import Array, ElementType
 
 #: A panel of the second matrix that takes more bytes, which would not stay in the second-level
 #: cache, is multiplied in blocks of the inner dimension.
-MOST_OF_PANEL = 1 << 19
+_PANEL = 1 << 19
 #: Larger matrices than a second-level cache are asked for ahead: in a cache that costs nothing,
 #: from memory 16 rows take 0.7 of the time and 197 rows the same.
 SECOND_CACHE = 1 << 20
@@ -108,14 +108,20 @@ def specialised(
     tiles = tiles and not one_row
     vectors = min(2 if tiles else 3, -(-columns // width)) if isinstance(columns, int) else 2
     tail = columns % (vectors * width) if isinstance(columns, int) else MASKED
-    deep = isinstance(inner, int) and inner * vectors * width * size > MOST_OF_PANEL
-    deep = deep and not tiles
+    deep = not tiles and is_deep(inner, vectors * width * size)
     whole = inner * columns
     large = isinstance(whole, int) and whole * size > SECOND_CACHE
     ahead = packed and large and not deep and not one_row
     return Matmul(
         vectors, tail, width, end, packed, size, deep, one_row, ahead, pairs, tiles, narrow, alike
     )
+
+
+def is_deep(inner: SizeLike, row_bytes: int) -> bool:
+    """Whether a panel, of so many bytes for each number of the inner dimension, is multiplied in
+    blocks of it.
+    """
+    return isinstance(inner, int) and inner * row_bytes > _PANEL
 
 
 def pack(spec: Matmul, matrix: Array) -> Array:
