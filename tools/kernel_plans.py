@@ -106,7 +106,8 @@ def plan_folders(folders: Sequence[Path], target: Target) -> list[str]:
 
 def plan_functions(cases: Iterable[tuple[str, Any]]) -> None:
     """Plan calls of `uncork.functional`; those that it refuses ask for nothing."""
-    functions = [one for one in gc.get_objects() if isinstance(one, _native._Calls)]
+    # Not `isinstance`: it asks objects for their class, and other packages' may warn.
+    functions = [one for one in gc.get_objects() if issubclass(type(one), _native._Calls)]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for _, call in cases:
