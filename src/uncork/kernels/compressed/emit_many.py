@@ -13,7 +13,7 @@ from uncork.kernels.compressed.spec import ManyRows
 from uncork.kernels.elementwise.emit_steps import Operand
 from uncork.kernels.gemm.emit_matmul import row_epilogue
 from uncork.kernels.gemm.microkernel import AHEAD, Microkernel, RegisterTile, Widening, of_panels
-from uncork.kernels.gemm.microkernel_blocks import RESUMED, ROWS, InnerBlocks
+from uncork.kernels.gemm.microkernel_blocks import CHUNK, DECODED_CHUNK, RESUMED, InnerBlocks, Part
 from uncork.kernels.gemm.spec_matmul import MASKED
 from uncork.kernels.movement.emit_transpose import columns_of
 
@@ -36,7 +36,14 @@ def emit_many_rows(k: Kernel, spec: ManyRows) -> None:
     )
     #: Bytes of a panel for one number, or pair, of the inner dimension.
     panel_row = spec.width * (spec.stored.bits // 8 if spec.panels and not spec.pairs else 4)
-    blocks = InnerBlocks(k, tile, panel_row) if spec.deep else None
+    blocks = InnerBlocks(
+        k,
+        tile,
+        a["sums"] if spec.deep else None,
+        panel_row,
+        CHUNK if spec.panels else DECODED_CHUNK,
+        spec.stored.block,
+    )
     full, tail = of_panels(
         k,
         tile,
@@ -52,57 +59,51 @@ def emit_many_rows(k: Kernel, spec: ManyRows) -> None:
     row_bytes, end = a["columns"] * 4, a["first"] + a["count"]
     with k.loop(0, a["rows"]) as row:
         k.store(a["data"] + row * a["inner"] * (2 if spec.pairs else 4), a["table"] + row * 8)
-    with k.loop(a["first"], end, spec.width) as first:
-        if spec.panels:
-            weights = a["codes"] + first * a["inner"] * (spec.stored.bits // 8)
-        else:
-            weights = panel
-            with k.loop(0, spec.width, spec.lanes) as column:
-                if spec.pairs:
-                    _turn_pairs(k, spec, a, first + column, panel + column * 4)
-                else:
-                    _decode(k, spec, a, decoder, first + column, scratch, panel + column * 4)
 
-        def ahead_of(row: Value, first: Value = first) -> dict[str, Value]:
+    def multiply(kernel: Microkernel, first: Value, block: Value, part: Part) -> None:
+        """Multiply a part by its block of a panel, which begins with a column."""
+
+        def ahead_of(row: Value) -> dict[str, Value]:
             """What the block of rows from this one on asks for: its share of the next codes."""
             if not spec.ahead:
                 return {}
             codes, size = a["codes"] + first * a["code_row"], a["code_row"] * spec.width
-            return full.asked_ahead(k, codes, size, row, a["rows"], a["inner"])
+            return full.asked_ahead(k, codes + size, size, row, part.rows, part.inner)
 
-        def multiply(kernel: Microkernel, first: Value = first, weights: Value = weights) -> None:
-            inner = a["inner"] >> 1 if spec.pairs else a["inner"]
+        def extra_of(row: Value) -> dict[str, Value]:
+            return {
+                "target": a["output"] + row * row_bytes + first * 4,
+                "target_row": row_bytes,
+                "left": end - first,
+                **ahead_of(row - part.first),
+                **advanced_operands(spec.end, places, first * 4),
+            }
 
-            def extra_of(row: Value) -> dict[str, Value]:
-                return {
-                    "target": a["output"] + row * row_bytes + first * 4,
-                    "target_row": row_bytes,
-                    "left": end - first,
-                    **ahead_of(row),
-                    **advanced_operands(spec.end, places, first * 4),
-                }
+        number = (first - a["first"]) // spec.width
+        blocks.multiply(part, kernel, a["table"], (number, block), extra_of)
 
-            if blocks is None:
-                kernel.multiply_rows(k, a["table"], weights, inner, a["rows"], extra_of)
-                return
-            with k.loop(0, a["rows"], ROWS) as chunk:
-                blocks.multiply_chunk(
-                    kernel,
-                    a["table"] + chunk * 8,
-                    weights,
-                    inner,
-                    k.minimum(a["rows"] - chunk, k.integer(ROWS)),
-                    lambda row: extra_of(row + chunk),
-                )
-
-        if tail is None or tail is full:
-            multiply(full)
-        else:
-            with k.if_else(first + spec.width <= end, likely=True) as (whole, partly):
-                with whole:
-                    multiply(full)
-                with partly:
-                    multiply(tail)
+    inner = a["inner"] >> 1 if spec.pairs else a["inner"]
+    for part in blocks.parts(a["rows"], inner):
+        with k.loop(a["first"], end, spec.width) as first:
+            block = panel
+            if spec.panels:
+                size = spec.stored.bits // 8
+                block = a["codes"] + first * a["inner"] * size + part.begin * panel_row
+            else:
+                with k.loop(0, spec.width, spec.lanes) as column:
+                    place = panel + column * 4
+                    if spec.pairs:
+                        _turn_pairs(k, spec, a, first + column, place, part)
+                    else:
+                        _decode(k, spec, a, decoder, first + column, scratch, place, part)
+            if tail is None or tail is full:
+                multiply(full, first, block, part)
+            else:
+                with k.if_else(first + spec.width <= end, likely=True) as (whole, partly):
+                    with whole:
+                        multiply(full, first, block, part)
+                    with partly:
+                        multiply(tail, first, block, part)
 
 
 def _widened(spec: ManyRows) -> Widening:
@@ -125,19 +126,21 @@ def _decode(
     first: Value,
     scratch: Value,
     panel: Value,
+    part: Part,
 ) -> None:
-    """Decode and transpose as many columns as a vector has lanes; columns that do not exist are the
-    last one again.
+    """Decode and transpose a block of as many columns as a vector has lanes; columns that do not
+    exist are the last one again.
     """
     stored, lanes = spec.stored, spec.lanes
     line = stored.block * 4
 
     def turn(rows: list[Value], begin: Value) -> None:
         for d, turned in enumerate(columns_of(rows)):
-            k.store(turned, panel + (begin + d * stored.apart) * (spec.width * 4))
+            place = begin - part.begin + d * stored.apart
+            k.store(turned, panel + place * (spec.width * 4))
 
     vectors = stored.block // lanes
-    for position, partly in k.blocks(a["inner"], stored.block):
+    for position, partly in k.blocks(part.begin + part.inner, stored.block, part.begin):
         if vectors == 1:
             numbers = [k.minimum(first + c, a["columns"] - 1) for c in range(lanes)]
             turn(
@@ -158,16 +161,18 @@ def _decode(
             turn([k.load(near + c * line, F32, lanes) for c in range(lanes)], position + at)
 
 
-def _turn_pairs(k: Kernel, spec: ManyRows, a: dict[str, Value], first: Value, panel: Value) -> None:
-    """Transpose as many columns of pairs as a vector has lanes; columns that do not exist are the
-    last one again.
+def _turn_pairs(
+    k: Kernel, spec: ManyRows, a: dict[str, Value], first: Value, panel: Value, part: Part
+) -> None:
+    """Transpose a block of as many columns of pairs as a vector has lanes; columns that do not
+    exist are the last one again.
     """
-    lanes, words = spec.lanes, a["inner"] >> 1
+    lanes, words = spec.lanes, part.begin + part.inner
     numbers = [k.minimum(first + c, a["columns"] - 1) for c in range(lanes)]
 
-    for position, partly in k.blocks(words, lanes):
+    for position, partly in k.blocks(words, lanes, part.begin):
         places = [a["codes"] + number * a["code_row"] + position * 4 for number in numbers]
         there = k.lanes_below(words - position, lanes) if partly else None
         rows = [k.load(place, F32, lanes, there) for place in places]
         for d, turned in enumerate(columns_of(rows)):
-            k.store(turned, panel + (position + d) * (spec.width * 4))
+            k.store(turned, panel + (position - part.begin + d) * (spec.width * 4))

@@ -47,7 +47,14 @@ from uncork.kernels.extents import (
     product,
     smallest,
 )
-from uncork.kernels.gemm.select_matmul import SECOND_CACHE, is_deep
+from uncork.kernels.gemm.microkernel_blocks import (
+    CHUNK,
+    DECODED_CHUNK,
+    block_of,
+    bytes_of_sums,
+    has_blocks,
+)
+from uncork.kernels.gemm.select_matmul import SECOND_CACHE
 from uncork.kernels.kernel_plan import (
     AtLeast,
     In,
@@ -314,7 +321,8 @@ class _Products(Struct, frozen=True):
         scratch = smallest(self.rows, most) * (
             self._padded * four_bits + spec.lines * target.lanes * 4
         )
-        return self._decoded(spec, max(columns, lines), 0, scratch + LINES_BYTES * bool(lines))
+        room = scratch + LINES_BYTES * bool(lines)
+        return self._decoded(spec, max(columns, lines), {"table": 0}, room)
 
     def many(self, target: Target, end: Epilogue, panels: bool, pairs: bool) -> _Way:
         """The way by a kernel that decodes weights into panels, unless the codes lie in panels
@@ -323,15 +331,19 @@ class _Products(Struct, frozen=True):
         # Panels of few columns are codes in short runs, which the processor does not foresee.
         large = self.weights.columns * self.weights.inner * self.stored.bits // 8 > SECOND_CACHE
         few, vectors = target.vector_registers <= FEW_REGISTERS, _vectors(target)
-        size = 2 if pairs else self.stored.bits // 8 if panels else 4
-        deep = is_deep(self.weights.inner, vectors * self.stored.lanes * size)
+        inner, block = self.weights.inner // (2 if pairs else 1), self.stored.block
+        deep = has_blocks(inner) and not certainly(self.rows, 1)
         ahead = large and few and not deep
         spec = ManyRows(self.stored, vectors, end, panels, pairs, ahead, deep)
-        panel = (self.stored.block * target.lanes + self._padded // 4 * spec.width) * 4
-        panel = 0 if panels else panel
-        table = whole_lines(panel)
-        scratch = table + whole_lines(self.rows * 8)
-        return self._decoded(spec, spec.width, table, scratch)
+        most = block_of(inner, block) if deep else -(-inner // block) * block
+        decoded = 0 if panels else (target.lanes * block + spec.width * most) * 4
+        table = whole_lines(decoded)
+        sums = table + whole_lines(self.rows * 8)
+        columns = -(-self.weights.columns // spec.width) * spec.width
+        chunk = CHUNK if panels else DECODED_CHUNK
+        waiting = bytes_of_sums(inner, self.rows, columns, 4, chunk) if deep else 0
+        places = {"table": table, "sums": sums}
+        return self._decoded(spec, spec.width, places, sums + whole_lines(waiting))
 
     def _narrowed(self, threads: int) -> Iterator[KernelCall]:
         """The calls that put the data, numbers of bf16, at the beginning of the working memory,
@@ -361,7 +373,14 @@ class _Products(Struct, frozen=True):
         """How many parts have a working memory of their own."""
         return 1 + max(number for number, *_ in self._shares(threads, block))
 
-    def _decoded(self, spec: FewRows | ManyRows, block: int, table: int, scratch: SizeLike) -> _Way:
+    def _decoded(
+        self,
+        spec: FewRows | ManyRows,
+        block: int,
+        places: Mapping[str, SizeLike],
+        scratch: SizeLike,
+    ) -> _Way:
+        """The way by a kernel whose parts have so much working memory, with things at `places`."""
         #: Bytes of a row of the data in bf16, which lie before the working memory of the threads.
         line = self.weights.inner * 2 if spec.pairs else 0
         begin = self.begin + whole_lines(self.all_rows * line)
@@ -374,8 +393,10 @@ class _Products(Struct, frozen=True):
                 given = dict(one.operands)
                 if spec.pairs:
                     given["data"] = Scratch(self.begin + self.rows * one.data * line)
-                memory = {"scratch": Scratch(own), "table": Scratch(own + table)}
-                products.append(spec(**given, **memory, first=first, count=count))
+                memory = {name: Scratch(own + place) for name, place in places.items()}
+                products.append(
+                    spec(**given, **memory, scratch=Scratch(own), first=first, count=count)
+                )
             return Stages([*before, products], begin + scratch * self._own(threads, block))
 
         return _Way(spec.name, stages)

@@ -160,7 +160,7 @@ class ManyRows(KernelSpec, frozen=True):
     #: The codes are larger than the second cache: while blocks of many rows multiply a panel they
     #: ask for the codes of the next one.
     ahead: bool = False
-    #: A panel is multiplied in blocks of the inner dimension, whose sums wait for the next one.
+    #: Panels are multiplied in blocks of the inner dimension; `sums` has room for what waits.
     deep: bool = False
 
     @property
@@ -175,4 +175,4 @@ class ManyRows(KernelSpec, frozen=True):
     @property
     def arguments(self) -> tuple[str, ...]:
         """The kernel's arguments."""
-        return (*ARGUMENTS, *self.end.arguments, *self.stored.later_names)
+        return (*ARGUMENTS, "sums", *self.end.arguments, *self.stored.later_names)

@@ -4,8 +4,6 @@ applied before a sum is first stored.
 
 from __future__ import annotations
 
-from contextlib import nullcontext
-
 from uncork.kernels.codegen.emit import F32, F64, U16, Kernel, Type, Value, emitter
 from uncork.kernels.codegen.epilogue import advanced_operands, is_long, relative_operands
 from uncork.kernels.elementwise.emit import widened
@@ -23,7 +21,7 @@ from uncork.kernels.gemm.microkernel import (
     of_panels,
     row_results,
 )
-from uncork.kernels.gemm.microkernel_blocks import RESUMED, ROWS, InnerBlocks
+from uncork.kernels.gemm.microkernel_blocks import RESUMED, InnerBlocks, Part
 from uncork.kernels.gemm.spec_matmul import (
     DOUBLE,
     EITHER,
@@ -107,7 +105,7 @@ class _Panels:
             pairs=spec.pairs,
             alike=spec.alike,
         )
-        self.blocks = InnerBlocks(k, tile) if spec.deep else None
+        self.blocks = InnerBlocks(k, tile, k.named["sums"] if spec.deep else None)
         self.full, self.tail = of_panels(
             k,
             tile,
@@ -129,47 +127,41 @@ class _Panels:
         matrix = a["b"] if spec.packed else a["packed_weights"]
         panels = (a["columns"] + (spec.width - 1)) // spec.width
         whole = panels if self.tail is self.full else a["columns"] // spec.width
-        # Of panels in blocks a chunk of rows goes through all panels.
-        with k.loop(0, a["rows"], ROWS) if self.blocks else nullcontext() as chunk:
+        for part in self.blocks.parts(a["rows"], a["inner"]):
             with k.loop(0, whole) as panel:
-                self._panel(self.full, panel, matrix, output, chunk)
+                self._panel(self.full, panel, matrix, output, part)
             if self.tail is not None and self.tail is not self.full:
                 with k.if_(whole * spec.width < a["columns"]):
-                    self._panel(self.tail, whole, matrix, output, chunk)
+                    self._panel(self.tail, whole, matrix, output, part)
 
     def _panel(
-        self, kernel: Microkernel, panel: Value, matrix: Value, output: Value, first: Value | None
+        self, kernel: Microkernel, panel: Value, matrix: Value, output: Value, part: Part
     ) -> None:
-        """Multiply all rows by a panel, or those of the chunk that begins with the first one."""
-        k, spec, a = self.k, self.spec, self.k.named
-        weights = matrix + panel * (a["inner"] * (spec.width * spec.size))
+        """Multiply a part of all rows by its block of a panel."""
+        spec, a = self.spec, self.k.named
+        line = spec.width * spec.size
+        block = matrix + (panel * a["inner"] + part.begin) * line
 
         def extra_of(row: Value) -> dict[str, Value]:
-            number = row if first is None else row + first
-            target = output + number * a["output_row"]
             return {
-                "target": target + panel * (spec.width * spec.result_size),
+                "target": output + row * a["output_row"] + panel * (spec.width * spec.result_size),
                 "target_row": a["output_row"],
                 "left": a["columns"] - panel * spec.width,
-                **self._ahead_of(row, weights),
-                **advanced_operands(spec.end, self.places, panel * (spec.width * spec.size)),
+                **self._ahead_of(row - part.first, block, part),
+                **advanced_operands(spec.end, self.places, panel * line),
             }
 
-        if self.blocks is None or first is None:
-            kernel.multiply_rows(k, a["table"], weights, a["inner"], a["rows"], extra_of)
-        else:
-            rows = k.minimum(a["rows"] - first, k.integer(ROWS))
-            self.blocks.multiply_chunk(
-                kernel, a["table"] + first * 8, weights, a["inner"], rows, extra_of
-            )
+        self.blocks.multiply(part, kernel, a["table"], (panel, block), extra_of)
 
-    def _ahead_of(self, row: Value, weights: Value) -> dict[str, Value]:
-        """What the block of rows from this one on asks for: its share of the next panel."""
-        spec, a = self.spec, self.k.named
+    def _ahead_of(self, row: Value, block: Value, part: Part) -> dict[str, Value]:
+        """What the rows of a part from this one on ask for: their share of the next panel."""
+        spec, inner = self.spec, self.k.named["inner"]
         if not spec.ahead:
             return {}
-        size = a["inner"] * (spec.width * spec.size)
-        return self.full.asked_ahead(self.k, weights, size, row, a["rows"], a["inner"])
+        line = spec.width * spec.size
+        return self.full.asked_ahead(
+            self.k, block + inner * line, part.inner * line, row, part.rows, part.inner
+        )
 
 
 def row_epilogue(

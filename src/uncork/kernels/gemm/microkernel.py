@@ -263,17 +263,15 @@ class Microkernel:
                 done.set(row + size)
 
     def asked_ahead(
-        self, k: Kernel, panel: Value, size: Value, row: Value, rows: Value, inner: Value
+        self, k: Kernel, place: Value, size: Value, row: Value, rows: Value, inner: Value
     ) -> dict[str, Value]:
-        """What the block of rows from this one on asks for: its share of the panel behind this one,
-        each of `size` bytes.
-        """
+        """What the block of rows from this one on asks for: its share of the `size` bytes there."""
         one = k.integer(1)
         share = (size // k.maximum(rows, one)) & -_LINE
         pace = share * self.sizes[0] // k.maximum(inner, one) + 1
         if self.registers <= FEW_REGISTERS:  # else lines of what few rows share are left out
             pace = k.minimum(pace, k.integer(_LINE))
-        return {"ahead": panel + size + row * share, "pace": pace}
+        return {"ahead": place + row * share, "pace": pace}
 
 
 def of_panels(

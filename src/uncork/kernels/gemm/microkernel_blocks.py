@@ -1,48 +1,151 @@
-"""Products in blocks of the inner dimension, for panels that do not stay in the second cache.
+"""Products in chunks of rows and blocks of the inner dimension, so that what is read again lies in
+the second cache: the rows of a chunk for every panel, a block of a panel for every row.
 
-The sums of a chunk of rows go from block to block through memory that stays in the first caches.
+Where there are several blocks, the sums of a chunk go from one to the next through working memory.
 Every row is added up in the same order, however many rows there are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from uncork.kernels.codegen.emit import Kernel, Value
-from uncork.kernels.gemm.microkernel import Microkernel, RegisterTile, Row
+from uncork.kernels.extents import smallest
+from uncork.kernels.gemm.microkernel import AHEAD, Microkernel, RegisterTile, Row
+from uncork.symbolic import SizeLike
 
-#: So many numbers of the inner dimension at most are a block: a panel of 3 vectors of AVX-512 takes
-#: 384 KB.
-_BLOCK = 2048
-#: Rows that go through all blocks of all panels before the next ones do.
-ROWS = 128
+#: So many numbers of the inner dimension at most are a block: of 3 vectors of AVX-512 a panel takes
+#: 196 KB.
+_BLOCK = 1024
+#: Bytes of the rows of a chunk: with a block of a panel they take two thirds of 1 MB.
+CHUNK = 448 << 10
+#: Panels are decoded for every chunk, which takes more time than the second cache saves.
+DECODED_CHUNK = 4 << 20
+#: A chunk has a multiple of so many rows, which are whole blocks of any microkernel.
+_ROWS = 8
 #: What the microkernels of sums that go on are told: see `Microkernel`.
 RESUMED = ("begin", "sums")
 
 
-class InnerBlocks:
-    """Sums of a chunk of rows and a panel, block by block."""
+def has_blocks(inner: SizeLike) -> bool:
+    """Whether panels are multiplied in blocks of the inner dimension."""
+    return isinstance(inner, int) and inner > _BLOCK
 
-    def __init__(self, k: Kernel, tile: RegisterTile, panel_row: int | None = None) -> None:
-        """`panel_row`: bytes of a panel for one number of the inner dimension, where those are not
-        of the tile's type.
+
+def block_of(inner: int, unit: int) -> int:
+    """The most numbers of a block, which are a multiple of `unit` but of the last one."""
+    blocks = -(-inner // _BLOCK)
+    return -(-inner // (blocks * unit)) * unit
+
+
+def bytes_of_sums(
+    inner: SizeLike, rows: SizeLike, columns: SizeLike, size: int, chunk: int = CHUNK
+) -> SizeLike:
+    """The working memory for sums that go from block to block, each of `size` bytes as the numbers
+    are; `columns` are those of whole panels.
+    """
+    if not isinstance(inner, int) or not has_blocks(inner):
+        return 0
+    least = -(-inner // -(-inner // _BLOCK))
+    most = max(_ROWS, chunk // (least * size) & -_ROWS)
+    return smallest(rows, most) * columns * size
+
+
+class Part(Struct, frozen=True):
+    """Some rows of a product, and some of its inner dimension, from `begin` on."""
+
+    first: Value
+    rows: Value
+    begin: Value
+    inner: Value
+    #: Whether this is the last block, after which results are stored.
+    ends: bool
+
+
+class InnerBlocks:
+    """The loops over parts of a product by panels, and what its microkernels do in each."""
+
+    def __init__(
+        self,
+        k: Kernel,
+        tile: RegisterTile,
+        sums: Value | None,
+        panel_row: int | None = None,
+        chunk: int = CHUNK,
+        unit: int = 4,
+    ) -> None:
+        """`tile` is that of the microkernels that end a product. `sums`: the working memory, where
+        there are several blocks, each of a multiple of `unit` numbers. `panel_row`: bytes of a
+        panel for one number of the inner dimension, where those are not of the tile's type.
         """
-        self.k, self.type = k, tile.number
-        self.vector = tile.lanes * tile.number.bytes
+        self.k, self.tile, self.sums, self.chunk, self.unit = k, tile, sums, chunk, unit
+        self.size, self.vector = tile.number.bytes, tile.lanes * tile.number.bytes
         self.line = tile.vectors * self.vector
         self.panel_row = self.line if panel_row is None else panel_row
-        self.lanes, self.vectors = tile.lanes, tile.vectors
-        self.tile = RegisterTile(
-            tile.lanes, tile.vectors, tile.number, tile.pairs, tile.widened, resumed=True
-        )
-        self.sums = k.stack_bytes(ROWS * self.line)
         self.adding: dict[int, Microkernel] = {}
+
+    def parts(self, rows: Value, inner: Value) -> Iterator[Part]:
+        """The bodies of the loops over chunks of rows and blocks of the inner dimension: one for
+        blocks whose sums wait, one for the last block.
+        """
+        k, each = self.k, inner
+        if self.sums is not None:
+            blocks = (inner + (_BLOCK - 1)) // _BLOCK
+            each = (inner + blocks - 1) // blocks + (self.unit - 1) & -self.unit
+        chunk = k.variable(k.maximum(rows, k.integer(1)))
+        with k.if_(rows * each * self.size > self.chunk):
+            most = k.maximum(k.integer(self.chunk) // (each * self.size) & -_ROWS, k.integer(_ROWS))
+            chunks = (rows + most - 1) // most
+            chunk.set((rows + chunks - 1) // chunks + (_ROWS - 1) & -_ROWS)
+        with k.loop(0, rows, chunk.get()) as first:
+            count, begin = k.minimum(rows - first, chunk.get()), k.integer(0)
+            if self.sums is not None:
+                begin = (inner - 1) // each * each
+                with k.loop(0, begin, each) as block:
+                    yield Part(first, count, block, each, False)
+            yield Part(first, count, begin, inner - begin, True)
+
+    def multiply(
+        self,
+        part: Part,
+        ending: Microkernel,
+        table: Value,
+        panel: tuple[Value, Value],
+        extra: Callable[[Value], dict[str, Value]],
+    ) -> None:
+        """Multiply a part by a panel (its number, the address of its block); `ending` stores the
+        results. `extra(row)` gives what microkernels are told besides the sums.
+        """
+        k, table = self.k, table + part.first * 8
+        number, block = panel
+        if self.sums is None:
+            ending.multiply_rows(
+                k, table, block, part.inner, part.rows, lambda row: extra(part.first + row)
+            )
+            return
+        sums = self.sums + number * part.rows * self.line
+
+        def resumed(row: Value) -> dict[str, Value]:
+            more = {"begin": part.begin * self.size, "sums": sums + row * self.line}
+            return {**more, **extra(part.first + row)}
+
+        if not part.ends:
+            with k.if_(part.begin.equals(0)), k.loop(0, part.rows * self.tile.vectors) as vector:
+                zero = k.constant(0.0, self.tile.number, self.tile.lanes)
+                k.store(zero, sums + vector * self.vector)
+        kernel = ending if part.ends else self._adding(ending.used)
+        kernel.multiply_rows(k, table, block, part.inner, part.rows, resumed)
 
     def _adding(self, used: int) -> Microkernel:
         """The microkernels that add a block to the sums, of the first `used` vectors of a panel."""
         if used not in self.adding:
+            extra = (*RESUMED, *(AHEAD if self.tile.prefetches else ()))
+            tile = replace(self.tile, resumed=True, long=False)
             self.adding[used] = Microkernel(
-                self.k, f"add_{used}", self.tile, RESUMED, self._keep, used=used
+                self.k, f"add_{used}", tile, extra, self._keep, used=used
             )
         return self.adding[used]
 
@@ -50,36 +153,3 @@ class InnerBlocks:
         """Store the sums of a row where they were."""
         for v, total in enumerate(row.sums):
             k.store(total, row.extra["sums"] + (row.number * self.line + v * self.vector))
-
-    def multiply_chunk(
-        self,
-        ending: Microkernel,
-        table: Value,
-        panel: Value,
-        inner: Value,
-        rows: Value,
-        extra: Callable[[Value], dict[str, Value]],
-    ) -> None:
-        """Multiply at most `ROWS` rows of a table of addresses; `ending` multiplies the last block
-        and stores the results.
-        """
-        k, bytes_ = self.k, self.type.bytes
-        with k.loop(0, rows * self.vectors) as number:
-            zero = k.constant(0.0, self.type, self.lanes)
-            k.store(zero, self.sums + number * self.vector)
-        blocks = (inner + (_BLOCK - 1)) // _BLOCK
-        each = ((inner + blocks - 1) // blocks + 3) & -4
-        last = (blocks - 1) * each
-
-        def more(begin: Value, row: Value) -> dict[str, Value]:
-            return {"begin": begin * bytes_, "sums": self.sums + row * self.line}
-
-        with k.loop(0, last, each) as begin:
-            block = panel + begin * self.panel_row
-            self._adding(ending.used).multiply_rows(
-                k, table, block, each, rows, lambda row: more(begin, row)
-            )
-        ending.multiply_rows(
-            k, table, panel + last * self.panel_row, inner - last, rows,
-            lambda row: {**more(last, row), **extra(row)},
-        )  # fmt: skip

@@ -23,6 +23,7 @@ from uncork.kernels.extents import (
     nanoseconds,
 )
 from uncork.kernels.gemm.matmul_shape import MatMulShape, Run, matmul_shape
+from uncork.kernels.gemm.microkernel_blocks import bytes_of_sums, has_blocks
 from uncork.kernels.gemm.spec_matmul import (
     DOUBLE,
     EITHER,
@@ -63,9 +64,6 @@ from uncork.storage import encode
 from uncork.symbolic import Size, SizeLike
 from uncork.types import Array, ElementType
 
-#: A panel of the second matrix that takes more bytes, which would not stay in the second-level
-#: cache, is multiplied in blocks of the inner dimension.
-_PANEL = 1 << 19
 #: Larger matrices than a second-level cache are asked for ahead: in a cache that costs nothing,
 #: from memory 16 rows take 0.7 of the time and 197 rows the same.
 SECOND_CACHE = 1 << 20
@@ -108,20 +106,13 @@ def specialised(
     tiles = tiles and not one_row
     vectors = min(2 if tiles else 3, -(-columns // width)) if isinstance(columns, int) else 2
     tail = columns % (vectors * width) if isinstance(columns, int) else MASKED
-    deep = not tiles and is_deep(inner, vectors * width * size)
+    deep = has_blocks(inner) and not tiles and not one_row
     whole = inner * columns
     large = isinstance(whole, int) and whole * size > SECOND_CACHE
-    ahead = packed and large and not deep and not one_row
+    ahead = packed and large and not one_row
     return Matmul(
         vectors, tail, width, end, packed, size, deep, one_row, ahead, pairs, tiles, narrow, alike
     )
-
-
-def is_deep(inner: SizeLike, row_bytes: int) -> bool:
-    """Whether a panel, of so many bytes for each number of the inner dimension, is multiplied in
-    blocks of it.
-    """
-    return isinstance(inner, int) and inner * row_bytes > _PANEL
 
 
 def pack(spec: Matmul, matrix: Array) -> Array:
@@ -237,7 +228,7 @@ def _few(shape: MatMulShape) -> str:
 
 class _Part(Struct, frozen=True):
     """Some of a product, each (first, number): rows of every batch, batches for each of `outer`,
-    and columns; `memory` is where its part of the working memory begins.
+    and columns; `memory` is where its part of the working memory begins, `sums` where its sums do.
     """
 
     rows: tuple[SizeLike, SizeLike]
@@ -245,6 +236,7 @@ class _Part(Struct, frozen=True):
     outer: tuple[SizeLike, SizeLike]
     columns: tuple[SizeLike, SizeLike]
     memory: SizeLike = 0
+    sums: SizeLike = 0
 
 
 class _Maker:
@@ -292,10 +284,7 @@ class _Maker:
             turned = matrix.T if shape.turned_second else matrix
             self.packed_weights = packed(
                 [constant],
-                (
-                    replace(spec, end=PLAIN, one_row=False, ahead=False, narrow=False, alike=False),
-                    shape.turned_second,
-                ),
+                (self._packing(), shape.turned_second),
                 lambda: [(pack_pairs if numbers.pairs else pack)(spec, turned)],
             )
         panels = (shape.columns + (spec.width - 1)) // spec.width
@@ -313,6 +302,12 @@ class _Maker:
         #: Of each row: its address, or its last pairs.
         self.of_row = TILE_PAIRS * size if spec.tiles else 8
         self.scratch = self.turned + self.panels + shape.rows * self.of_row
+
+    def _packing(self) -> Matmul:
+        """What packed weights depend on."""
+        return replace(
+            self.spec, end=PLAIN, deep=False, one_row=False, ahead=False, narrow=False, alike=False
+        )
 
     def turn_first(self) -> Iterator[KernelCall]:
         """The call that transposes the first matrices, where they are given transposed."""
@@ -417,6 +412,7 @@ class _Maker:
             columns=columns,
             table=Scratch(self.turned + self.panels + part.memory),
             packed_weights=Scratch(self.turned + part.memory),
+            sums=Scratch(part.sums),
             **operands_for(self.spec.end, self.others, column * size, made),
         )
 
@@ -443,8 +439,18 @@ class _Maker:
                 begins = [own * index for index in range(len(parts))]
                 scratch = self.turned + own * len(parts)
             parts = [replace(part, memory=begin) for part, begin in zip(parts, begins, strict=True)]
+        for index, part in enumerate(parts):
+            parts[index] = replace(part, sums=scratch)
+            scratch += self._bytes_of_sums(part)
         runs = [[self.multiply(run, part) for part in parts] for run in shape.runs]
         return Stages([*before, *runs], scratch)
+
+    def _bytes_of_sums(self, part: _Part) -> SizeLike:
+        """The working memory for sums of a part that go from block to block."""
+        if not self.spec.deep:
+            return 0
+        columns = (part.columns[1] + (self.spec.width - 1)) // self.spec.width * self.spec.width
+        return whole_lines(bytes_of_sums(self.shape.inner, part.rows[1], columns, self.size))
 
     def _parts(self, whole: _Part, threads: int) -> list[_Part]:
         """The parts for a number of threads: one product is divided by columns and rows, so that

@@ -73,6 +73,7 @@ def select_state_product(layer: Layer) -> Selection:
             columns=columns,
             table=memory,
             packed_weights=Scratch(memory.offset + table),
+            sums=memory,
         )
 
     cost = nanoseconds(batches * rows * inner * columns, 1 / 30)

@@ -32,12 +32,12 @@ class Matmul(EpilogueSpec, frozen=True):
 
     emitter: ClassVar[str] = "uncork.kernels.gemm.emit_matmul:emit_matmul"
     #: Addresses, strides in bytes, counts: `outer` times `batches` of `rows`. `table` has room for
-    #: the addresses of the rows of one batch, `packed_weights` for a packed matrix. A part of a
-    #: result has the strides of the whole.
+    #: the addresses of the rows of one batch, `packed_weights` for a packed matrix, `sums` for
+    #: what goes from block to block. A part of a result has the strides of the whole.
     arguments_of_call: ClassVar[tuple[str, ...]] = (
         "a", "a_row", "a_batch", "a_outer", "b", "b_inner", "b_column", "b_batch", "b_outer",
         "output", "output_row", "output_batch", "outer", "batches", "rows", "inner", "columns",
-        "table", "packed_weights",
+        "table", "packed_weights", "sums",
     )  # fmt: skip
     vectors: int
     tail: int
@@ -47,7 +47,7 @@ class Matmul(EpilogueSpec, frozen=True):
     packed: bool = True
     #: Bytes of a number.
     size: int = SINGLE
-    #: A panel is multiplied in blocks of the inner dimension, whose sums wait for the next one.
+    #: Panels are multiplied in blocks of the inner dimension, whose sums wait for the next one.
     deep: bool = False
     #: Every matrix has one row, so that there is a kernel for one row only.
     one_row: bool = False
