@@ -17,9 +17,10 @@ from uncork.kernels.convolution.group_places import (
     SetsOfOutputs,
     packed_sets,
     sets_of_outputs,
+    slices_of,
 )
 from uncork.kernels.convolution.microkernel_blocks import AHEAD_TILES
-from uncork.kernels.convolution.spec_blocks import ENTRY, KINDS, Dense
+from uncork.kernels.convolution.spec_blocks import ENTRY, KINDS, Dense, number_size
 from uncork.kernels.convolution.tap_regions import Region, regions_of
 from uncork.kernels.convolution.tiles import (
     most_pixels,
@@ -37,6 +38,7 @@ from uncork.kernels.kernel_plan import (
     Out,
     Scratch,
     Stages,
+    Workspace,
     grid,
 )
 from uncork.kernels.layer import staged
@@ -54,6 +56,8 @@ from uncork.types import Array
 _STRIP_BYTES = 3 << 16
 #: Filters of a set of outputs of up to so many bytes are asked for while another is computed.
 _MOST_AHEAD = 1 << 20
+#: Filters of a slice of a set: those of two slices stay in the second-level cache.
+_SLICE_BYTES = 5 << 15
 #: Data that are laid out at a time take about so many bytes.
 _SCRATCH_BYTES = 1 << 19
 #: Bytes of a line of a cache, bytes after which the first-level and the second-level cache begin
@@ -147,9 +151,16 @@ class _BlockCalls:
         #: Blocks that a vector holds: short ones stand side by side.
         self.vector_members = max(1, target.lanes // work.lanes)
         self.runs = sets_of_outputs(work, 2 * self.vector_members)
-        how = ("blocks", g.weights, work.inner, work.lanes, work.kind, work.half)
+        #: Slices of the channels in which sets of a run are computed, where several tiles read the
+        #: filters of one.
+        alone = certainly(smallest(g.pixels, most_pixels(target) + 1), g.pixels)
+        whole = alone or (work.half and target.tiles)
+        self.slices = [1 if whole else slices_of(work, r.blocks, _SLICE_BYTES) for r in self.runs]
+        how = ("blocks", g.weights, work.inner, work.lanes, work.kind, work.half, *self.slices)
         self.packed_weights = packed(
-            [work.source], how, lambda: [packed_sets(work, run) for run in self.runs]
+            [work.source],
+            how,
+            lambda: [packed_sets(work, *of) for of in zip(self.runs, self.slices, strict=True)],
         )
         self.keep: list[object] = [self.packed_weights, *work.numbers]
         self._tables: dict[tuple[object, ...], Array] = {}
@@ -185,20 +196,24 @@ class _BlockCalls:
 
     @property
     def table_bytes(self) -> SizeLike:
-        return (
-            0 if is_known(self.block) else self._entries(self.regions[0]) * ENTRY * len(self.runs)
-        )
+        if is_known(self.block):
+            return 0
+        return sum(self._entries(self.regions[0], n) for n in range(len(self.runs))) * ENTRY
 
-    def _entries(self, region: Region) -> int:
-        return self.work.group_steps * region.row_taps[1] * region.column_taps[1]
+    def _steps(self, number: int) -> int:
+        """Steps over the channels of a slice, of the sets of a run."""
+        return self.work.group_steps // self.slices[number]
 
-    def _in_filters(self, blocks: int) -> tuple[int, int, int]:
+    def _entries(self, region: Region, number: int) -> int:
+        return self._steps(number) * region.row_taps[1] * region.column_taps[1]
+
+    def _in_filters(self, number: int) -> tuple[int, int, int]:
         """Bytes from one row of taps, step over channels and column of taps to the next in the
-        filters.
+        filters of a run.
         """
-        tap = self.work.step * blocks * self.work.lanes * self.work.size
+        tap = self.work.step * self.runs[number].blocks * self.work.lanes * self.work.size
         columns = self.g.columns.taps
-        return self.work.group_steps * columns * tap, columns * tap, tap
+        return self._steps(number) * columns * tap, columns * tap, tap
 
     def _channels_of(self, run: SetsOfOutputs, step: int) -> SizeLike:
         """Bytes from the first block of a group's data to the channels of a step."""
@@ -217,10 +232,11 @@ class _BlockCalls:
         """
         run = self.runs[number]
         if not is_known(self.block):
-            return Scratch(self.laid_out + number * self._entries(region) * ENTRY)
+            before = sum(self._entries(region, n) for n in range(number))
+            return Scratch(self.laid_out + before * ENTRY)
         key = (region.row_taps, region.column_taps, run.blocks, run.alike.channels_before)
         if key not in self._tables:
-            steps = self.work.group_steps
+            steps = self._steps(number)
             rows, channels, columns = np.indices(
                 (region.row_taps[1], steps, region.column_taps[1])
             ).reshape(3, -1)
@@ -229,7 +245,7 @@ class _BlockCalls:
             skipped = rows + region.row_taps[0], channels, columns + region.column_taps[0]
             words = [
                 rows * down + places[channels] + columns * right,
-                np.dot(self._in_filters(run.blocks), np.stack(skipped)),
+                np.dot(self._in_filters(number), np.stack(skipped)),
             ]
             self._tables[key] = np.ascontiguousarray(np.stack(words, 1).reshape(-1, 2), np.int64)
             self.keep.append(self._tables[key])
@@ -241,14 +257,14 @@ class _BlockCalls:
         """
         if is_known(self.block):
             return
-        g, steps = self.g, self.work.group_steps
-        vector_members = steps if self.work.step == self.work.inner else 1
-        counts = g.rows.taps, vector_members, g.columns.taps
-        in_table = (steps * g.columns.taps * ENTRY, g.columns.taps * ENTRY, ENTRY)
+        g, table = self.g, self.laid_out
         for index, run in enumerate(self.runs):
-            table = self.laid_out + index * self._entries(self.regions[0]) * ENTRY
+            steps = self._steps(index)
+            vector_members = steps if self.work.step == self.work.inner else 1
+            counts = g.rows.taps, vector_members, g.columns.taps
+            in_table = (steps * g.columns.taps * ENTRY, g.columns.taps * ENTRY, ENTRY)
             down, right = self._tap
-            distances = (down, self.block, right), self._in_filters(run.blocks)
+            distances = (down, self.block, right), self._in_filters(index)
             for first in range(0, steps, vector_members):
                 begins = self._channels_of(run, first), first * distances[1][1]
                 for word, (begin, some) in enumerate(zip(begins, distances, strict=True)):
@@ -256,6 +272,7 @@ class _BlockCalls:
                     yield address_table_call(
                         place, begin, list(zip(counts, in_table, some, strict=True))
                     )
+            table = table + self._entries(self.regions[0], index) * ENTRY
 
     def lay_out(
         self, images: tuple[SizeLike, SizeLike], strip: tuple[SizeLike, SizeLike]
@@ -300,6 +317,7 @@ class _BlockCalls:
         number: int,
         group: int,
         part: _Portion,
+        memory: Workspace,
     ) -> KernelCall:
         """The call that computes a part of a region, of the sets of one run, in one group, within
         the strip that begins at row `strip`. Its tiles count where the length of rows is known.
@@ -316,6 +334,7 @@ class _BlockCalls:
             left, some = some_of_tiles(widths, all_tiles, part.tiles)
             tiles = [*some]
         filters = self.packed_weights.arrays[number][alike.groups.index(group)]
+        slices, entries = self.slices[number], self._entries(region, number)
         vector_members, is_open = min(self.vector_members, blocks), not isinstance(columns, int)
         spec = Dense(
             work.lanes,
@@ -328,6 +347,7 @@ class _BlockCalls:
             alike.blocks * work.lanes > g.outputs,
             work.half,
             work.half and self.target.tiles,
+            slices > 1,
         )
         sets, first = part.sets, region.rows[0] + part.rows[0]
         begin = (strip * g.rows.stride, 0) if self.padded else (g.rows.begin, g.columns.begin)
@@ -344,13 +364,17 @@ class _BlockCalls:
             + group * g.channels // work.inner * self.block
         )
         rows = part.rows[1]
-        height = self._strip_rows(rows, sets[1], filters)
+        height = self._strip_rows(rows, sets[1], slices * filters[0].nbytes)
         source_row, target_row = g.rows.stride * self.row, g.columns.count * work.lanes * work.size
         if part.runs is not None:  # each is a row
             (rows, pixels), height = part.runs, 1
             columns, tiles[0] = pixels, pixels // widths[0]
             source_row = pixels * g.columns.stride * work.inner * work.size
             target_row = pixels * work.lanes * work.size
+        sums: Operand = Scratch(0)
+        if slices > 1:
+            pixels_waiting = smallest(height, rows) * columns
+            sums = memory.take(pixels_waiting * blocks * work.lanes * number_size(False))
         image = work.channels * self.block
         before = run.first + sets[0] * blocks
         block = group * g.outputs // work.lanes + before
@@ -359,11 +383,9 @@ class _BlockCalls:
         operands: dict[str, Operand] = {
             "source": Scratch(seen) if self.padded else In(0, images[0] * image + seen),
             "target": Out(0, made),
-            "filters": sets[0] * filters[0].nbytes + address_of(filters),
+            "filters": sets[0] * slices * filters[0].nbytes + address_of(filters),
             "table": self._table(region, number),
-            "count": self._entries(region) // region.row_taps[1]
-            if self.skips
-            else self._entries(region),
+            "count": entries // region.row_taps[1] if self.skips else entries,
             "step": g.columns.stride * work.inner * work.size,
             "asks_ahead": self._asks_ahead(smallest(height, rows), columns, filters),
             **self._rows_of_taps(first),
@@ -378,24 +400,27 @@ class _BlockCalls:
             "source_row": source_row,
             "target_row": target_row,
             "target_block": g.pixels * work.lanes * work.size,
-            "passes": sets[1],
+            "passes": sets[1] * slices,
+            "slices": slices,
+            "slice_source": self._steps(number) * work.step // work.inner * self.block,
+            "sums": sums,
             "group": filters[0].nbytes,
             **{f"tiles_{kind}": count for kind, count in enumerate(tiles)},
             **operands_for(spec.end, work.others, block * work.lanes * 4, made),
         }
-        if not self._entries(region):  # nothing of the data is seen: any address will do
+        if not entries:  # nothing of the data is seen: any address will do
             operands["source"] = In(0)
         return spec(**operands)
 
-    def _strip_rows(self, rows: SizeLike, sets: SizeLike, filters: Array) -> SizeLike:
-        """The rows of a strip."""
+    def _strip_rows(self, rows: SizeLike, sets: SizeLike, filters: int) -> SizeLike:
+        """The rows of a strip; a set has so many bytes of filters."""
         g, row = self.g, self.row
         pixel = self.work.inner * self.work.size
         seen = extent(g.columns.taps, g.columns.dilation)
         if pixel >= _LINE and seen < g.columns.stride:  # lines between windows are not read
             row = g.columns.count * seen * pixel
         new_rows = min(g.rows.stride, extent(g.rows.taps, g.rows.dilation))
-        return _at_a_time(rows, row * new_rows * self._blocks_seen, sets, filters[0].nbytes)
+        return _at_a_time(rows, row * new_rows * self._blocks_seen, sets, filters)
 
     @property
     def _blocks_seen(self) -> int:
@@ -403,10 +428,10 @@ class _BlockCalls:
         return -(-self.g.channels // self.work.inner)
 
     def _in_strips(
-        self, region: Region, part: _Portion, filters: Array
+        self, region: Region, part: _Portion, filters: int
     ) -> Iterator[tuple[Region, _Portion]]:
         """A part of a region as one, or in two: a single long row is computed in strips of the
-        widest tiles, and then what is left.
+        widest tiles, and then what is left. A set has so many bytes of filters.
         """
         begin, columns = region.columns
         if not certainly(region.rows[1], 1) or self.skips:
@@ -419,7 +444,7 @@ class _BlockCalls:
         else:
             wide = columns // most
         seen = most * self.g.columns.stride * self.work.inner * self.work.size * self._blocks_seen
-        each = _at_a_time(wide, seen, part.sets[1], filters[0].nbytes)
+        each = _at_a_time(wide, seen, part.sets[1], filters)
         if not isinstance(each, int):
             yield region, part
             return
@@ -463,6 +488,7 @@ class _BlockCalls:
 
     def stages(self, threads: int) -> Stages:
         found: list[list[KernelCall]] = [[call] for call in self.fill_address_table()]
+        most: SizeLike = 0
         for images, strip in product(self.images, self.strips):
             found += shared_moves(self.lay_out(images, strip), threads)
             regions = (
@@ -470,19 +496,27 @@ class _BlockCalls:
                 if self.padded
                 else self.regions
             )
+            memory = Workspace()
+            memory.take(self.laid_out + self.table_bytes)
             calls = [
                 call
                 for region in regions
-                for call in self._shared(images, region, strip[0], threads)
+                for call in self._shared(images, region, strip[0], threads, memory)
             ]
             found.append(calls)
-        return Stages(found, self.laid_out + self.table_bytes)
+            most = largest(most, memory.bytes)
+        return Stages(found, most)
 
     def _shared(
-        self, images: tuple[SizeLike, SizeLike], region: Region, strip: SizeLike, threads: int
+        self,
+        images: tuple[SizeLike, SizeLike],
+        region: Region,
+        strip: SizeLike,
+        threads: int,
+        memory: Workspace,
     ) -> Iterator[KernelCall]:
         """The calls of several threads for a region, in the strip that begins at row `strip`: they
-        share rows, tiles of rows and sets of outputs.
+        share rows, tiles of rows and sets of outputs. Each has working memory of its own.
 
         Threads read the larger one of data and filters in parts.
         """
@@ -505,9 +539,9 @@ class _BlockCalls:
             for group, some in product(run.alike.groups, shared):
                 rows, tiles, sets = (some[order.index(axis)] for axis in range(3))
                 filters = self.packed_weights.arrays[index][run.alike.groups.index(group)]
-                whole = _Portion(rows, sets, tiles)
-                for where, part in self._in_strips(region, whole, filters):
-                    yield self.compute(images, where, strip, index, group, part)
+                whole, of_set = _Portion(rows, sets, tiles), self.slices[index] * filters[0].nbytes
+                for where, part in self._in_strips(region, whole, of_set):
+                    yield self.compute(images, where, strip, index, group, part, memory)
 
 
 def direct_over_blocks(work: BlockedWork, target: Target) -> KernelPlan:

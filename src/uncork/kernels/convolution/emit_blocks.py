@@ -4,7 +4,9 @@ each tap finds its data and filters.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+
+from msgspec import Struct
 
 from uncork.kernels.codegen.emit import F32, I64, Kernel, Value, emitter
 from uncork.kernels.codegen.epilogue import advanced_operands, apply_epilogue, relative_operands
@@ -31,10 +33,22 @@ def emit_dense(k: Kernel, spec: Dense) -> None:
         with k.loop(0, a["passes"]) as turn:
             with k.if_(a["asks_ahead"] > 0):
                 rows.ahead.set(a["filters"] + (turn + 1) * a["group"])
-            with k.loop(first, end) as y:
-                rows.row(image, y, turn)
+            for which in rows.slices(turn, end - first):
+                with k.loop(first, end) as y:
+                    rows.row(image, y, y - first, which)
     if spec.amx:
         amx.release(k)
+
+
+class _Slice(Struct, frozen=True):
+    """Some channels of a set of outputs."""
+
+    #: Its number among those of all sets, that of the set, and that within the set.
+    turn: Value
+    group: Value
+    number: Value
+    #: Whether this is the last one of the set, after which results are stored.
+    ends: bool
 
 
 class _Rows:
@@ -43,28 +57,60 @@ class _Rows:
     def __init__(self, k: Kernel, spec: Dense) -> None:
         self.k, self.spec = k, spec
         self.a = a = k.named
-        self.tiles = [_tile(k, spec, width, short_runs(k.machine)) for width in spec.widths]
+        asks_on = short_runs(k.machine)
+        self.tiles = [_tile(k, spec, width, asks_on) for width in spec.widths]
+        #: Tiles whose sums wait for the next slice.
+        self.adding = [
+            _tile(k, spec, width, asks_on, waits=True) for width in spec.widths if spec.sliced
+        ]
         #: Where the configuration of each kind of tiles is, where those are AMX's.
         self.configurations = [
             k.stack_bytes(amx.CONFIGURATION_BYTES) for _ in (spec.widths if spec.amx else ())
         ]
         for width, place in zip(spec.widths, self.configurations, strict=False):
             microkernel_blocks_amx.write_configuration(k, place, _shape(spec, width))
+        #: Bytes of a pixel's sums that wait.
+        self.pixel_of_sums = spec.blocks * spec.lanes * F32.bytes
         self.target_operands = relative_operands(spec.end, a, a["target"])
         #: The filters of the next set of outputs that were not yet asked for; 0: nobody asks.
         self.ahead = k.variable(k.integer(0))
 
-    def row(self, image: Value, y: Value, turn: Value) -> None:
-        """The tiles of a row, for one set of outputs."""
+    def slices(self, turn: Value, rows: Value) -> Iterator[_Slice]:
+        """The bodies of a pass over so many rows: that of a slice whose sums wait, and that of the
+        last or only one.
+        """
+        k, a, spec = self.k, self.a, self.spec
+        if not spec.sliced:
+            yield _Slice(turn, turn, k.integer(0), True)
+            return
+        group = turn // a["slices"]
+        number = turn - group * a["slices"]
+        with k.if_(number.equals(0)), k.loop(0, rows * a["columns"] * spec.blocks) as vector:
+            zero = k.constant(0.0, F32, spec.lanes)
+            k.store(zero, a["sums"] + vector * (spec.lanes * F32.bytes))
+        with k.if_else(number + 1 < a["slices"]) as (waits, ends):
+            with waits:
+                yield _Slice(turn, group, number, False)
+            with ends:
+                yield _Slice(turn, group, number, True)
+
+    def row(self, image: Value, y: Value, in_strip: Value, which: _Slice) -> None:
+        """The tiles of a row, the number of which in its strip is known too, for one slice of one
+        set of outputs.
+        """
         k, a, spec = self.k, self.a, self.spec
         source = a["source"] + image * a["source_image"] + y * a["source_row"]
+        if spec.sliced:
+            source = source + which.number * a["slice_source"]
+        sums = a["sums"] + in_strip * a["columns"] * self.pixel_of_sums
         target = a["target"] + image * a["target_image"] + y * a["target_row"]
         first, count = _taps(k, a, y)
         x = k.variable(k.integer(0))
 
         def take_tiles(kind: int) -> None:
             seen, made = source + x.get() * a["step"], target + x.get() * (spec.lanes * spec.size)
-            self._tile(kind, turn, seen, made, first, count)
+            waiting = sums + x.get() * self.pixel_of_sums
+            self._tile(kind, which, seen, made, waiting, first, count)
             x.set(x.get() + spec.widths[kind])
 
         if not spec.open:
@@ -91,10 +137,17 @@ class _Rows:
         amx.configure(self.k, self.configurations[kind])
 
     def _tile(
-        self, kind: int, group: Value, seen: Value, made: Value, first: Value, count: Value
+        self,
+        kind: int,
+        which: _Slice,
+        seen: Value,
+        made: Value,
+        sums: Value,
+        first: Value,
+        count: Value,
     ) -> None:
-        """A tile of a set of outputs, by `count` taps from the `first` on."""
-        k, a, spec = self.k, self.a, self.spec
+        """A tile of a slice of a set of outputs, by `count` taps from the `first` on."""
+        k, a, spec, group = self.k, self.a, self.spec, which.group
         own = advanced_operands(
             spec.end, self.target_operands, group * (spec.blocks * spec.lanes * 4)
         )
@@ -102,7 +155,7 @@ class _Rows:
             count,
             seen,
             a["step"],
-            a["filters"] + group * a["group"],
+            a["filters"] + which.turn * a["group"],
             a["table"] + first * ENTRY,
             self.ahead.get(),
             made + group * a["target_block"] * spec.blocks,
@@ -111,10 +164,15 @@ class _Rows:
         if spec.partial:
             passed = group * (spec.blocks * spec.lanes)
             given += [a["low"] - passed, a["high"] - passed]
-        k.call(self.tiles[kind], [*given, *own.values()])
+        if spec.sliced:
+            given.append(sums)
+        if which.ends:
+            k.call(self.tiles[kind], [*given, *own.values()])
+        else:
+            k.call(self.adding[kind], given)
         with k.if_(a["asks_ahead"] > 0):  # what is left of the next set, then its last part again
             part = count * (spec.inner * spec.blocks * spec.lanes * spec.size // AHEAD_TILES)
-            last = a["filters"] + (group + 2) * a["group"] - part
+            last = a["filters"] + (which.turn + 2) * a["group"] - part
             self.ahead.set(k.minimum(self.ahead.get() + part, last))
 
 
@@ -128,14 +186,28 @@ def _taps(k: Kernel, a: dict[str, Value], y: Value) -> tuple[Value, Value]:
     return first * a["count"], number * a["count"]
 
 
-def _tile(outer: Kernel, spec: Dense, width: int, asks_on: bool) -> Kernel:
+def _tile(outer: Kernel, spec: Dense, width: int, asks_on: bool, waits: bool = False) -> Kernel:
+    """A tile of so many pixels; where it `waits`, its sums are stored for the next slice."""
+
     def places(k: Kernel, number: Value, a: dict[str, Value]) -> tuple[Value, Value]:
         entry = a["table"] + number * ENTRY
         return a["source"] + k.load(entry, I64), a["filters"] + k.load(entry + 8, I64)
 
     read: dict[tuple[str, int], Value] = {}
 
+    def waiting(k: Kernel, pixel: int, vector: int, a: dict[str, Value]) -> Value:
+        """The sum that waits."""
+        return k.load(waiting_place(pixel, vector, a), F32, wide)
+
+    def waiting_place(pixel: int, vector: int, a: dict[str, Value]) -> Value:
+        return a["sums"] + (pixel * shape.blocks + vector) * wide * F32.bytes
+
+    def wait(k: Kernel, pixel: int, vector: int, total: Value, a: dict[str, Value]) -> None:
+        """Store a sum for the next slice."""
+        k.store(total, waiting_place(pixel, vector, a))
+
     def end(k: Kernel, pixel: int, vector: int, total: Value, a: dict[str, Value]) -> None:
+        """Store the result of a sum."""
         first = vector * spec.vector_members
         places = [
             a["target"] + a["target_block"] * (first + n) + pixel * spec.lanes * spec.size
@@ -168,16 +240,22 @@ def _tile(outer: Kernel, spec: Dense, width: int, asks_on: bool) -> Kernel:
             else:
                 write(k, part, place, spec.half)
 
-    wide = spec.lanes * spec.vector_members
-    arguments = (*_ARGUMENTS, *(_STORED if spec.partial else ()), *spec.end.arguments)
+    wide, shape = spec.lanes * spec.vector_members, _shape(spec, width)
+    arguments = (
+        *_ARGUMENTS,
+        *(_STORED if spec.partial else ()),
+        *(("sums",) if spec.sliced else ()),
+        *(() if waits else spec.end.arguments),
+    )
     return tile(
         outer,
-        f"tile_{width}",
-        _shape(spec, width),
+        f"adding_{width}" if waits else f"tile_{width}",
+        shape,
         arguments,
         places,
-        end,
+        wait if waits else end,
         asks_on,
+        waiting if spec.sliced else None,
     )
 
 

@@ -77,9 +77,21 @@ def lie_in_blocks(g: Geometry, inner: int, lanes: int) -> bool:
     return 2 * g.groups * g.outputs >= computed * lanes
 
 
-def packed_sets(work: BlockedWork, run: SetsOfOutputs) -> Array:
-    """The filters of some sets: `[group, set, rows, step, columns, channels of a step, outputs of
-    the set]`; zeros where a block has outputs of other groups.
+def slices_of(work: BlockedWork, blocks: int, most: int) -> int:
+    """In how many slices of the channels a set of so many blocks is computed, so that the filters
+    of one take at most `most` bytes, or as few as they can: a slice is some whole blocks of data.
+    """
+    g, steps = work.geometry, work.group_steps
+    whole = steps * work.step * g.rows.taps * g.columns.taps * blocks * work.lanes * work.size
+    if work.step != work.inner:
+        return 1
+    fitting = [n for n in range(1, steps + 1) if steps % n == 0 and whole <= n * most]
+    return fitting[0] if fitting else steps
+
+
+def packed_sets(work: BlockedWork, run: SetsOfOutputs, slices: int) -> Array:
+    """The filters of some sets: `[group, slice of a set, rows, step, columns, channels of a step,
+    outputs of the set]`; zeros where a block has outputs of other groups.
     """
     groups, outputs, channels, *taps = work.filters.shape
     alike, wide = run.alike, run.blocks * work.lanes
@@ -89,8 +101,10 @@ def packed_sets(work: BlockedWork, run: SetsOfOutputs) -> Array:
         around = [(0, 0), (alike.outputs_before, after), *[(0, 0)] * (own.ndim - 2)]
         own = np.pad(own, around)
     some = own[:, run.first * work.lanes : run.first * work.lanes + wide * run.sets]
-    apart = some.reshape(len(alike.groups), run.sets, wide, channels // work.step, work.step, *taps)
-    sets = apart.transpose(0, 1, 5, 3, 6, 4, 2)
+    steps = channels // work.step // slices
+    apart = some.reshape(len(own), run.sets, wide, slices, steps, work.step, *taps)
+    sets = apart.transpose(0, 1, 3, 6, 4, 7, 5, 2)
+    sets = sets.reshape(len(own), run.sets * slices, *sets.shape[3:])
     return in_pairs(sets) if work.half else arranged(sets)
 
 

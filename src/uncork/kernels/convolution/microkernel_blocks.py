@@ -40,8 +40,10 @@ def tile(
     places: TapAddresses,
     end: EpilogueEmitter,
     asks_on: bool = False,
+    begun: Callable[[Kernel, int, int, dict[str, Value]], Value] | None = None,
 ) -> Kernel:
-    """A function that sums up the products of `count` steps, an argument.
+    """A function that sums up the products of `count` steps, an argument, and what sums begin with
+    where that is `begun(kernel, pixel, block, arguments)` and not 0.
 
     It asks for filters that it will soon read or, where there is an argument "ahead" that is not 0,
     for those from there on, a part of as many as it reads. Where it `asks_on`, it asks for what the
@@ -62,7 +64,7 @@ def tile(
                 _ask_on(k, source, shape.width, a["step"], words * 4)
         return source, filters
 
-    sums = (summed_in_tiles if shape.amx else _summed)(k, shape, a, step)
+    sums = summed_in_tiles(k, shape, a, step) if shape.amx else _summed(k, shape, a, step, begun)
     for o in range(shape.blocks):
         for p in range(shape.width):
             end(k, p, o, sums(p, o), a)
@@ -75,6 +77,7 @@ def _summed(
     shape: TileShape,
     a: dict[str, Value],
     step: Callable[[Value], tuple[Value, Value]],
+    begun: Callable[[Kernel, int, int, dict[str, Value]], Value] | None,
 ) -> Callable[[int, int], Value]:
     """The sums of a pixel and a vector of outputs, in vector registers."""
     lanes, blocks, width, pairs = shape.lanes, shape.blocks, shape.width, shape.pairs
@@ -82,7 +85,9 @@ def _summed(
     inner = shape.inner // 2 if pairs else shape.inner
     type_ = I32 if pairs else F32
     sums = {
-        (p, o): k.variable(k.constant(0.0, F32, lanes)) for p in range(width) for o in range(blocks)
+        (p, o): k.variable(begun(k, p, o, a) if begun else k.constant(0.0, F32, lanes))
+        for p in range(width)
+        for o in range(blocks)
     }
     unrolled = _unrolled(inner, width * blocks)
     with k.loop(0, a["count"]) as number:

@@ -36,6 +36,9 @@ class Dense(EpilogueSpec, frozen=True):
     apart. A call makes `passes` over each `strip` of its rows, one for each set of outputs, whose
     filters the first cache keeps for a pass, and the second one the data of a strip. Where it
     `asks_ahead` (1; else 0), the first tiles of a set of outputs ask for the filters of the next.
+    A set whose filters the second cache would not keep is computed in `slices` of the channels,
+    `slice_source` bytes of data apart: `group` bytes are then the filters of a slice, and a pass is
+    one, whose sums wait at `sums`.
 
     There are `taps` rows of taps with `count` taps each, their windows `tap_stride` rows apart, the
     taps of a window `tap_dilation`; those outside of the data are left out. The first row sees from
@@ -47,7 +50,8 @@ class Dense(EpilogueSpec, frozen=True):
         "source", "target", "filters", "table", "count", "images", "source_image", "target_image",
         "rows", "source_row", "target_row", "target_block", "strip", "passes", "group",
         *(f"tiles_{kind}" for kind in range(KINDS)), "columns", "low", "high", "step",
-        "asks_ahead", "line", "height", "taps", "tap_stride", "tap_dilation",
+        "asks_ahead", "line", "height", "taps", "tap_stride", "tap_dilation", "slices",
+        "slice_source", "sums",
     )  # fmt: skip
     lanes: int
     inner: int
@@ -65,6 +69,8 @@ class Dense(EpilogueSpec, frozen=True):
     half: bool = False
     #: Pairs of bf16 are multiplied in AMX tiles.
     amx: bool = False
+    #: There are several slices of a set.
+    sliced: bool = False
 
     @property
     def size(self) -> int:
