@@ -118,17 +118,17 @@ def _picked(k: Kernel, type_: Type, begin: Value, lanes: int, step: int, first: 
 
 @emitter
 def emit_fill_bytes(k: Kernel, spec: FillBytes) -> None:
-    """The LLVM text of a fill with one value."""
+    """The LLVM text of a fill with one value. The last vector lies over the one before it."""
     value, target, count = k.arguments
     type_ = {0: U8, 1: U8, 2: U16, 4: U32, 8: U64}[spec.element]
     number = k.load(value, type_) if spec.element else k.constant(0, type_)
     lanes = 64 // type_.bytes
     vector = k.splat(number, lanes)
-    whole = count & -64
-    with k.loop(0, whole, 64) as i:
-        k.store(vector, target + i)
-    with k.loop(whole, count, type_.bytes) as i:
-        k.store(number, target + i)
+    with k.if_else(count >= 64) as (long, short):
+        with long, k.loop(0, count, 64) as i:
+            k.store(vector, target + k.minimum(i, count - 64))
+        with short, k.loop(0, count, type_.bytes) as i:
+            k.store(number, target + i)
 
 
 @emitter
