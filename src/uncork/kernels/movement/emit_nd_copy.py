@@ -4,7 +4,6 @@ and of fills.
 
 from __future__ import annotations
 
-from uncork.kernels.codegen.copies import copy_open
 from uncork.kernels.codegen.emit import I32, I64, U8, U16, U32, U64, Kernel, Type, Value, emitter
 from uncork.kernels.kernel_spec import OPEN
 from uncork.kernels.movement.emit_gather import copy
@@ -19,15 +18,9 @@ def emit_nd_copy(k: Kernel, spec: NdCopy) -> None:
     """The LLVM text of a strided copy."""
     a = k.named
 
-    def copy_run(source: Value, target: Value) -> None:
-        if spec.run == OPEN:
-            copy_open(k, source, target, a["run"])
-        else:
-            copy(k, source, target, spec.run)
-
     def loops(depth: int, source: Value, target: Value) -> None:
         if depth == spec.loops:
-            copy_run(source, target)
+            copy(k, source, target, a["run"] if spec.run == OPEN else spec.run)
             return
         count, from_step, to_step = (a[f"{name}_{depth}"] for name in ("count", "source", "target"))
 
