@@ -5,245 +5,223 @@ is one node of the domain `uncork`, which `operators/torch.py` lowers, or right 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 
 @contextlib.contextmanager
 def own_symbols(torch: Any, opset: int) -> Iterator[None]:
     """What is registered for an export, and taken back afterwards."""
-    symbols = {
-        "aten::embedding_bag": _embedding_bag(torch),
-        "aten::scaled_dot_product_attention": _attention(torch),
-        "aten::unfold": _unfold(torch),
-        "aten::diff": _diff(torch),
-        "aten::diagonal": _diagonal(torch),
-        "aten::permute": _permute(torch),
-        "aten::index_add": _index_add(torch),
-        "aten::index_put": _index_put(torch),
-        "aten::scatter_reduce": _scatter_reduce(torch),
-        "aten::unflatten": _unflatten(torch),
-        "aten::searchsorted": _searchsorted(torch),
-        "aten::col2im": _col2im(torch),
-        "aten::view_as_real": _as_pairs(torch),
-        "aten::view_as_complex": _as_pairs(torch),
-        "aten::stft": _short_transform(torch),
-        "aten::istft": _short_inverse(torch),
+    #: By operator: as what torch is to read the arguments, unless they stay as they are, and the
+    #: function that writes the nodes.
+    symbols: dict[str, tuple[str, Callable[..., Any]]] = {
+        "embedding_bag": ("v v v i i i v i i", _embedding_bag),
+        "scaled_dot_product_attention": ("v v v v v i v i", _attention),
+        "unfold": ("v i i i", _unfold),
+        "diff": ("v i i v v", _diff),
+        "diagonal": ("v i i i", _diagonal),
+        "permute": ("v is", _permute),
+        "index_add": ("v i v v v", _index_add),
+        "index_put": ("", _index_put),
+        "scatter_reduce": ("v i v v s b", _scatter_reduce),
+        "unflatten": ("", _unflatten),
+        "searchsorted": ("v v b b s v", _searchsorted),
+        "col2im": ("v v v is is is", _col2im),
+        "view_as_real": ("", _as_pairs),
+        "view_as_complex": ("", _as_pairs),
+        "stft": ("", _short_transform),
+        "istft": ("v i i i v b b b v b", _short_inverse),
     }
     for axes in (1, 2, 3):
-        symbols[f"aten::adaptive_avg_pool{axes}d"] = _adaptive_avg_pool(torch, axes)
-        symbols[f"aten::adaptive_max_pool{axes}d"] = _adaptive_max_pool(torch, axes)
+        symbols[f"adaptive_avg_pool{axes}d"] = "", partial(_adaptive_avg_pool, axes=axes)
+        symbols[f"adaptive_max_pool{axes}d"] = "", _adaptive_max_pool
     for kind in ("fft", "ifft", "rfft", "irfft"):
-        symbols[f"aten::fft_{kind}n"] = _transform(torch, kind)
+        symbols[f"fft_{kind}n"] = "v v is s", partial(_transform, kind=kind)
     for kind in ("bilinear", "bicubic"):
-        symbols[f"aten::_upsample_{kind}2d_aa"] = _antialiased(torch, kind)
-    for name, symbol in symbols.items():
-        torch.onnx.register_custom_op_symbolic(name, symbol, opset)
+        symbols[f"_upsample_{kind}2d_aa"] = "v v b v v", partial(_antialiased, kind=kind)
+    for name, (arguments, write) in symbols.items():
+        symbol: Any = partial(write, torch)
+        symbol.__name__ = name  # torch's messages tell it
+        if arguments:
+            symbol = torch.onnx.symbolic_helper.parse_args(*arguments.split())(symbol)
+        torch.onnx.register_custom_op_symbolic(f"aten::{name}", symbol, opset)
     try:
         yield
     finally:
         for name in symbols:
-            torch.onnx.unregister_custom_op_symbolic(name, opset)
+            torch.onnx.unregister_custom_op_symbolic(f"aten::{name}", opset)
 
 
-def _embedding_bag(torch: Any) -> Any:
-    @torch.onnx.symbolic_helper.parse_args("v", "v", "v", "i", "i", "i", "v", "i", "i")  # type: ignore[untyped-decorator]
-    def symbol(
-        g: Any,
-        table: Any,
-        indices: Any,
-        offsets: Any,
-        scale_grad_by_freq: int,
-        mode: int,
-        sparse: int,
-        weights: Any,
-        include_last_offset: int,
-        padding_idx: int | None,
-    ) -> Any:
-        inputs = [table, indices, offsets]
-        if not weights.node().mustBeNone():
-            inputs.append(weights)
-        made = g.op(
-            "uncork::EmbeddingBag",
-            *inputs,
-            mode_i=mode,
-            include_last_offset_i=include_last_offset,
-            padding_idx_i=-1 if padding_idx is None else padding_idx,
-        )
-        made.setType(table.type().with_sizes([None, None]))
-        return made, None, None, None
-
-    return symbol
+def _embedding_bag(
+    torch: Any,
+    g: Any,
+    table: Any,
+    indices: Any,
+    offsets: Any,
+    scale_grad_by_freq: int,
+    mode: int,
+    sparse: int,
+    weights: Any,
+    include_last_offset: int,
+    padding_idx: int | None,
+) -> Any:
+    inputs = [table, indices, offsets]
+    if not weights.node().mustBeNone():
+        inputs.append(weights)
+    made = g.op(
+        "uncork::EmbeddingBag",
+        *inputs,
+        mode_i=mode,
+        include_last_offset_i=include_last_offset,
+        padding_idx_i=-1 if padding_idx is None else padding_idx,
+    )
+    made.setType(table.type().with_sizes([None, None]))
+    return made, None, None, None
 
 
-def _attention(torch: Any) -> Any:
-    @torch.onnx.symbolic_helper.parse_args("v", "v", "v", "v", "v", "i", "v", "i")  # type: ignore[untyped-decorator]
-    def symbol(
-        g: Any,
-        query: Any,
-        key: Any,
-        value: Any,
-        mask: Any = None,
-        dropout: Any = None,
-        is_causal: int = 0,
-        scale: Any = None,
-        enable_gqa: int = 0,
-    ) -> Any:
-        optional = [
-            None if each is None or each.node().mustBeNone() else each for each in (mask, scale)
-        ]
-        made = g.op(
-            "uncork::ScaledDotProductAttention",
-            *[query, key, value, *(each for each in optional if each is not None)],
-            has_mask_i=int(optional[0] is not None),
-            has_scale_i=int(optional[1] is not None),
-            is_causal_i=is_causal,
-            enable_gqa_i=enable_gqa,
-        )
-        sizes, last = query.type().varyingSizes(), value.type().varyingSizes()
-        if sizes and last:
-            made.setType(query.type().with_sizes([*sizes[:-1], last[-1]]))
-        return made
-
-    return symbol
+def _attention(
+    torch: Any,
+    g: Any,
+    query: Any,
+    key: Any,
+    value: Any,
+    mask: Any = None,
+    dropout: Any = None,
+    is_causal: int = 0,
+    scale: Any = None,
+    enable_gqa: int = 0,
+) -> Any:
+    optional = [
+        None if each is None or each.node().mustBeNone() else each for each in (mask, scale)
+    ]
+    made = g.op(
+        "uncork::ScaledDotProductAttention",
+        *[query, key, value, *(each for each in optional if each is not None)],
+        has_mask_i=int(optional[0] is not None),
+        has_scale_i=int(optional[1] is not None),
+        is_causal_i=is_causal,
+        enable_gqa_i=enable_gqa,
+    )
+    sizes, last = query.type().varyingSizes(), value.type().varyingSizes()
+    if sizes and last:
+        made.setType(query.type().with_sizes([*sizes[:-1], last[-1]]))
+    return made
 
 
-def _unfold(torch: Any) -> Any:
+def _unfold(torch: Any, g: Any, data: Any, axis: int, size: int, step: int) -> Any:
     """Torch writes as many slices as the example has windows, in another order from a negative
     axis.
     """
-
-    @torch.onnx.symbolic_helper.parse_args("v", "i", "i", "i")  # type: ignore[untyped-decorator]
-    def symbol(g: Any, data: Any, axis: int, size: int, step: int) -> Any:
-        made = g.op("uncork::Unfold", data, axis_i=axis, size_i=size, step_i=step)
-        sizes = data.type().varyingSizes()
-        if sizes:
-            sizes[axis] = None
-            made.setType(data.type().with_sizes([*sizes, size]))
-        return made
-
-    return symbol
+    made = g.op("uncork::Unfold", data, axis_i=axis, size_i=size, step_i=step)
+    sizes = data.type().varyingSizes()
+    if sizes:
+        sizes[axis] = None
+        made.setType(data.type().with_sizes([*sizes, size]))
+    return made
 
 
-def _diff(torch: Any) -> Any:
-    @torch.onnx.symbolic_helper.parse_args("v", "i", "i", "v", "v")  # type: ignore[untyped-decorator]
-    def symbol(g: Any, data: Any, n: int, axis: int, before: Any, behind: Any) -> Any:
-        given = [each for each in (before, data, behind) if not each.node().mustBeNone()]
-        if len(given) > 1:
-            data = g.op("Concat", *given, axis_i=axis)
-        return g.op("uncork::Diff", data, n_i=n, axis_i=axis)
-
-    return symbol
+def _diff(torch: Any, g: Any, data: Any, n: int, axis: int, before: Any, behind: Any) -> Any:
+    given = [each for each in (before, data, behind) if not each.node().mustBeNone()]
+    if len(given) > 1:
+        data = g.op("Concat", *given, axis_i=axis)
+    return g.op("uncork::Diff", data, n_i=n, axis_i=axis)
 
 
-def _diagonal(torch: Any) -> Any:
+def _diagonal(torch: Any, g: Any, data: Any, offset: int, one: int, other: int) -> Any:
     """Torch writes a product with a matrix of ones on the diagonal, its sums, and a Gather of
     these. Where the two axes are known, the diagonal is a slice of both as one axis.
     """
     from torch.onnx import symbolic_opset13
 
-    @torch.onnx.symbolic_helper.parse_args("v", "i", "i", "i")  # type: ignore[untyped-decorator]
-    def symbol(g: Any, data: Any, offset: int, one: int, other: int) -> Any:
-        sizes = data.type().varyingSizes()
-        rank = len(sizes or ())
-        rows, columns = (sizes[axis] if sizes else None for axis in (one, other))
-        if not rows or not columns:
-            return symbolic_opset13.diagonal(g, data, offset, one, other)
-        axes = [axis % rank for axis in (one, other)]
-        others = [axis for axis in range(rank) if axis not in axes]
-        # From one row to the next, a diagonal is one place further.
-        count = max(min(rows + min(offset, 0), columns - max(offset, 0)), 0)
-        begin = offset if offset >= 0 else -offset * columns
-        step = columns + 1
+    sizes = data.type().varyingSizes()
+    rank = len(sizes or ())
+    rows, columns = (sizes[axis] if sizes else None for axis in (one, other))
+    if not rows or not columns:
+        return symbolic_opset13.diagonal(g, data, offset, one, other)
+    axes = [axis % rank for axis in (one, other)]
+    others = [axis for axis in range(rank) if axis not in axes]
+    # From one row to the next, a diagonal is one place further.
+    count = max(min(rows + min(offset, 0), columns - max(offset, 0)), 0)
+    begin = offset if offset >= 0 else -offset * columns
+    step = columns + 1
 
-        def vector(*numbers: int) -> Any:
-            return g.op("Constant", value_t=torch.tensor(numbers))
+    def vector(*numbers: int) -> Any:
+        return g.op("Constant", value_t=torch.tensor(numbers))
 
-        lines = g.op("Transpose", data, perm_i=[*others, *axes])
-        lines = g.op("Reshape", lines, vector(*[0] * len(others), -1))
-        end = begin + count * step
-        made = g.op("Slice", lines, *map(vector, (begin, end, len(others), step)))
-        made.setType(data.type().with_sizes([*(sizes[axis] for axis in others), count]))
-        return made
-
-    return symbol
+    lines = g.op("Transpose", data, perm_i=[*others, *axes])
+    lines = g.op("Reshape", lines, vector(*[0] * len(others), -1))
+    end = begin + count * step
+    made = g.op("Slice", lines, *map(vector, (begin, end, len(others), step)))
+    made.setType(data.type().with_sizes([*(sizes[axis] for axis in others), count]))
+    return made
 
 
-def _permute(torch: Any) -> Any:
+def _permute(torch: Any, g: Any, data: Any, axes: list[int]) -> Any:
     """Torch writes axes that are counted from the last as they are, which ONNX has not."""
-
-    @torch.onnx.symbolic_helper.parse_args("v", "is")  # type: ignore[untyped-decorator]
-    def symbol(g: Any, data: Any, axes: list[int]) -> Any:
-        return g.op("Transpose", data, perm_i=[axis % len(axes) for axis in axes])
-
-    return symbol
+    return g.op("Transpose", data, perm_i=[axis % len(axes) for axis in axes])
 
 
-def _index_add(torch: Any) -> Any:
+def _index_add(
+    torch: Any, g: Any, data: Any, axis: int, index: Any, rows: Any, alpha: Any = None
+) -> Any:
     """Torch writes rows whose index comes twice over one another in place of their sum."""
-
-    @torch.onnx.symbolic_helper.parse_args("v", "i", "v", "v", "v")  # type: ignore[untyped-decorator]
-    def symbol(g: Any, data: Any, axis: int, index: Any, rows: Any, alpha: Any = None) -> Any:
-        helper = torch.onnx.symbolic_helper
-        rank = helper._get_tensor_rank(data)
-        if not rank:
-            return helper._unimplemented("index_add", "a tensor of unknown rank or of none", data)
-        if alpha is not None and helper._maybe_get_scalar(alpha) != 1:
-            rows = g.op("Mul", rows, g.op("CastLike", alpha, rows))
-        along = [-1 if axis % rank == place else 1 for place in range(rank)]
-        places = g.op("Reshape", index, g.op("Constant", value_t=torch.tensor(along)))
-        places = g.op("Expand", places, g.op("Shape", rows))
-        made = g.op("ScatterElements", data, places, rows, axis_i=axis, reduction_s="add")
-        made.setType(data.type())
-        return made
-
-    return symbol
+    helper = torch.onnx.symbolic_helper
+    rank = helper._get_tensor_rank(data)
+    if not rank:
+        return helper._unimplemented("index_add", "a tensor of unknown rank or of none", data)
+    if alpha is not None and helper._maybe_get_scalar(alpha) != 1:
+        rows = g.op("Mul", rows, g.op("CastLike", alpha, rows))
+    along = [-1 if axis % rank == place else 1 for place in range(rank)]
+    places = g.op("Reshape", index, g.op("Constant", value_t=torch.tensor(along)))
+    places = g.op("Expand", places, g.op("Shape", rows))
+    made = g.op("ScatterElements", data, places, rows, axis_i=axis, reduction_s="add")
+    made.setType(data.type())
+    return made
 
 
-def _index_put(torch: Any) -> Any:
+def _index_put(
+    torch: Any, g: Any, data: Any, indices: Any, values: Any, accumulate: Any = None
+) -> Any:
     """Where values are added, torch writes those of one place over one another first."""
-
     from torch.onnx import symbolic_opset11
 
-    def symbol(g: Any, data: Any, indices: Any, values: Any, accumulate: Any = None) -> Any:
-        made = symbolic_opset11.index_put(g, data, indices, values, accumulate)
-        if accumulate is not None and torch.onnx.symbolic_helper._parse_arg(accumulate, "b"):
-            for each in made.node().inputs():
-                if each.node().kind() == "onnx::ScatterND":
-                    each.node().s_("reduction", "add")
-        return made
-
-    return symbol
+    made = symbolic_opset11.index_put(g, data, indices, values, accumulate)
+    if accumulate is not None and torch.onnx.symbolic_helper._parse_arg(accumulate, "b"):
+        for each in made.node().inputs():
+            if each.node().kind() == "onnx::ScatterND":
+                each.node().s_("reduction", "add")
+    return made
 
 
-def _scatter_reduce(torch: Any) -> Any:
+def _scatter_reduce(
+    torch: Any,
+    g: Any,
+    data: Any,
+    axis: int,
+    index: Any,
+    source: Any,
+    reduce: str,
+    include_self: bool,
+) -> Any:
     """Torch writes no means, and none that leave out what was there before."""
-
-    @torch.onnx.symbolic_helper.parse_args("v", "i", "v", "v", "s", "b")  # type: ignore[untyped-decorator]
-    def symbol(
-        g: Any, data: Any, axis: int, index: Any, source: Any, reduce: str, include_self: bool
-    ) -> Any:
-        helper, sizes = torch.onnx.symbolic_helper, index.type().varyingSizes()
-        if not helper._get_tensor_rank(data) or sizes is None:
-            return helper._unimplemented(
-                "scatter_reduce", "a tensor of unknown rank or of none", data
-            )
-        if None in sizes or sizes != source.type().varyingSizes():  # only so much of it is read
-            zeros = g.op("Constant", value_t=torch.zeros(len(sizes), dtype=torch.int64))
-            source = g.op("Slice", source, zeros, g.op("Shape", index))
-        made = g.op(
-            "uncork::ScatterReduce",
-            data,
-            index,
-            source,
-            axis_i=axis,
-            reduce_s=reduce,
-            include_self_i=include_self,
-        )
-        made.setType(data.type())
-        return made
-
-    return symbol
+    helper, sizes = torch.onnx.symbolic_helper, index.type().varyingSizes()
+    if not helper._get_tensor_rank(data) or sizes is None:
+        return helper._unimplemented("scatter_reduce", "a tensor of unknown rank or of none", data)
+    if None in sizes or sizes != source.type().varyingSizes():  # only so much of it is read
+        zeros = g.op("Constant", value_t=torch.zeros(len(sizes), dtype=torch.int64))
+        source = g.op("Slice", source, zeros, g.op("Shape", index))
+    made = g.op(
+        "uncork::ScatterReduce",
+        data,
+        index,
+        source,
+        axis_i=axis,
+        reduce_s=reduce,
+        include_self_i=include_self,
+    )
+    made.setType(data.type())
+    return made
 
 
 def _opened(value: Any, rank: int) -> Any:
@@ -251,62 +229,43 @@ def _opened(value: Any, rank: int) -> Any:
     return value.type().with_sizes([None] * rank)
 
 
-def _unflatten(torch: Any) -> Any:
+def _unflatten(torch: Any, g: Any, data: Any, axis: Any, sizes: Any) -> Any:
     """Torch loses which sizes are open, and has those of the example in what reads them behind."""
-
-    def symbol(g: Any, data: Any, axis: Any, sizes: Any) -> Any:
-        helper = torch.onnx.symbolic_helper
-        rank = helper._get_tensor_rank(data)
-        if rank is None:
-            return helper._unimplemented("unflatten", "a tensor of unknown rank", data)
-        place = helper._get_const(axis, "i", "dim") % rank
-        count = helper._get_tensor_sizes(sizes) if helper._is_tensor(sizes) else None
-        parts = count[0] if count else len(helper._unpack_list(sizes))
-        shape = g.op("Shape", data)
-        if not helper._is_tensor(sizes):
-            sizes = g.op(
-                "Concat",
-                *[
-                    g.op("Reshape", each, g.op("Constant", value_t=torch.tensor([1])))
-                    for each in helper._unpack_list(sizes)
-                ],
-                axis_i=0,
-            )
-        before = helper._slice_helper(g, shape, axes=[0], starts=[0], ends=[place])
-        behind = helper._slice_helper(g, shape, axes=[0], starts=[place + 1], ends=[rank])
-        whole = g.op("Concat", before, sizes, behind, axis_i=0)
-        made = g.op("Reshape", data, whole)
-        made.setType(_opened(data, rank - 1 + parts))
-        return made
-
-    return symbol
+    helper = torch.onnx.symbolic_helper
+    rank = helper._get_tensor_rank(data)
+    if rank is None:
+        return helper._unimplemented("unflatten", "a tensor of unknown rank", data)
+    place = helper._get_const(axis, "i", "dim") % rank
+    count = helper._get_tensor_sizes(sizes) if helper._is_tensor(sizes) else None
+    parts = count[0] if count else len(helper._unpack_list(sizes))
+    shape = g.op("Shape", data)
+    before = helper._slice_helper(g, shape, axes=[0], starts=[0], ends=[place])
+    behind = helper._slice_helper(g, shape, axes=[0], starts=[place + 1], ends=[rank])
+    whole = g.op("Concat", before, _vector(torch, g, sizes), behind, axis_i=0)
+    made = g.op("Reshape", data, whole)
+    made.setType(_opened(data, rank - 1 + parts))
+    return made
 
 
-def _adaptive_avg_pool(torch: Any, axes: int) -> Any:
+def _adaptive_avg_pool(torch: Any, g: Any, data: Any, sizes: Any, *, axes: int) -> Any:
     """Torch writes those of one cell, and others where it knows all sizes."""
     from torch.onnx import symbolic_opset9
 
-    def symbol(g: Any, data: Any, sizes: Any) -> Any:
-        helper = torch.onnx.symbolic_helper
-        wanted = helper._maybe_get_const(sizes, "is")
-        if isinstance(wanted, (list, tuple)) and set(wanted) == {1}:
-            return getattr(symbolic_opset9, f"adaptive_avg_pool{axes}d")(g, data, sizes)
-        made = g.op("uncork::AdaptiveAvgPool", data, _vector(torch, g, sizes))
-        made.setType(_opened(data, helper._get_tensor_rank(data)))
-        return made
-
-    return symbol
+    helper = torch.onnx.symbolic_helper
+    wanted = helper._maybe_get_const(sizes, "is")
+    if isinstance(wanted, (list, tuple)) and set(wanted) == {1}:
+        return getattr(symbolic_opset9, f"adaptive_avg_pool{axes}d")(g, data, sizes)
+    made = g.op("uncork::AdaptiveAvgPool", data, _vector(torch, g, sizes))
+    made.setType(_opened(data, helper._get_tensor_rank(data)))
+    return made
 
 
-def _adaptive_max_pool(torch: Any, axes: int) -> Any:
-    def symbol(g: Any, data: Any, sizes: Any) -> Any:
-        made = g.op("uncork::AdaptiveMaxPool", data, _vector(torch, g, sizes), outputs=2)
-        rank = torch.onnx.symbolic_helper._get_tensor_rank(data)
-        made[0].setType(_opened(data, rank))
-        made[1].setType(_opened(data, rank).with_dtype(torch.int64))
-        return made
-
-    return symbol
+def _adaptive_max_pool(torch: Any, g: Any, data: Any, sizes: Any) -> Any:
+    made = g.op("uncork::AdaptiveMaxPool", data, _vector(torch, g, sizes), outputs=2)
+    rank = torch.onnx.symbolic_helper._get_tensor_rank(data)
+    made[0].setType(_opened(data, rank))
+    made[1].setType(_opened(data, rank).with_dtype(torch.int64))
+    return made
 
 
 def _vector(torch: Any, g: Any, sizes: Any) -> Any:
@@ -322,96 +281,89 @@ def _vector(torch: Any, g: Any, sizes: Any) -> Any:
     return sizes
 
 
-def _searchsorted(torch: Any) -> Any:
-    @torch.onnx.symbolic_helper.parse_args("v", "v", "b", "b", "s", "v")  # type: ignore[untyped-decorator]
-    def symbol(
-        g: Any,
-        rows: Any,
-        values: Any,
-        out_int32: bool = False,
-        right: bool = False,
-        side: str | None = None,
-        sorter: Any = None,
-    ) -> Any:
-        if sorter is not None and not sorter.node().mustBeNone():
-            return torch.onnx.symbolic_helper._unimplemented("searchsorted", "a sorter", rows)
-        made = g.op(
-            "uncork::SearchSorted",
-            rows,
-            values,
-            right_i=int(bool(right) or side == "right"),
-            out_int32_i=int(out_int32),
-        )
-        made.setType(values.type().with_dtype(torch.int32 if out_int32 else torch.int64))
-        return made
-
-    return symbol
+def _searchsorted(
+    torch: Any,
+    g: Any,
+    rows: Any,
+    values: Any,
+    out_int32: bool = False,
+    right: bool = False,
+    side: str | None = None,
+    sorter: Any = None,
+) -> Any:
+    if sorter is not None and not sorter.node().mustBeNone():
+        return torch.onnx.symbolic_helper._unimplemented("searchsorted", "a sorter", rows)
+    made = g.op(
+        "uncork::SearchSorted",
+        rows,
+        values,
+        right_i=int(bool(right) or side == "right"),
+        out_int32_i=int(out_int32),
+    )
+    made.setType(values.type().with_dtype(torch.int32 if out_int32 else torch.int64))
+    return made
 
 
-def _col2im(torch: Any) -> Any:
+def _col2im(
+    torch: Any,
+    g: Any,
+    data: Any,
+    sizes: Any,
+    kernel: Any,
+    dilation: list[int],
+    padding: list[int],
+    stride: list[int],
+) -> Any:
     """An operator of opset 18."""
+    made = g.op(
+        "Col2Im",
+        data,
+        _vector(torch, g, sizes),
+        _vector(torch, g, kernel),
+        dilations_i=dilation,
+        pads_i=[*padding, *padding],
+        strides_i=stride,
+    )
+    made.setType(_opened(data, torch.onnx.symbolic_helper._get_tensor_rank(data) + 1))
+    return made
 
-    @torch.onnx.symbolic_helper.parse_args("v", "v", "v", "is", "is", "is")  # type: ignore[untyped-decorator]
-    def symbol(
-        g: Any,
-        data: Any,
-        sizes: Any,
-        kernel: Any,
-        dilation: list[int],
-        padding: list[int],
-        stride: list[int],
-    ) -> Any:
+
+def _antialiased(
+    torch: Any,
+    g: Any,
+    data: Any,
+    sizes: Any,
+    align_corners: bool,
+    scales: Any = None,
+    wide: Any = None,
+    *,
+    kind: str,
+) -> Any:
+    helper = torch.onnx.symbolic_helper
+    if align_corners:
+        return helper._unimplemented("antialias", "align_corners", data)
+    factors = helper._maybe_get_const(scales, "fs")
+    if isinstance(factors, (list, tuple)):
         made = g.op(
-            "Col2Im",
+            "Resize",
             data,
-            _vector(torch, g, sizes),
-            _vector(torch, g, kernel),
-            dilations_i=dilation,
-            pads_i=[*padding, *padding],
-            strides_i=stride,
+            g.op("Constant", value_t=torch.tensor([])),
+            g.op("Constant", value_t=torch.tensor([1.0, 1.0, *factors])),
+            antialias_i=1,
+            coordinate_transformation_mode_s="half_pixel",
+            cubic_coeff_a_f=-0.5,
+            exclude_outside_i=1,
+            mode_s="cubic" if kind == "bicubic" else "linear",
         )
-        made.setType(_opened(data, torch.onnx.symbolic_helper._get_tensor_rank(data) + 1))
-        return made
-
-    return symbol
-
-
-def _antialiased(torch: Any, kind: str) -> Any:
-    @torch.onnx.symbolic_helper.parse_args("v", "v", "b", "v", "v")  # type: ignore[untyped-decorator]
-    def symbol(
-        g: Any, data: Any, sizes: Any, align_corners: bool, scales: Any = None, wide: Any = None
-    ) -> Any:
-        helper = torch.onnx.symbolic_helper
-        if align_corners:
-            return helper._unimplemented("antialias", "align_corners", data)
-        factors = helper._maybe_get_const(scales, "fs")
-        if isinstance(factors, (list, tuple)):
-            made = g.op(
-                "Resize",
-                data,
-                g.op("Constant", value_t=torch.tensor([])),
-                g.op("Constant", value_t=torch.tensor([1.0, 1.0, *factors])),
-                antialias_i=1,
-                coordinate_transformation_mode_s="half_pixel",
-                cubic_coeff_a_f=-0.5,
-                exclude_outside_i=1,
-                mode_s="cubic" if kind == "bicubic" else "linear",
-            )
-        else:
-            made = g.op("uncork::Antialiased", data, _vector(torch, g, sizes), mode_s=kind)
-        made.setType(_opened(data, 4))
-        return made
-
-    return symbol
+    else:
+        made = g.op("uncork::Antialiased", data, _vector(torch, g, sizes), mode_s=kind)
+    made.setType(_opened(data, 4))
+    return made
 
 
-def _as_pairs(torch: Any) -> Any:
+def _as_pairs(torch: Any, g: Any, data: Any) -> Any:
     """Complex numbers are pairs of a last dimension in all that is written."""
-
-    def symbol(g: Any, data: Any) -> Any:
-        return _of_pairs(torch, g.op("Identity", data), data, 0)
-
-    return symbol
+    return _of_pairs(torch, g.op("Identity", data), data, 0)
 
 
 def _of_pairs(torch: Any, made: Any, data: Any, more: int) -> Any:
@@ -423,60 +375,52 @@ def _of_pairs(torch: Any, made: Any, data: Any, more: int) -> Any:
     return made
 
 
-def _transform(torch: Any, kind: str) -> Any:
-    @torch.onnx.symbolic_helper.parse_args("v", "v", "is", "s")  # type: ignore[untyped-decorator]
-    def symbol(g: Any, data: Any, sizes: Any, axes: list[int], norm: str | None) -> Any:
-        inputs = [data]
-        if not sizes.node().mustBeNone():
-            inputs.append(_vector(torch, g, sizes))
-        made = g.op(
-            "uncork::FourierTransform", *inputs, kind_s=kind, axes_i=axes, norm_s=norm or "backward"
-        )
-        return _of_pairs(torch, made, data, {"rfft": 1, "irfft": -1}.get(kind, 0))
-
-    return symbol
+def _transform(
+    torch: Any, g: Any, data: Any, sizes: Any, axes: list[int], norm: str | None, *, kind: str
+) -> Any:
+    inputs = [data]
+    if not sizes.node().mustBeNone():
+        inputs.append(_vector(torch, g, sizes))
+    made = g.op(
+        "uncork::FourierTransform", *inputs, kind_s=kind, axes_i=axes, norm_s=norm or "backward"
+    )
+    return _of_pairs(torch, made, data, {"rfft": 1, "irfft": -1}.get(kind, 0))
 
 
-def _short_transform(torch: Any) -> Any:
-    def symbol(
-        g: Any, data: Any, size: Any, step: Any, width: Any, window: Any, *settings: Any
-    ) -> Any:
-        """The settings are those that `torch_complex` gives: nothing is padded."""
-        numbers = {
-            f"{name}_i": torch.onnx.symbolic_helper._get_const(value, "i", name)
-            for name, value in (("size", size), ("step", step))
-        }
-        return _of_pairs(torch, g.op("uncork::ShortTransform", data, window, **numbers), data, 2)
-
-    return symbol
+def _short_transform(
+    torch: Any, g: Any, data: Any, size: Any, step: Any, width: Any, window: Any, *settings: Any
+) -> Any:
+    """The settings are those that `torch_complex` gives: nothing is padded."""
+    numbers = {
+        f"{name}_i": torch.onnx.symbolic_helper._get_const(value, "i", name)
+        for name, value in (("size", size), ("step", step))
+    }
+    return _of_pairs(torch, g.op("uncork::ShortTransform", data, window, **numbers), data, 2)
 
 
-def _short_inverse(torch: Any) -> Any:
-    @torch.onnx.symbolic_helper.parse_args("v", "i", "i", "i", "v", "b", "b", "b", "v", "b")  # type: ignore[untyped-decorator]
-    def symbol(
-        g: Any,
-        data: Any,
-        size: int,
-        step: int,
-        width: int,
-        window: Any,
-        center: bool,
-        normalized: bool,
-        onesided: bool,
-        length: Any,
-        return_complex: bool,
-    ) -> Any:
-        inputs = [data, window]
-        if not length.node().mustBeNone():
-            inputs.append(_vector(torch, g, length))
-        made = g.op(
-            "uncork::ShortInverse",
-            *inputs,
-            size_i=size,
-            step_i=step,
-            center_i=int(center),
-            normalized_i=int(normalized),
-        )
-        return _of_pairs(torch, made, data, -2)
-
-    return symbol
+def _short_inverse(
+    torch: Any,
+    g: Any,
+    data: Any,
+    size: int,
+    step: int,
+    width: int,
+    window: Any,
+    center: bool,
+    normalized: bool,
+    onesided: bool,
+    length: Any,
+    return_complex: bool,
+) -> Any:
+    inputs = [data, window]
+    if not length.node().mustBeNone():
+        inputs.append(_vector(torch, g, length))
+    made = g.op(
+        "uncork::ShortInverse",
+        *inputs,
+        size_i=size,
+        step_i=step,
+        center_i=int(center),
+        normalized_i=int(normalized),
+    )
+    return _of_pairs(torch, made, data, -2)

@@ -42,8 +42,8 @@ from uncork.kernels.kernel_plan import (
     grid,
 )
 from uncork.kernels.layer import staged
+from uncork.kernels.movement.nd_copy import Loop, nd_copy, zeros
 from uncork.kernels.movement.shared_moves import shared_moves
-from uncork.kernels.movement.strided_copy import strided_copy_call
 from uncork.kernels.runtime.addresses import address_of
 from uncork.kernels.runtime.packed_weights import packed
 from uncork.kernels.runtime.target import Target
@@ -294,20 +294,13 @@ class _BlockCalls:
         )
         target = rows.position * self.row + columns.position * pixel
         covered = same(rows.length, height) and same(columns.length, self.width)
-        loops: list[tuple[SizeLike, SizeLike, SizeLike]] = [
-            (1, 0, 0),
-            (planes, g.data_size * pixel, self.block),
-            (rows.length, g.columns.size * pixel, self.row),
-            (columns.length * (pixel // 4), 4, 4),  # words of 4 bytes
+        loops = [
+            Loop(planes, g.data_size * pixel, self.block),
+            Loop(rows.length, g.columns.size * pixel, self.row),
         ]
-        yield strided_copy_call(
-            self.target.lanes,
-            In(0, source),
-            Scratch(target),
-            loops,
-            Scratch(0),
-            0 if covered else planes * self.block,
-        )
+        if not covered:
+            yield zeros(Scratch(0), planes * self.block)
+        yield nd_copy(In(0, source), Scratch(target), loops, columns.length * pixel)
 
     def compute(
         self,

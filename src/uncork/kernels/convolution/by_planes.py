@@ -30,7 +30,7 @@ from uncork.kernels.kernel_plan import (
     shares,
 )
 from uncork.kernels.layer import staged
-from uncork.kernels.movement.strided_copy import Loop, strided_copy_call
+from uncork.kernels.movement.nd_copy import Loop, layout_copy, nd_copy, zeros
 from uncork.symbolic import SizeLike
 
 #: Products of a sum from which on it pays to bring pixels together after they were computed apart.
@@ -102,42 +102,30 @@ def over_volumes(
             for tap in range(taps)
         ]
         if not all(same(some.length, depth.count) for some in cells):
-            yield strided_copy_call(lanes, 0, 0, [(0, 0, 0)] * 4, Scratch(0), gathered)
+            yield zeros(Scratch(0), gathered)
         each = groups * channels
         for tap, some in enumerate(cells):
             if is_empty((some.length,)):
                 continue
-            loops: list[Loop] = [
-                (found.images, each * depth.size * plane, depth.count * each * taps * plane),
-                (some.length, some.step * plane, some.position_step * each * taps * plane),
-                (each, depth.size * plane, taps * plane),
-                (g.data_size, 4, 4),
+            loops = [
+                Loop(found.images, each * depth.size * plane, depth.count * each * taps * plane),
+                Loop(some.length, some.step * plane, some.position_step * each * taps * plane),
+                Loop(each, depth.size * plane, taps * plane),
             ]
-            yield strided_copy_call(
-                lanes,
-                In(0, some.first * plane),
-                Scratch(some.position * each * taps * plane + tap * plane),
-                loops,
-            )
+            place = some.position * each * taps * plane + tap * plane
+            yield nd_copy(In(0, some.first * plane), Scratch(place), loops, plane)
 
     def scatter(threads: int) -> list[KernelCall]:
         each = groups * outputs
         calls: list[KernelCall] = []
         for first, number in shares(each, threads):
-            loops: list[Loop] = [
-                (found.images, depth.count * each * made, depth.count * each * made),
-                (depth.count, each * made, made),
-                (number, made, depth.count * made),
-                (g.pixels, 4, 4),
+            loops = [
+                Loop(found.images, depth.count * each * made, depth.count * each * made),
+                Loop(depth.count, each * made, made),
+                Loop(number, made, depth.count * made),
             ]
-            calls.append(
-                strided_copy_call(
-                    lanes,
-                    Scratch(gathered + first * made),
-                    Out(0, first * depth.count * made),
-                    loops,
-                )
-            )
+            source, target = Scratch(gathered + first * made), Out(0, first * depth.count * made)
+            calls.append(nd_copy(source, target, loops, made))
         return calls
 
     def stages(threads: int) -> Stages:
@@ -217,21 +205,16 @@ def by_phases(
             planes = found.images * each
             calls.append([])
             for first, number in shares(planes, threads):
-                loops: list[Loop] = [
-                    (1, 0, 0),
-                    (number, pixels * 4, whole.pixels * 4),
-                    (down.axis.count, across.axis.count * 4, down.step * whole.columns.count * 4),
-                    (across.axis.count, 4, across.step * 4),
+                row = whole.columns.count * 4
+                loops = [
+                    Loop(number, pixels * 4, whole.pixels * 4),
+                    Loop(down.axis.count, across.axis.count * 4, down.step * row),
+                    Loop(across.axis.count, 4, across.step * 4),
                 ]
                 place = (down.first * whole.columns.count + across.first) * 4
-                calls[-1].append(
-                    strided_copy_call(
-                        lanes,
-                        Scratch(first * pixels * 4),
-                        Out(0, first * whole.pixels * 4 + place),
-                        loops,
-                    )
-                )
+                source = Scratch(first * pixels * 4)
+                target = Out(0, first * whole.pixels * 4 + place)
+                calls[-1].append(layout_copy(source, target, loops))
             scratch = largest(scratch, size + own)
         # Tables that only this number of threads wants are there by now.
         keep[:] = [kept for _, _, moved in made for kept in moved.native.keep]

@@ -40,8 +40,8 @@ from uncork.kernels.kernel_plan import (
     grid,
     shares,
 )
+from uncork.kernels.movement.nd_copy import Loop, layout_copy, zeros
 from uncork.kernels.movement.shared_moves import shared_moves
-from uncork.kernels.movement.strided_copy import Loop, strided_copy_call
 from uncork.kernels.register_tiles import most_rows
 from uncork.kernels.runtime.addresses import address_of
 from uncork.kernels.runtime.packed_weights import packed
@@ -273,24 +273,16 @@ class _DirectCalls:
             base = scratch + index * layout.remainder
             target = base + rows.position * layout.row + columns.position * 4
             covered = same(rows.length, height) and same(columns.length, layout.width)
-            loops: list[Loop] = [
-                (part.images[1], g.groups * g.channels * g.data_size * 4, layout.image),
-                (channels, g.data_size * 4, layout.channel),
-                (rows.length, rows.step * g.columns.size * 4, rows.position_step * layout.row),
-                (columns.length, columns.step * 4, columns.position_step * 4),
+            loops = [
+                Loop(part.images[1], g.groups * g.channels * g.data_size * 4, layout.image),
+                Loop(channels, g.data_size * 4, layout.channel),
+                Loop(rows.length, rows.step * g.columns.size * 4, rows.position_step * layout.row),
+                Loop(columns.length, columns.step * 4, columns.position_step * 4),
             ]
-            if is_empty((rows.length, columns.length)):
-                source, target, loops = 0, base, [(0, 0, 0)] * 4
-            calls.append(
-                strided_copy_call(
-                    self.widest,
-                    In(0, source),
-                    Scratch(target),
-                    loops,
-                    Scratch(base),
-                    0 if covered else cleared,
-                )
-            )
+            if not covered:
+                calls.append(zeros(Scratch(base), cleared))
+            if not is_empty((rows.length, columns.length)):
+                calls.append(layout_copy(In(0, source), Scratch(target), loops))
         return calls
 
     def compute(self, part: Part, scratch: SizeLike, held: Part | None = None) -> KernelCall:

@@ -26,6 +26,7 @@ from uncork.kernels.extents import (
     smallest,
 )
 from uncork.kernels.kernel_plan import shares
+from uncork.kernels.loops.windows import windows_of
 from uncork.ops import Operation
 from uncork.ops._common.spatial import extent
 from uncork.ops.convolution import Convolution1
@@ -324,20 +325,19 @@ def _axes(
     taps: Sequence[int],
     counts: Sequence[SizeLike],
 ) -> list[WindowAxis]:
-    axes: list[WindowAxis] = []
-    for axis, (size, k, count) in enumerate(zip(sizes, taps, counts, strict=True)):
-        stride, dilation = operation.strides[axis], operation.dilation(axis)
-        begin, end = operation.fixed_pads(axis)
-        first: SizeLike = begin
-        fitting = begin == end == 0
-        if operation.auto_pad.startswith("same"):
-            total = largest(0, (count - 1) * stride + extent(k, dilation) - size)
-            first, fitting = (
-                total // 2 if operation.auto_pad == "same_upper" else total - total // 2,
-                False,
-            )
-        axes.append(WindowAxis(size, k, count, stride, dilation, _plain(first), fitting=fitting))
-    return axes
+    fixed = not operation.auto_pad.startswith("same")
+    return [
+        WindowAxis(
+            w.size,
+            w.kernel,
+            w.count,
+            w.stride,
+            w.dilation,
+            _plain(w.begin),
+            fitting=fixed and w.begin == w.end == 0,
+        )
+        for w in windows_of(operation, sizes, counts, taps)
+    ]
 
 
 def _transposed_axes(

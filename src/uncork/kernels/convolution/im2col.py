@@ -38,8 +38,8 @@ from uncork.kernels.kernel_plan import (
     grid,
     shares,
 )
+from uncork.kernels.movement.nd_copy import Loop, layout_copy, zeros
 from uncork.kernels.movement.shared_moves import shared_moves
-from uncork.kernels.movement.strided_copy import Loop, strided_copy_call
 from uncork.kernels.movement.transpose import blocks_fit, transpose_call
 from uncork.kernels.runtime.addresses import address_of
 from uncork.kernels.runtime.packed_weights import packed
@@ -255,20 +255,17 @@ class _Im2colCalls:
             same(rows.length, g.rows.count) and same(columns.length, across)
             for rows, columns in taps
         ):
-            yield strided_copy_call(
-                self.widest, 0, 0, [(0, 0, 0)] * 4, Scratch(0), self.size(images)
-            )
+            yield zeros(Scratch(0), self.size(images))
         held = self.size(self.held(images))
         start = first * g.groups * g.channels * g.data_size * 4
         image, group = g.groups * g.channels * g.data_size * 4, g.channels * g.data_size * 4
         # Numbers of the data from one channel, row and column to the next.
         data: Operand = In(0, start)
         channel, row, column = g.data_size, g.columns.size, 1
-        loops: list[Loop]
         if not certainly(self.turned(images), 0):
             data = Scratch(held)
             channel, row, column = 1, g.columns.size * g.channels, g.channels
-            loops = [(images, image, image), (g.groups, group, group)]
+            loops = [Loop(images, image, image), Loop(g.groups, group, group)]
             yield transpose_call(
                 self.widest,
                 In(0, start),
@@ -288,9 +285,9 @@ class _Im2colCalls:
                 + columns.position * pixel
                 + tap * g.channels * 4
             )
-            outer: list[Loop] = [
-                (images, image, lay.image),
-                (rows.length, rows.step * row * 4, rows.position_step * lay.row),
+            outer = [
+                Loop(images, image, lay.image),
+                Loop(rows.length, rows.step * row * 4, rows.position_step * lay.row),
             ]
             if column == 1 == columns.step and blocks_fit(g.channels, columns.length):
                 yield transpose_call(
@@ -302,11 +299,9 @@ class _Im2colCalls:
                     (columns.length, columns.position_step * pixel),
                 )
             else:
-                inner: list[Loop] = [
-                    (columns.length, columns.step * column * 4, columns.position_step * pixel),
-                    (g.channels, channel * 4, 4),
-                ]
-                yield strided_copy_call(self.widest, source, target, [*outer, *inner])
+                across_rows = columns.step * column * 4, columns.position_step * pixel
+                inner = [Loop(columns.length, *across_rows), Loop(g.channels, channel * 4, 4)]
+                yield layout_copy(source, target, [*outer, *inner])
 
     def compute(
         self,

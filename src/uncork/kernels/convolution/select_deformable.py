@@ -32,9 +32,9 @@ from uncork.kernels.kernel_plan import (
 from uncork.kernels.layer import Layer, staged
 from uncork.kernels.loops.nest_call import row_bytes
 from uncork.kernels.loops.windows import Window, windows_of
+from uncork.kernels.movement.nd_copy import Loop
 from uncork.kernels.movement.shared_moves import shared_moves
-from uncork.kernels.movement.strided_copy import strided_copy_call
-from uncork.kernels.movement.transpose import blocks_fit, transpose_call
+from uncork.kernels.movement.transpose import arranged
 from uncork.kernels.runtime.addresses import address_of
 from uncork.kernels.runtime.packed_weights import PackedWeights, packed
 from uncork.ops.deformable_convolution import DeformableConvolution1
@@ -145,7 +145,7 @@ class _Deformable:
         places = _Places(laid_out, tables, own, moved)
         stages: list[Sequence[KernelCall]] = []
         for first, some in runs:
-            stages += shared_moves(self._turned(first, some), threads)
+            stages += shared_moves([self._turned(first, some)], threads)
             stages.append([c.cleared(some)])
             for strip in strips:
                 stages.append(c.read((first, some), strip, places.columns, places.rooms, threads))
@@ -154,20 +154,14 @@ class _Deformable:
         addresses = panels_apart * (images * (rows * c.width * 8))
         return Stages(stages, moved + addresses + threads * self.spec.scratch_bytes)
 
-    def _turned(self, first: SizeLike, images: SizeLike) -> Iterator[KernelCall]:
+    def _turned(self, first: SizeLike, images: SizeLike) -> KernelCall:
         """The call that lays images out with their channels last, each before a row of zeros."""
         c = self.columns
         image = c.cells * c.channels * 4
         laid_out = (c.cells + 1) * c.channels * 4
-        source, lanes = In(0, first * image), c.target.lanes
+        loops = [Loop(images, image, laid_out)]
         rows, across = (c.channels, c.cells * 4), (c.cells, c.channels * 4)
-        if blocks_fit(c.channels, c.cells):
-            loops = [(1, 0, 0), (images, image, laid_out)]
-            yield transpose_call(lanes, source, Scratch(0), loops, rows, across)
-        else:
-            moves = [(1, 0, 0), (images, image, laid_out)]
-            inner = [(c.cells, 4, c.channels * 4), (c.channels, c.cells * 4, 4)]
-            yield strided_copy_call(lanes, source, Scratch(0), [*moves, *inner])
+        return arranged(c.target.lanes, In(0, first * image), Scratch(0), loops, rows, across)
 
     def _multiplied(
         self,

@@ -23,7 +23,7 @@ from uncork.kernels.epilogue import ELEMENT
 from uncork.kernels.extents import is_known
 from uncork.kernels.kernel_plan import In, KernelCall, KernelPlan, Out, Scratch, Stages, shares
 from uncork.kernels.layer import staged
-from uncork.kernels.movement.strided_copy import strided_copy_call
+from uncork.kernels.movement.nd_copy import Loop, zeros
 from uncork.kernels.movement.transpose import blocks_fit, transpose_call
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select_epilogue import bounded
@@ -147,9 +147,7 @@ class _VolumeCalls:
         ]
         seen = [self.depth.data_range(begin, slices, self.depth.stride) for begin in begins]
         if any(known(seen_range.length) < slices for seen_range in seen):
-            yield strided_copy_call(
-                self.target.lanes, 0, 0, [(0, 0, 0)] * 4, Scratch(0), images * slices * image
-            )
+            yield zeros(Scratch(0), images * slices * image)
         for index in range(images):
             for tap, seen_range in enumerate(seen):
                 if not known(seen_range.length):
@@ -159,8 +157,10 @@ class _VolumeCalls:
                     (index * slices + seen_range.position) * image + tap * blocks * block
                 )
                 loops = [
-                    (seen_range.length, seen_range.step * plane, seen_range.position_step * image),
-                    (blocks, self.inner * size * plane, block),
+                    Loop(
+                        seen_range.length, seen_range.step * plane, seen_range.position_step * image
+                    ),
+                    Loop(blocks, self.inner * size * plane, block),
                 ]
                 yield transpose_call(
                     self.target.lanes,
@@ -182,8 +182,8 @@ class _VolumeCalls:
             source = Scratch(made + index * slices * self.outputs * plane)
             target = Out(0, (index * self.outputs * count + run.slices[0]) * plane)
             loops = [
-                (slices, self.outputs * plane, plane),
-                (blocks, block, self.lanes * count * plane),
+                Loop(slices, self.outputs * plane, plane),
+                Loop(blocks, block, self.lanes * count * plane),
             ]
             sides = (self.pixels, self.lanes * 4), (self.lanes, count * plane)
             calls.append(transpose_call(self.target.lanes, source, target, loops, *sides))

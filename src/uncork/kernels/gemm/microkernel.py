@@ -356,12 +356,8 @@ def over_accumulators(
     multiplications, two or four positions at a time; the accumulators take turns.
     """
     unrolled = 2 if 2 * width >= _TURN and accumulators <= 2 else 4
-    whole = inner & -unrolled
-    with k.loop(0, whole, unrolled) as position:
-        for u in range(unrolled):
-            step(position + u, u % accumulators)
-    with k.loop(whole, inner) as position:
-        step(position, 0)
+    for turn, position in enumerate(k.unrolled(inner, unrolled)):
+        step(position, turn % accumulators)
 
 
 def joined(accumulators: Sequence[Variable]) -> Value:

@@ -51,7 +51,7 @@ from uncork.kernels.kernel_plan import (
     whole_lines,
 )
 from uncork.kernels.layer import Layer, present, staged
-from uncork.kernels.movement.strided_copy import Loop, strided_copy_call
+from uncork.kernels.movement.nd_copy import Loop, layout_copy, nd_copy
 from uncork.kernels.movement.transpose import arranged
 from uncork.kernels.register_tiles import rows_of_parts
 from uncork.kernels.runtime.addresses import address_of
@@ -314,15 +314,14 @@ class _Maker:
         if self.shape.turned_first:
             rows, inner, size = self.shape.rows, self.shape.inner, self.size
             matrix = rows * inner * size
-            firsts: Loop = (self.shape.firsts, matrix, matrix)
+            firsts = Loop(self.shape.firsts, matrix, matrix)
             across, along = (inner, rows * size), (rows, inner * size)
             if size == SINGLE:
-                loops: list[Loop] = [(1, 0, 0), firsts]
-                yield arranged(self.target.lanes, In(self.first), Scratch(0), loops, across, along)
+                lanes = self.target.lanes
+                yield arranged(lanes, In(self.first), Scratch(0), [firsts], across, along)
                 return
-            halves = size // SINGLE, SINGLE, SINGLE  # a number as two of f32
-            nest: list[Loop] = [firsts, (*across, size), (rows, size, inner * size), halves]
-            yield strided_copy_call(self.target.lanes, In(self.first), Scratch(0), nest)
+            nest = [firsts, Loop(*across, size), Loop(rows, size, inner * size)]
+            yield layout_copy(In(self.first), Scratch(0), nest, size)
 
     def pack_second(self, threads: int) -> list[KernelCall]:
         """The calls that pack the second matrix as panels, where it is the only one and known at
@@ -351,21 +350,14 @@ class _Maker:
         panel = inner * width * 4
         target = Scratch(self.turned + first * panel)
         if self.shape.turned_second:
-            loops: list[Loop] = [(1, 0, 0), (number, width * inner * 4, panel)]
+            loops = [Loop(number, width * inner * 4, panel)]
             source = In(self.second, first * width * inner * 4)
             yield arranged(
                 self.target.lanes, source, target, loops, (wide, inner * 4), (inner, width * 4)
             )
         else:
-            nest: list[Loop] = [
-                (1, 0, 0),
-                (number, width * 4, panel),
-                (inner, columns * 4, width * 4),
-                (wide, 4, 4),
-            ]
-            yield strided_copy_call(
-                self.target.lanes, In(self.second, first * width * 4), target, nest
-            )
+            nest = [Loop(number, width * 4, panel), Loop(inner, columns * 4, width * 4)]
+            yield nd_copy(In(self.second, first * width * 4), target, nest, wide * 4)
 
     def multiply(self, run: Run, part: _Part) -> KernelCall:
         """The call that multiplies a part of a run."""

@@ -97,8 +97,8 @@ def _emit_open_items(k: Kernel, spec: Gather) -> None:
         target = output + (slab * count + j) * item
         k.either(
             index.below(size),
-            lambda: copy_open(k, data + (slab * size + index) * item, target, item),
-            lambda: copy_open(k, None, target, item),
+            lambda: copy(k, data + (slab * size + index) * item, target, item),
+            lambda: copy(k, None, target, item),
             likely=True,
         )
 
@@ -254,7 +254,7 @@ class _Gather:
             k.return_(k.integer(1))
             return
         size = self.item if isinstance(self.item, Value) else k.integer(self.item)
-        copy_open(k, None, lookup.target + j * self.item, size)
+        copy(k, None, lookup.target + j * self.item, size)
 
     def fill_positions(self, indices: Value, positions: Value) -> None:
         """Store the indices of a batch as 32-bit positions, -1 for what is outside: such an axis
@@ -353,8 +353,11 @@ def stream(k: Kernel, source: Value, target: Value, size: int | Value) -> None:
     )
 
 
-def copy(k: Kernel, source: Value | None, target: Value, size: int) -> None:
+def copy(k: Kernel, source: Value | None, target: Value, size: int | Value) -> None:
     """`size` bytes from `source` (None: zeros) to `target`."""
+    if isinstance(size, Value):
+        copy_open(k, source, target, size)
+        return
 
     def straight(offset: Value | int, count: int) -> None:
         words, rest = divmod(count, 4)

@@ -4,7 +4,6 @@ and of fills.
 
 from __future__ import annotations
 
-from uncork.kernels.codegen.copies import copy_open
 from uncork.kernels.codegen.emit import I32, I64, U8, U16, U32, U64, Kernel, Type, Value, emitter
 from uncork.kernels.kernel_spec import OPEN
 from uncork.kernels.movement.emit_gather import copy
@@ -19,15 +18,9 @@ def emit_nd_copy(k: Kernel, spec: NdCopy) -> None:
     """The LLVM text of a strided copy."""
     a = k.named
 
-    def copy_run(source: Value, target: Value) -> None:
-        if spec.run == OPEN:
-            copy_open(k, source, target, a["run"])
-        else:
-            copy(k, source, target, spec.run)
-
     def loops(depth: int, source: Value, target: Value) -> None:
         if depth == spec.loops:
-            copy_run(source, target)
+            copy(k, source, target, a["run"] if spec.run == OPEN else spec.run)
             return
         count, from_step, to_step = (a[f"{name}_{depth}"] for name in ("count", "source", "target"))
 
@@ -118,17 +111,17 @@ def _picked(k: Kernel, type_: Type, begin: Value, lanes: int, step: int, first: 
 
 @emitter
 def emit_fill_bytes(k: Kernel, spec: FillBytes) -> None:
-    """The LLVM text of a fill with one value."""
+    """The LLVM text of a fill with one value. The last vector lies over the one before it."""
     value, target, count = k.arguments
     type_ = {0: U8, 1: U8, 2: U16, 4: U32, 8: U64}[spec.element]
     number = k.load(value, type_) if spec.element else k.constant(0, type_)
     lanes = 64 // type_.bytes
     vector = k.splat(number, lanes)
-    whole = count & -64
-    with k.loop(0, whole, 64) as i:
-        k.store(vector, target + i)
-    with k.loop(whole, count, type_.bytes) as i:
-        k.store(number, target + i)
+    with k.if_else(count >= 64) as (long, short):
+        with long, k.loop(0, count, 64) as i:
+            k.store(vector, target + k.minimum(i, count - 64))
+        with short, k.loop(0, count, type_.bytes) as i:
+            k.store(number, target + i)
 
 
 @emitter

@@ -1,5 +1,5 @@
 """Copying between strided views: what Concat, Split, Slice, Tile, Transpose and other moves come
-down to.
+down to, and how kernels lay out their data in their working memory.
 
 A view is loops around an address: how many times, and the bytes from one turn to the next in the
 source and in the target. The innermost turn copies a run of neighbouring bytes. Sizes may be open.
@@ -15,7 +15,7 @@ from msgspec import Struct
 from uncork.kernels.extents import certainly, product, same, total
 from uncork.kernels.kernel_plan import KernelCall, Operand
 from uncork.kernels.kernel_spec import OPEN
-from uncork.kernels.movement.spec import NdCopy
+from uncork.kernels.movement.spec import FillBytes, NdCopy
 from uncork.symbolic import SizeLike
 from uncork.types import TensorSpec
 
@@ -28,6 +28,8 @@ _PICKED_STEPS = (-4, -3, -2, -1, 0, 2, 3, 4)
 _ROW, _FEW, _MOSTLY = 16, 256, 8
 #: Loops of one kernel at most.
 MOST_LOOPS = 6
+#: What a number is taken to be that only the call knows.
+_MANY = 1 << 20
 
 
 class Loop(Struct, frozen=True):
@@ -175,3 +177,25 @@ def nd_copy(source: Operand, target: Operand, loops: Sequence[Loop], run: SizeLi
         run,
     ]
     return spec, operands
+
+
+def layout_copy(
+    source: Operand, target: Operand, loops: Sequence[Loop], run: int = 4
+) -> KernelCall:
+    """The call that lays out data for another kernel: that of `nd_copy`, with the two innermost
+    loops in the better order. A loop that makes one run of its turns is innermost, or one whose
+    turns are picked as vectors; otherwise the longer one.
+    """
+
+    def worth(loop: Loop) -> tuple[bool, bool, int]:
+        most = loop.count if isinstance(loop.count, int) else _MANY
+        neighbours = certainly(loop.source, run) and certainly(loop.target, run)
+        picked = _picked_step([loop], run) != 1 and most * run >= _ROW
+        return neighbours and most > 1, picked, most
+
+    return nd_copy(source, target, [*loops[:-2], *sorted(loops[-2:], key=worth)], run)
+
+
+def zeros(target: Operand, size: SizeLike) -> KernelCall:
+    """The call that clears so many bytes."""
+    return FillBytes(0), [0, target, size]

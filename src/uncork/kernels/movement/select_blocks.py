@@ -6,10 +6,11 @@ from __future__ import annotations
 
 from uncork.internal_ops.blocks import ToBlocks
 from uncork.kernels.extents import decline_if, extents, is_empty, nanoseconds, product
-from uncork.kernels.kernel_plan import In, KernelCall, KernelPlan, Out, Selection
-from uncork.kernels.layer import Layer, shared_call
-from uncork.kernels.movement.strided_copy import strided_copy_call
-from uncork.kernels.movement.transpose import blocks_fit, transpose_call
+from uncork.kernels.kernel_plan import In, KernelPlan, Out, Selection
+from uncork.kernels.layer import Layer
+from uncork.kernels.movement.nd_copy import Loop
+from uncork.kernels.movement.shared_moves import shared_move
+from uncork.kernels.movement.transpose import arranged
 from uncork.kernels.runtime.target import Target
 from uncork.symbolic import SizeLike
 
@@ -39,17 +40,6 @@ def channels_moved(
     # way round.
     of_channels, of_pixels = (channels, pixels * 4), (pixels, channels * 4)
 
-    def some(first: SizeLike, count: SizeLike) -> KernelCall:
-        loops: list[tuple[SizeLike, SizeLike, SizeLike]] = [(1, 0, 0), (count, size, size)]
-        if not blocks_fit(channels, pixels):
-            apart = [(channels, pixels * 4, 4), (pixels, 4, channels * 4)]
-            steps = apart if last else [(number, to, step) for number, step, to in apart]
-            return strided_copy_call(
-                target.lanes, In(0, first * size), Out(0, first * size), [*loops, *steps]
-            )
-        sides = (of_channels, of_pixels) if last else (of_pixels, of_channels)
-        return transpose_call(
-            target.lanes, In(0, first * size), Out(0, first * size), loops, *sides
-        )
-
-    return shared_call(some, images, nanoseconds(images * channels * pixels, 1 / 6))
+    sides = (of_channels, of_pixels) if last else (of_pixels, of_channels)
+    call = arranged(target.lanes, In(0), Out(0), [Loop(images, size, size)], *sides)
+    return shared_move(call, nanoseconds(images * channels * pixels, 1 / 6))

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
-from msgspec.structs import replace
-
 from uncork.kernels.extents import certainly, extents, nanoseconds, product, same, total
 from uncork.kernels.kernel_plan import (
     In,
@@ -18,8 +16,6 @@ from uncork.kernels.kernel_plan import (
     Out,
     Selection,
     Stages,
-    grid,
-    whole_shares,
 )
 from uncork.kernels.kernel_spec import writer_of
 from uncork.kernels.layer import staged
@@ -33,17 +29,15 @@ from uncork.kernels.movement.nd_copy import (
     merged,
     nd_copy,
     strides,
+    zeros,
 )
+from uncork.kernels.movement.shared_moves import parted
 from uncork.kernels.movement.spec import FillBytes
 from uncork.ops import Operation
 from uncork.ops._common.indices import normalised_axis
 from uncork.symbolic import SizeLike
 from uncork.types import TensorSpec
 
-#: Outer loops that threads may share.
-_SHARED = 3
-#: Threads share a run by pieces of so many bytes.
-_PIECE = 4096
 Specs = Sequence[TensorSpec]
 Rule = Callable[[Operation, Specs, Specs], "Sequence[Copy | Fill] | None"]
 
@@ -71,7 +65,8 @@ def select_nd_copy(
         place.
         """
         fills = [[_fill(copy, bytes_of[0])] for copy in copies if isinstance(copy, Fill)]
-        moves = [p for copy in copies if isinstance(copy, Copy) for p in _parts(copy, threads)]
+        whole = [copy for copy in copies if isinstance(copy, Copy)]
+        moves = [part for copy in whole for part in parted(_call(copy), threads)]
         return Stages([*fills, moves] if moves else fills, 0)
 
     cost = nanoseconds(total(bytes_of), 1 / 8)
@@ -104,41 +99,14 @@ def seen_through(operation: Operation, inputs: Specs, outputs: Specs, number: in
 
 
 def _fill(fill: Fill, output_bytes: SizeLike) -> KernelCall:
-    return FillBytes(fill.element if fill.value is not None else 0), [
-        0 if fill.value is None else In(fill.value),
-        Out(0),
-        output_bytes,
-    ]
+    if fill.value is None:
+        return zeros(Out(0), output_bytes)
+    return FillBytes(fill.element), [In(fill.value), Out(0), output_bytes]
 
 
-def _parts(copy: Copy, threads: int) -> list[KernelCall]:
-    """The calls of so many threads, which share the loops of a copy, or the bytes of one long
-    run.
-    """
-    loops, run = merged(copy.loops, copy.run)
-
-    def part(
-        loops: Sequence[Loop], run: SizeLike, source: SizeLike, target: SizeLike
-    ) -> KernelCall:
-        return nd_copy(
-            In(copy.source, copy.source_offset + source),
-            Out(copy.target, copy.target_offset + target),
-            loops,
-            run,
-        )
-
-    if not loops:
-        return [
-            part([], count, begin, begin) for begin, count in whole_shares(run, threads, _PIECE)
-        ]
-    result = []
-    outer, inner = loops[:_SHARED], loops[_SHARED:]
-    for some in grid([(loop.count, 1) for loop in outer], threads):
-        source = total(begin * loop.source for loop, (begin, _) in zip(outer, some, strict=True))
-        target = total(begin * loop.target for loop, (begin, _) in zip(outer, some, strict=True))
-        turns = [replace(loop, count=count) for loop, (_, count) in zip(outer, some, strict=True)]
-        result.append(part([*turns, *inner], run, source, target))
-    return result
+def _call(copy: Copy) -> KernelCall:
+    source, target = In(copy.source, copy.source_offset), Out(copy.target, copy.target_offset)
+    return nd_copy(source, target, copy.loops, copy.run)
 
 
 def concat_copies(operation: Operation, inputs: Specs, outputs: Specs) -> list[Copy]:

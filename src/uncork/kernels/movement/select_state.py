@@ -8,14 +8,13 @@ from uncork.kernels.kernel_plan import (
     Alias,
     Extends,
     In,
-    KernelCall,
     KernelPlan,
     Out,
     Selection,
 )
-from uncork.kernels.layer import Layer, shared_call
+from uncork.kernels.layer import Layer
 from uncork.kernels.movement.nd_copy import Loop, nd_copy
-from uncork.symbolic import SizeLike
+from uncork.kernels.movement.shared_moves import shared_move
 
 
 def select_append(layer: Layer) -> Selection:
@@ -47,8 +46,5 @@ def select_value(layer: Layer) -> Selection:
         return Alias(0)
     line = product(shape[axis + 1 :]) * element
     rows, run, step = product(shape[:axis]), line * value[axis], line * shape[axis]
-
-    def part(first: SizeLike, count: SizeLike) -> KernelCall:
-        return nd_copy(In(0, first * step), Out(0, first * run), [Loop(count, step, run)], run)
-
-    return shared_call(part, rows, nanoseconds(product(value) * element, 1 / 8))
+    call = nd_copy(In(0), Out(0), [Loop(rows, step, run)], run)
+    return shared_move(call, nanoseconds(product(value) * element, 1 / 8))

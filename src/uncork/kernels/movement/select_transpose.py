@@ -11,18 +11,16 @@ from collections.abc import Sequence
 from uncork.kernels.extents import certainly, extents, is_empty, nanoseconds, product
 from uncork.kernels.kernel_plan import (
     In,
-    KernelCall,
     Out,
     Selection,
 )
-from uncork.kernels.layer import Layer, shared_call
+from uncork.kernels.layer import Layer
+from uncork.kernels.movement.nd_copy import Loop
 from uncork.kernels.movement.select_copy_table import select_move
+from uncork.kernels.movement.shared_moves import shared_move
 from uncork.kernels.movement.spec import BLOCK_LOOPS
-from uncork.kernels.movement.transpose import Loop, blocks_fit, transpose_call
+from uncork.kernels.movement.transpose import blocks_fit, transpose_call
 from uncork.symbolic import SizeLike
-
-#: Threads share a matrix by so many columns.
-_SHARED = 16
 
 
 def select_transpose(layer: Layer) -> Selection:
@@ -44,39 +42,10 @@ def select_transpose(layer: Layer) -> Selection:
     ):
         return select_move(layer)
     row = axes[-1]
-    others = [(sizes[axis], steps[axis], goes[axis]) for axis in axes if axis not in (row, last)]
-    loops: list[Loop] = [*[(1, 0, 0)] * (BLOCK_LOOPS - len(others)), *others]
-    shared = next((i for i, loop in enumerate(loops) if not certainly(loop[0], 1)), 0)
-    turns, step, to = loops[shared]
-
-    by_columns = certainly(turns, 1)
-
-    def part(first: SizeLike, count: SizeLike) -> KernelCall:
-        """The call for some of the turns of the outermost loop that has more than one, or for some
-        of the columns of the only matrix.
-        """
-        apart = (4, goes[last]) if by_columns else (step, to)
-        some = loops if by_columns else [*loops[:shared], (count, step, to), *loops[shared + 1 :]]
-        return transpose_call(
-            width,
-            In(0, first * apart[0]),
-            Out(0, first * apart[1]),
-            some,
-            (sizes[row], steps[row]),
-            (count if by_columns else sizes[last], goes[last]),
-        )
-
-    width = layer.target.lanes
-    side = min(
-        [
-            width,
-            *(1 << (n.bit_length() - 1) for n in (sizes[row], sizes[last]) if isinstance(n, int)),
-        ]
-    )
-    cost = nanoseconds(product(sizes), 1 / 6)
-    if by_columns:
-        return shared_call(part, [(sizes[last], max(side, _SHARED))], cost, whole=True)
-    return shared_call(part, turns, cost)
+    loops = [Loop(sizes[axis], steps[axis], goes[axis]) for axis in axes if axis not in (row, last)]
+    rows, columns = (sizes[row], steps[row]), (sizes[last], goes[last])
+    call = transpose_call(layer.target.lanes, In(0), Out(0), loops, rows, columns)
+    return shared_move(call, nanoseconds(product(sizes), 1 / 6))
 
 
 def _merged(sizes: Sequence[SizeLike], axes: Sequence[int]) -> tuple[list[SizeLike], list[int]]:

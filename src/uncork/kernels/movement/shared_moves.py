@@ -1,92 +1,103 @@
-"""Copies and transposes that lay data out for other kernels, divided among threads: first memory is
-cleared, then data are moved.
-"""
+"""Copies, transposes and fills, divided among threads."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from math import prod
+from typing import cast
 
 from msgspec.structs import replace
 
+from uncork.kernels.extents import certainly, total
 from uncork.kernels.kernel_plan import (
     LINE,
     In,
     KernelCall,
+    KernelPlan,
     Operand,
     Out,
     Scratch,
+    Stages,
     grid,
     shares,
+    whole_shares,
 )
-from uncork.kernels.kernel_spec import KernelSpec
-from uncork.kernels.movement.spec import BLOCK_LOOPS, COPY_LOOPS, StridedCopy, TransposeBlocks
-from uncork.symbolic import SizeLike
+from uncork.kernels.layer import staged
+from uncork.kernels.movement.nd_copy import Loop
+from uncork.kernels.movement.spec import FillBytes, TransposeBlocks
+from uncork.symbolic import Size, SizeLike
 
-#: Fewer numbers are moved by one thread before another has begun.
-_LEAST = 1 << 14
-#: Operands before the loops, by the kernel.
-_BEFORE: dict[type[KernelSpec], int] = {StridedCopy: 4, TransposeBlocks: 2}
-_LOOPS: dict[type[KernelSpec], int] = {
-    StridedCopy: COPY_LOOPS,
-    TransposeBlocks: BLOCK_LOOPS,
-}
+#: Fewer bytes are moved by one thread before another has begun.
+_LEAST = 1 << 16
+#: The first words of arguments that say how much a kernel moves.
+_SIZES = ("bytes", "columns", "count", "rows", "run")
+#: Outer loops that threads may share.
+_SHARED = 3
+#: Threads share a run by pieces of so many bytes, and a matrix by so many columns.
+_PIECE, _COLUMNS = 4096, 16
 
 
 def shared_moves(calls: Iterable[KernelCall], threads: int) -> Iterator[list[KernelCall]]:
     """The calls, one after the other, as stages in which so many threads share the large ones."""
     for call in calls:
-        spec, operands = call
-        if threads > 1 and isinstance(spec, StridedCopy) and _is_large(operands[3], 4):
-            cleared, clear = operands[2:4]
-            assert isinstance(clear, int)
-            nothing = [0] * (3 * (COPY_LOOPS + 1))
-            yield [
-                (spec, [0, 0, _moved(cleared, first), count, *nothing])
-                for first, count in shares(clear, threads, LINE)
-            ]
-            call = spec, [*operands[:2], 0, 0, *operands[4:]]
-        if threads > 1 and isinstance(spec, (StridedCopy, TransposeBlocks)):
-            yield _parts(call, threads)
-        else:
-            yield [call]
+        yield parted(call, threads) if threads > 1 and _is_large(call) else [call]
 
 
-def _is_large(size: Operand, element: int) -> bool:
-    return isinstance(size, int) and size >= _LEAST * element
+def shared_move(call: KernelCall, cost: float | Size) -> KernelPlan:
+    """The plan of a move that threads share."""
+    return staged(lambda threads: Stages([parted(call, threads)], 0), cost)
 
 
-def _parts(call: KernelCall, threads: int) -> list[KernelCall]:
-    """The calls that a move is divided into, by parts of its outer loops."""
+def _is_large(call: KernelCall) -> bool:
     spec, operands = call
-    before, number = _BEFORE[type(spec)], _LOOPS[type(spec)]
-    clears = before == 4 and not (isinstance(operands[3], int) and operands[3] == 0)
-    loops = [operands[n : n + 3] for n in range(before, before + 3 * number, 3)]
-    rest = operands[before + 3 * number :]
-    sizes = [*(loop[0] for loop in loops), rest[0], *rest[2:3]]
+    named = zip(spec.arguments, operands, strict=True)
+    sizes = [size for name, size in named if name.partition("_")[0] in _SIZES]
     counted = [size for size in sizes if isinstance(size, int)]
-    if clears or len(counted) < len(sizes) or not _is_large(prod(counted), 1):
-        return [call]
+    element = 4 if isinstance(spec, TransposeBlocks) else 1
+    return len(counted) == len(sizes) and prod(counted) * element >= _LEAST
+
+
+def parted(call: KernelCall, threads: int) -> list[KernelCall]:
+    """The calls that a move is divided into, by parts of its outer loops; of the columns of its
+    only matrix, or of its only run.
+    """
+    spec, operands = call
+    if isinstance(spec, FillBytes):
+        value, filled, size = operands
+        return [
+            (spec, [value, _moved(filled, first), count])
+            for first, count in shares(cast("SizeLike", size), threads, LINE)
+        ]
+    source, target, *words = operands
+    number = sum(name.startswith("count") for name in spec.arguments)
+    rest = words[3 * number :]
+    if not number:
+        return [
+            (spec, [_moved(source, first), _moved(target, first), count])
+            for first, count in whole_shares(cast("SizeLike", words[0]), threads, _PIECE)
+        ]
+    loops = [Loop(*cast("list[SizeLike]", words[3 * n : 3 * n + 3])) for n in range(number)]
+    if isinstance(spec, TransposeBlocks) and all(certainly(loop.count, 1) for loop in loops):
+        *before, columns, apart = (cast("SizeLike", word) for word in words)
+        block = max(spec.side, _COLUMNS)
+        return [
+            (spec, [_moved(source, first * 4), _moved(target, first * apart), *before, some, apart])
+            for first, some in whole_shares(columns, threads, block)
+        ]
+    outer, inner = loops[:_SHARED], words[3 * _SHARED : 3 * number]
     result: list[KernelCall] = []
-    for part in grid([(count, 1) for count in counted[:number]], threads):
-        source, target, *others = operands[:before]
-        some: list[Operand] = []
-        for (_, step, to), (first, count) in zip(loops, part, strict=True):
-            source, target = _moved(source, _times(first, step)), _moved(target, _times(first, to))
-            some += [count, step, to]
-        result.append((spec, [source, target, *others, *some, *rest]))
-    return result
-
-
-def _times(first: SizeLike, step: Operand) -> SizeLike:
-    assert not isinstance(step, (In, Out, Scratch))
-    result: SizeLike = first * step  # type: ignore[operator]
+    for part in grid([(loop.count, 1) for loop in outer], threads):
+        turns = list(zip(outer, part, strict=True))
+        begin = total(first * loop.source for loop, (first, _) in turns)
+        place = total(first * loop.target for loop, (first, _) in turns)
+        some = [word for loop, (_, n) in turns for word in (n, loop.source, loop.target)]
+        result.append((spec, [_moved(source, begin), _moved(target, place), *some, *inner, *rest]))
     return result
 
 
 def _moved(operand: Operand, offset: SizeLike) -> Operand:
-    """The address `offset` bytes behind an operand's; an address of 0 stays 0."""
+    """The address `offset` bytes behind an operand's."""
     if isinstance(operand, (In, Out, Scratch)):
         return replace(operand, offset=operand.offset + offset)
     assert isinstance(operand, int)
-    return operand if operand == 0 else operand + offset
+    return operand + offset

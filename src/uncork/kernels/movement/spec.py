@@ -94,26 +94,6 @@ class CopyTable(KernelSpec, frozen=True):
     in_order: bool
 
 
-#: How many times, and bytes from one to the next in the source and in the target: three loops
-#: around the numbers of f32 themselves.
-COPY_LOOPS = 3
-_COPY_ARGUMENTS = (
-    "source",
-    "target",
-    "cleared",
-    "clear",
-    *(f"{n}_{i}" for i in range(COPY_LOOPS + 1) for n in ("count", "from", "to")),
-)
-
-
-class StridedCopy(KernelSpec, frozen=True):
-    """The spec of a strided copy."""
-
-    emitter: ClassVar[str] = "uncork.kernels.movement.emit_strided_copy:emit_strided_copy"
-    arguments: ClassVar[tuple[str, ...]] = _COPY_ARGUMENTS
-    lanes: int
-
-
 #: Loops around the blocks; more axes than that are left to tables of copies.
 BLOCK_LOOPS = 2
 _BLOCK_ARGUMENTS = (

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec.structs import astuple
+
 from uncork.kernels.kernel_plan import KernelCall, Operand
+from uncork.kernels.movement.nd_copy import Loop, layout_copy
 from uncork.kernels.movement.spec import BLOCK_LOOPS, TransposeBlocks
-from uncork.kernels.movement.strided_copy import strided_copy_call
 from uncork.symbolic import SizeLike
 
 #: Fewer rows and columns make no block.
 _SMALLEST = 4
-
-#: How many times, and bytes from one to the next in the source and in the target.
-Loop = tuple[SizeLike, SizeLike, SizeLike]
 
 
 def blocks_fit(rows: SizeLike, columns: SizeLike) -> bool:
@@ -29,12 +28,13 @@ def transpose_call(
     rows: tuple[SizeLike, SizeLike],
     columns: tuple[SizeLike, SizeLike],
 ) -> KernelCall:
-    """A call that turns matrices of 32-bit numbers, as many as the two `loops` say.
+    """A call that turns matrices of 32-bit numbers, as many as the `loops` say, two at most.
 
     `rows` are as many, so many bytes apart in the source, and neighbours in the target; `columns`
     the other way round.
     """
-    assert len(loops) == BLOCK_LOOPS
+    outer = [*[Loop(1, 0, 0)] * (BLOCK_LOOPS - len(loops)), *loops]
+    assert len(outer) == BLOCK_LOOPS
     side = _SMALLEST
     while side * 2 <= min(
         [widest, *(size for size in (rows[0], columns[0]) if isinstance(size, int))]
@@ -45,7 +45,7 @@ def transpose_call(
     operands: list[Operand] = [
         source,
         target,
-        *(word for loop in loops for word in loop),
+        *(word for loop in outer for word in astuple(loop)),
         *rows,
         *columns,
     ]
@@ -63,6 +63,4 @@ def arranged(
     """A call that does what `transpose_call` does, also for matrices too small for a block."""
     if blocks_fit(rows[0], columns[0]):
         return transpose_call(widest, source, target, loops, rows, columns)
-    return strided_copy_call(
-        widest, source, target, [*loops, (*rows, 4), (columns[0], 4, columns[1])]
-    )
+    return layout_copy(source, target, [*loops, Loop(*rows, 4), Loop(columns[0], 4, columns[1])])

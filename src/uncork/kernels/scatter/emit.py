@@ -7,11 +7,8 @@ order, so the last one stays.
 
 from __future__ import annotations
 
-import math
-
-from uncork.kernels.codegen import functions
-from uncork.kernels.codegen.copies import copy_open
 from uncork.kernels.codegen.emit import F64, I64, INDEX_TYPES, Kernel, Type, Value, emitter
+from uncork.kernels.codegen.joining import COMBINE, identity
 from uncork.kernels.codegen.scalar_ops import COMPUTED
 from uncork.kernels.elementwise.emit import STORED, narrowed, widened
 from uncork.kernels.kernel_spec import OPEN
@@ -130,11 +127,7 @@ def _act(k: Kernel, action: Action, place: Value, row: Value, run: Value | int, 
     """Emit the action on one run."""
     if action.op in MOVES:
         source, target = (place, row) if action.op == "gather" else (row, place)
-        if action.run == OPEN:
-            assert isinstance(run, Value)
-            copy_open(k, source, target, run)
-        else:
-            copy(k, source, target, action.run)
+        copy(k, source, target, run if action.run == OPEN else action.run)
         return
     stored, held = STORED[action.stored], STORED[action.element]
 
@@ -159,23 +152,11 @@ def _joined(k: Kernel, action: Action, a: Value, b: Value) -> Value:
         if op == "xor":
             return Value(k, k.builder.xor(a.llvm, b.llvm), a.type, a.lanes)
         return a & b if op == "and" else a | b
-    if action.op in ("min", "max"):
-        return (functions.smaller if action.op == "min" else functions.larger)(k, a, b)
-    return a + b if action.op == "sum" else a - b if action.op == "sub" else a * b
+    return a - b if action.op == "sub" else COMBINE[action.op](k, a, b)
 
 
-def neutral(reduction: str, element: str) -> int | float:
+def neutral(reduction: str, element: str) -> float:
     """What a reduction starts from when the data do not count."""
-    if reduction in ("min", "max"):
-        if element == "boolean":
-            return int(reduction == "min")
-        type_ = COMPUTED[element]
-        if type_.kind == "float":
-            return math.inf if reduction == "min" else -math.inf
-        low, high = (
-            (-(2 ** (type_.bits - 1)), 2 ** (type_.bits - 1) - 1)
-            if type_.kind == "signed"
-            else (0, 2**type_.bits - 1)
-        )
-        return high if reduction == "min" else low
-    return int(reduction == "prod")
+    if reduction in ("min", "max") and element == "boolean":
+        return int(reduction == "min")
+    return identity(reduction if reduction in COMBINE else "sum", COMPUTED[element])
