@@ -90,7 +90,9 @@ class _Weights:
     def __init__(self, shape: Sequence[int], stored: str, axis: int, seed: int = 5) -> None:
         self.generator, self.builder = np.random.default_rng(seed), uncork.Builder()
         kind = ElementType.parse(stored)
-        codes = self.generator.integers(0, 16, shape).astype(np.int8 if stored == "i8" else np.uint8)
+        codes = self.generator.integers(0, 16, shape).astype(
+            np.int8 if stored == "i8" else np.uint8
+        )
         sizes = [size if i == axis else 1 for i, size in enumerate(shape)]
         scales = self.generator.uniform(0.5, 2, sizes).astype(np.float32)
         made = self.builder.constant(codes, stored)

@@ -36,7 +36,11 @@ def emit_many_rows(k: Kernel, spec: ManyRows) -> None:
     )
     #: Bytes of a panel for one number, or pair, of the inner dimension.
     panel_row = spec.width * (spec.stored.bits // 8 if spec.panels and not spec.pairs else 4)
-    blocks = InnerBlocks(k, tile, panel_row) if spec.deep else None
+    #: Blocks of the inner dimension are decoded one after the other, and stay in the caches.
+    apart = spec.deep and not spec.panels
+    step = {"step": spec.lanes if spec.pairs else spec.stored.block} if apart else {}
+    blocks = InnerBlocks(k, tile, panel_row, **step) if spec.deep else None
+    decoding = _decoding(k, spec) if apart else None
     full, tail = of_panels(
         k,
         tile,
@@ -57,11 +61,14 @@ def emit_many_rows(k: Kernel, spec: ManyRows) -> None:
             weights = a["codes"] + first * a["inner"] * (spec.stored.bits // 8)
         else:
             weights = panel
-            with k.loop(0, spec.width, spec.lanes) as column:
-                if spec.pairs:
-                    _turn_pairs(k, spec, a, first + column, panel + column * 4)
-                else:
-                    _decode(k, spec, a, decoder, first + column, scratch, panel + column * 4)
+            if not apart:
+                part = k.integer(0), a["inner"] >> 1 if spec.pairs else a["inner"]
+                _panel(k, spec, a, decoder, first, scratch, panel, part)
+
+        def decode(begin: Value, end: Value, first: Value = first) -> None:
+            assert decoding is not None
+            given = {**a, "first": first, "panel": panel, "begin": begin, "end": end}
+            k.call(decoding, [given[name] for name in _decoding_arguments(spec)])
 
         def ahead_of(row: Value, first: Value = first) -> dict[str, Value]:
             """What the block of rows from this one on asks for: its share of the next codes."""
@@ -93,6 +100,7 @@ def emit_many_rows(k: Kernel, spec: ManyRows) -> None:
                     inner,
                     k.minimum(a["rows"] - chunk, k.integer(ROWS)),
                     lambda row: extra_of(row + chunk),
+                    decode if apart else None,
                 )
 
         if tail is None or tail is full:
@@ -117,6 +125,44 @@ def _widened(spec: ManyRows) -> Widening:
     return widened
 
 
+def _decoding_arguments(spec: ManyRows) -> list[str]:
+    """The arguments of the function that decodes a block of a panel."""
+    operands = ("zeros", "scales", *spec.stored.later_names)
+    sizes = ("code_row", "groups", "inner", "columns", "numbers", "scratch")
+    return ["codes", *operands, *sizes, "first", "panel", "begin", "end"]
+
+
+def _decoding(outer: Kernel, spec: ManyRows) -> Kernel:
+    """The function that decodes a block of a panel."""
+    k = Kernel("decode", _decoding_arguments(spec), inside=outer)
+    a = k.named
+    decoder = Decoder(k, spec.stored, a["inner"], a["numbers"])
+    part = a["begin"], a["end"]
+    _panel(k, spec, a, decoder, a["first"], a["scratch"], a["panel"], part)
+    k.finish()
+    return k
+
+
+def _panel(
+    k: Kernel,
+    spec: ManyRows,
+    a: dict[str, Value],
+    decoder: Decoder,
+    first: Value,
+    scratch: Value,
+    panel: Value,
+    part: tuple[Value, Value],
+) -> None:
+    """Decode a part of the inner dimension, which begins with a block, of the columns of a panel;
+    of pairs, counted in pairs.
+    """
+    with k.loop(0, spec.width, spec.lanes) as column:
+        if spec.pairs:
+            _turn_pairs(k, spec, a, first + column, panel + column * 4, part)
+        else:
+            _decode(k, spec, a, decoder, first + column, scratch, panel + column * 4, part)
+
+
 def _decode(
     k: Kernel,
     spec: ManyRows,
@@ -125,11 +171,12 @@ def _decode(
     first: Value,
     scratch: Value,
     panel: Value,
+    part: tuple[Value, Value],
 ) -> None:
     """Decode and transpose as many columns as a vector has lanes; columns that do not exist are the
     last one again.
     """
-    stored, lanes = spec.stored, spec.lanes
+    stored, lanes, (start, end) = spec.stored, spec.lanes, part
     line = stored.block * 4
 
     def turn(rows: list[Value], begin: Value) -> None:
@@ -137,7 +184,8 @@ def _decode(
             k.store(turned, panel + (begin + d * stored.apart) * (spec.width * 4))
 
     vectors = stored.block // lanes
-    for position, partly in k.blocks(a["inner"], stored.block):
+    for begin, partly in k.blocks(end - start, stored.block):
+        position = start + begin
         if vectors == 1:
             numbers = [k.minimum(first + c, a["columns"] - 1) for c in range(lanes)]
             turn(
@@ -145,29 +193,37 @@ def _decode(
                     decoder.block(column_at(a, number, spec.stored), position, partly)[0]
                     for number in numbers
                 ],
-                position,
+                begin,
             )
             continue
         with k.loop(0, lanes) as c:
-            begin = column_at(a, k.minimum(first + c, a["columns"] - 1), spec.stored)
-            for j, vector in enumerate(decoder.block(begin, position, partly)):
+            column = column_at(a, k.minimum(first + c, a["columns"] - 1), spec.stored)
+            for j, vector in enumerate(decoder.block(column, position, partly)):
                 k.store(vector, scratch + c * line + j * lanes * 4)
         with k.loop(0, vectors) as number:  # written once: turning takes many instructions
             near = scratch + number * (lanes * 4)
             at = (number >> 1) * (2 * lanes) + (number & 1) if stored.by_bytes else number
-            turn([k.load(near + c * line, F32, lanes) for c in range(lanes)], position + at)
+            turn([k.load(near + c * line, F32, lanes) for c in range(lanes)], begin + at)
 
 
-def _turn_pairs(k: Kernel, spec: ManyRows, a: dict[str, Value], first: Value, panel: Value) -> None:
+def _turn_pairs(
+    k: Kernel,
+    spec: ManyRows,
+    a: dict[str, Value],
+    first: Value,
+    panel: Value,
+    part: tuple[Value, Value],
+) -> None:
     """Transpose as many columns of pairs as a vector has lanes; columns that do not exist are the
     last one again.
     """
-    lanes, words = spec.lanes, a["inner"] >> 1
+    lanes, (start, end) = spec.lanes, part
     numbers = [k.minimum(first + c, a["columns"] - 1) for c in range(lanes)]
 
-    for position, partly in k.blocks(words, lanes):
+    for begin, partly in k.blocks(end - start, lanes):
+        position = start + begin
         places = [a["codes"] + number * a["code_row"] + position * 4 for number in numbers]
-        there = k.lanes_below(words - position, lanes) if partly else None
+        there = k.lanes_below(end - position, lanes) if partly else None
         rows = [k.load(place, F32, lanes, there) for place in places]
         for d, turned in enumerate(columns_of(rows)):
-            k.store(turned, panel + (position + d) * (spec.width * 4))
+            k.store(turned, panel + (begin + d) * (spec.width * 4))

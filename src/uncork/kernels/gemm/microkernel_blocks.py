@@ -16,6 +16,8 @@ from uncork.kernels.gemm.microkernel import Microkernel, RegisterTile, Row
 _BLOCK = 2048
 #: Rows that go through all blocks of all panels before the next ones do.
 ROWS = 128
+#: Blocks are whole steps of so many numbers.
+_STEP = 4
 #: What the microkernels of sums that go on are told: see `Microkernel`.
 RESUMED = ("begin", "sums")
 
@@ -23,10 +25,13 @@ RESUMED = ("begin", "sums")
 class InnerBlocks:
     """Sums of a chunk of rows and a panel, block by block."""
 
-    def __init__(self, k: Kernel, tile: RegisterTile, panel_row: int | None = None) -> None:
+    def __init__(
+        self, k: Kernel, tile: RegisterTile, panel_row: int | None = None, step: int = _STEP
+    ) -> None:
         """`panel_row`: bytes of a panel for one number of the inner dimension, where those are not
-        of the tile's type.
+        of the tile's type. Blocks begin at multiples of `step`, a power of 2.
         """
+        self.step = step
         self.k, self.type = k, tile.number
         self.vector = tile.lanes * tile.number.bytes
         self.line = tile.vectors * self.vector
@@ -59,27 +64,35 @@ class InnerBlocks:
         inner: Value,
         rows: Value,
         extra: Callable[[Value], dict[str, Value]],
+        made: Callable[[Value, Value], None] | None = None,
     ) -> None:
         """Multiply at most `ROWS` rows of a table of addresses; `ending` multiplies the last block
-        and stores the results.
+        and stores the results. `made(begin, end)` makes a block of the panel where that begins,
+        where it is not there as a whole.
         """
         k, bytes_ = self.k, self.type.bytes
         with k.loop(0, rows * self.vectors) as number:
             zero = k.constant(0.0, self.type, self.lanes)
             k.store(zero, self.sums + number * self.vector)
         blocks = (inner + (_BLOCK - 1)) // _BLOCK
-        each = ((inner + blocks - 1) // blocks + 3) & -4
+        each = ((inner + blocks - 1) // blocks + (self.step - 1)) & -self.step
         last = (blocks - 1) * each
 
         def more(begin: Value, row: Value) -> dict[str, Value]:
             return {"begin": begin * bytes_, "sums": self.sums + row * self.line}
 
+        def block_at(begin: Value, end: Value) -> Value:
+            if made is None:
+                return panel + begin * self.panel_row
+            made(begin, end)
+            return panel
+
         with k.loop(0, last, each) as begin:
-            block = panel + begin * self.panel_row
+            block = block_at(begin, begin + each)
             self._adding(ending.used).multiply_rows(
                 k, table, block, each, rows, lambda row: more(begin, row)
             )
         ending.multiply_rows(
-            k, table, panel + last * self.panel_row, inner - last, rows,
+            k, table, block_at(last, inner), inner - last, rows,
             lambda row: {**more(last, row), **extra(row)},
         )  # fmt: skip
