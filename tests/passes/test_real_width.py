@@ -147,6 +147,7 @@ AS_STORED: dict[str, dict[str, Any]] = {
     "f8e4m3, f8e8m0": {"stored": "f8e4m3", "group": 32, "scales": "f8e8m0"},
     "f4e2m1, two levels": {"stored": "f4e2m1", "group": 16, "scales": "two levels"},
     "u4, u4, groups of 56": {"stored": "u4", "group": 56, "zeros": "u4"},
+    "book of 4 bits": {"stored": "book of 16"},
     "book": {"stored": "book of 64"},
     "book of 16 bits": {"stored": "book of 3000"},
     "groups cut elsewhere": {"stored": "u4", "zeros": "u4", "cut": True},

@@ -65,10 +65,9 @@ def emit_many_rows(k: Kernel, spec: ManyRows) -> None:
                 part = k.integer(0), a["inner"] >> 1 if spec.pairs else a["inner"]
                 _panel(k, spec, a, decoder, first, scratch, panel, part)
 
-        def decode(begin: Value, end: Value, first: Value = first) -> None:
-            assert decoding is not None
-            given = {**a, "first": first, "panel": panel, "begin": begin, "end": end}
-            k.call(decoding, [given[name] for name in _decoding_arguments(spec)])
+        made = None
+        if decoding is not None:
+            made = _Made(k, decoding, {**a, "first": first, "panel": panel}, spec)
 
         def ahead_of(row: Value, first: Value = first) -> dict[str, Value]:
             """What the block of rows from this one on asks for: its share of the next codes."""
@@ -77,7 +76,12 @@ def emit_many_rows(k: Kernel, spec: ManyRows) -> None:
             codes, size = a["codes"] + first * a["code_row"], a["code_row"] * spec.width
             return full.asked_ahead(k, codes, size, row, a["rows"], a["inner"])
 
-        def multiply(kernel: Microkernel, first: Value = first, weights: Value = weights) -> None:
+        def multiply(
+            kernel: Microkernel,
+            first: Value = first,
+            weights: Value = weights,
+            made: _Made | None = made,
+        ) -> None:
             inner = a["inner"] >> 1 if spec.pairs else a["inner"]
 
             def extra_of(row: Value) -> dict[str, Value]:
@@ -100,7 +104,7 @@ def emit_many_rows(k: Kernel, spec: ManyRows) -> None:
                     inner,
                     k.minimum(a["rows"] - chunk, k.integer(ROWS)),
                     lambda row: extra_of(row + chunk),
-                    decode if apart else None,
+                    made,
                 )
 
         if tail is None or tail is full:
@@ -130,6 +134,19 @@ def _decoding_arguments(spec: ManyRows) -> list[str]:
     operands = ("zeros", "scales", *spec.stored.later_names)
     sizes = ("code_row", "groups", "inner", "columns", "numbers", "scratch")
     return ["codes", *operands, *sizes, "first", "panel", "begin", "end"]
+
+
+class _Made:
+    """Decodes blocks of a panel, by the function for that and what it is given."""
+
+    def __init__(
+        self, k: Kernel, decoding: Kernel, given: dict[str, Value], spec: ManyRows
+    ) -> None:
+        self.k, self.decoding, self.given, self.spec = k, decoding, given, spec
+
+    def __call__(self, begin: Value, end: Value) -> None:
+        given = {**self.given, "begin": begin, "end": end}
+        self.k.call(self.decoding, [given[name] for name in _decoding_arguments(self.spec)])
 
 
 def _decoding(outer: Kernel, spec: ManyRows) -> Kernel:
