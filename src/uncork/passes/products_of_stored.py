@@ -93,7 +93,8 @@ def _product(model: Model, node: Node, quantized: Collection[Source]) -> _Produc
     elif isinstance(operation, MatMul):
         found = _of_matmul(operation, node, specs)
     else:
-        found = () if node.inputs[0] in quantized else _of_windows(operation, node, specs)
+        windows = _of_windows(operation, node, specs)
+        found = iter(()) if node.inputs[0] in quantized else windows
     for product in found:
         weights = model.spec(product.weights).shape
         if not weights.is_static or not _is_linear(product):
@@ -157,18 +158,19 @@ def _of_windows(
     windows = 1
     for axis, (size, taps) in enumerate(zip(sizes, kernel, strict=True)):
         same = operation.auto_pad.startswith("same")
-        known = size.is_static and size.size % taps == 0
-        if operation.strides[axis] != taps or (taps > 1 and not known):
+        known = size.static_size
+        whole = taps == 1 or (known is not None and known % taps == 0)
+        if operation.strides[axis] != taps or not whole:
             return
         if (taps > 1 and operation.dilation(axis) > 1) or (
             not same and any(operation.fixed_pads(axis))
         ):
             return
-        count = size.size // taps if size.is_static else _TYPICAL
+        count = _TYPICAL if known is None else known // taps
         windows *= count
         of_data += [f"window {axis}", f"tap {axis}"]
         of_weights.append(f"tap {axis}")
-        cut += [count if size.is_static else -1, taps]
+        cut += [-1 if known is None else count, taps]
     if windows > outputs or cut.count(-1) > 1:
         return
     weights = ["output", "channel", *of_weights]
