@@ -217,7 +217,7 @@ class Stored:
         return True
 
     def _number_all(self, count: int) -> bool:
-        """Whether each code is the number of one of so many. Those whose bits say so stay packed."""
+        """Whether each code numbers one of so many. Those whose bits say so stay packed."""
         unsigned = self.element_type in _UNSIGNED
         if unsigned and 1 << self.element_type.bits <= count:
             return True
