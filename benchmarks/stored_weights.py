@@ -19,7 +19,11 @@ _CODES = {
     **{"i8": (-128, 128, 0), "u8": (0, 256, 128), "i4": (-8, 8, 0), "u4": (0, 16, 8)},
     **{"u3": (0, 8, 4), "u2": (0, 4, 2)},
 }
-#: Codes of 4 bits that stand for numbers of a table, as NNCF's codebooks.
+#: Codes of 4 bits that stand for numbers of a table: NNCF's CB4.
+_CB4 = (
+    *(-3.5, -2.5, -1.875, -1.375, -1.0, -0.625, -0.3125, 0.0),
+    *(0.28125, 0.5625, 0.875, 1.125, 1.5, 2.0, 2.5, 3.5),
+)
 _BOOK, _OF_BOOK = "cb4", ElementType.parse("f8e4m3")
 _GROUP = 128
 
@@ -42,7 +46,7 @@ class Form:
     def _from_book(self, builder: Builder, shape: tuple[int, ...], seed: int) -> Source:
         """Numbers of a table of f8e4m3 by codes of 4 bits."""
         generator = np.random.default_rng(seed)
-        book = encode(np.sort(generator.uniform(-1, 1, 16)).astype(np.float32), _OF_BOOK)
+        book = encode(np.array(_CB4, np.float32), _OF_BOOK)
         codes = builder.constant(generator.integers(0, 16, shape).astype(np.uint8), "u4")
         (places,) = builder.add("Convert", 1, codes, destination_type="u8")
         (table,) = self._convert(builder, builder.constant(book, _OF_BOOK.name))
@@ -60,7 +64,7 @@ class Form:
             reach = float(high - low)
             (matrix,) = self._convert(builder, builder.constant(codes, self.stored))
         elif self.stored == _BOOK:
-            reach = 2.0
+            reach = 8.0
             matrix = self._from_book(builder, shape, seed)
         else:
             element_type = ElementType.parse(self.stored)

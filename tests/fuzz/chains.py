@@ -268,8 +268,14 @@ class Case:
         if self.multiplies:
             count = self.chosen if self.chosen is not None else [experts] if lead else []
             self.data: list[int | None] = [*pick((count, [])), pick((None, 1, 3, 17)), inner]
-            x = builder.parameter("x", "f32", self.data)
-            (y,) = builder.add("MatMul", 1, x, matrix, transpose_b=self.turned)
+            alone = len(self.data) == 2 and not lead
+            self.first = alone and random.Random(f"{seed} first").random() < 0.2
+            x = builder.parameter("x", "f32", self.data[::-1] if self.first else self.data)
+            if self.first:
+                (y,) = builder.add("MatMul", 1, matrix, x, transpose_a=not self.turned)
+                chain.said.append("weights first")
+            else:
+                (y,) = builder.add("MatMul", 1, x, matrix, transpose_b=self.turned)
             if chain.random.random() < 0.3:
                 (y,) = builder.add("Swish", 4, y)
                 y = builder.add("Add", 1, y, builder.constant(np.float32(0)))[0]
@@ -308,7 +314,12 @@ class Case:
             if self.looks_up:
                 size = chain.value.shape[0]
                 inputs["ids"] = chain.generator.integers(-size, size, rows + 3)
-            results = compiled(inputs)
+            given = dict(inputs)
+            if self.multiplies and self.first:
+                given["x"] = np.ascontiguousarray(inputs["x"].T)
+            results = {name: np.asarray(array) for name, array in compiled(given).items()}
+            if self.multiplies and self.first:
+                results["y"] = results["y"].T
             if self.multiplies and (wrong := self._product(inputs, results["y"])):
                 return f"{rows} rows: {wrong}", False
             if self.looks_up and (wrong := self._rows(inputs["ids"], results["rows"])):

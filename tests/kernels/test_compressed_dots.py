@@ -22,7 +22,7 @@ from uncork.internal_ops.compressed_linear import (
 )
 from uncork.internal_ops.fused import FusedMember
 from uncork.kernels.compressed.spec_dots import BlockDigits, Digits, DotFew, DotRows
-from uncork.kernels.gemm.dots import FOUR_SIGNED, PAIRS, dot_method_of
+from uncork.kernels.gemm.dots import FOUR_MIXED, FOUR_SIGNED, PAIRS, dot_method_of
 from uncork.kernels.kernel_plan import KernelPlan
 from uncork.kernels.kernel_spec import llvm_text
 from uncork.kernels.runtime.target import LEVELS, Target, host_target
@@ -63,8 +63,10 @@ def runnable(target: Target) -> bool:
     return all(host_target().has(name) for name in wanted)
 
 
-def hold(got: np.ndarray, weights: CompressedMatrix, x: np.ndarray, unit: int) -> None:
-    """A number of the data is off by 2^-24 of the largest of its run, and the rest is f32: each
+def hold(
+    got: np.ndarray, weights: CompressedMatrix, x: np.ndarray, unit: int, error: float = 2.0**-24
+) -> None:
+    """A number of the data is off by so much of the largest of its run, and the rest is f32: each
     run's sum and the total are rounded a few times.
     """
     w, wide = weights.values().astype(np.float64), x.astype(np.float64)
@@ -73,7 +75,7 @@ def hold(got: np.ndarray, weights: CompressedMatrix, x: np.ndarray, unit: int) -
     for first in range(0, weights.inner, unit):
         run = slice(first, first + unit)
         off = np.abs(wide[:, run]).max(axis=1)[:, None] * np.abs(w[:, run]).sum(axis=1)
-        bound += 2.0**-24 * off + 2.0**-21 * np.abs(wide[:, run] @ w[:, run].T)
+        bound += error * off + 2.0**-21 * np.abs(wide[:, run] @ w[:, run].T)
     assert (np.abs(got - expected) <= bound).all()
 
 
@@ -100,13 +102,17 @@ def test_stored_types(stored: str, zeros: str, scales: bool, target: str) -> Non
         hold(multiplied(weights, x, target=given), weights, x, spec.unit)
 
 
-@pytest.mark.parametrize("target", ["AVX2", "SSE4"])
+@pytest.mark.parametrize("target", ["host", "AVX-512", "AVX-VNNI", "AVX2", "SSE4"])
 @pytest.mark.parametrize("stored", ["small book", "large book"])
 def test_tables(stored: str, target: str) -> None:
-    """Of numbers that are whole multiples of a unit; others stay f32."""
-    given = {"AVX2": AVX2, "SSE4": LEVELS["x86-64-v2"]}[target]
+    """Of numbers that are whole multiples of a unit; others stay f32, and so do rows by numbers of
+    two bytes in products of bytes, and all but a few by pairs of 16 bits.
+    """
+    targets = {"AVX-512": AVX512, "AVX-VNNI": AVX_VNNI, "AVX2": AVX2, "SSE4": LEVELS["x86-64-v2"]}
+    given = targets.get(target, host_target())
     if not runnable(given):
         pytest.skip("another processor")
+    four = dot_method_of(given)[0] == FOUR_MIXED
     generator = np.random.default_rng(1)
     for (columns, inner, group), rows in product(SIZES, ROWS):
         if group == 512:
@@ -114,7 +120,8 @@ def test_tables(stored: str, target: str) -> None:
         weights = matrix(generator, stored, columns, inner, group)
         spec = dots_of(weights, rows, given)
         x = numbers(rows, inner)
-        if rows > FEW:
+        few = 0 if stored == "large book" else max(ROWS)
+        if rows > (few if four else FEW):
             assert spec is None
             continue
         assert spec is not None
@@ -122,6 +129,27 @@ def test_tables(stored: str, target: str) -> None:
         assert weights.numbers is not None
         weights.numbers[3] = np.float32(1 / 3)
         assert dots_of(weights, rows, given) is None
+
+
+@pytest.mark.parametrize("target", ["AVX-512", "AVX-VNNI"])
+@pytest.mark.parametrize(("activations", "error"), [("i16", 2.0**-15), ("i8", 2.0**-7)])
+def test_tables_of_two_bytes(activations: str, error: float, target: str) -> None:
+    """One or two rows that may be rounded meet each byte of the numbers; more stay f32."""
+    given = {"AVX-512": AVX512, "AVX-VNNI": AVX_VNNI}[target]
+    if not runnable(given):
+        pytest.skip("another processor")
+    generator = np.random.default_rng(1)
+    for columns, inner, group in SIZES:
+        weights = matrix(generator, "large book", columns, inner, group)
+        linear = find("MatMul", 1)(transpose_b=True)
+        operation = CompressedLinear(linear, weights, activations=activations)
+        for rows in (1, 2, 5):
+            x = numbers(rows, inner)
+            results, choice = run_native(operation, [spec_of(x, ElementType.f32)], target=given)
+            assert isinstance(choice, KernelPlan) and results is not None, choice
+            kernels = [spec for spec, _ in choice.calls]
+            assert any(isinstance(spec, DotFew) for spec in kernels) == (rows <= 2)
+            hold(results[0], weights, x, 32 if activations == "i8" else group or 256, error)
 
 
 @pytest.mark.parametrize("factor", [1e-30, 1e-4, 30.0, 1000.0, 1e12])

@@ -94,8 +94,11 @@ class Stored:
             book = self.generator.standard_normal(count).astype(np.float16)
             codes = self.generator.integers(0, count, shape)
             codes = codes.astype(np.uint8 if count <= 256 else np.uint16)
-            given = self.builder.constant(book), self.builder.constant(codes)
-            (made,) = self.builder.add("Gather", 8, *given, self.builder.constant(np.int64(0)))
+            places = self.builder.constant(codes, "u4" if count == 16 else None)
+            if count == 16:  # as NNCF writes CB4
+                (places,) = self.builder.add("Convert", 1, places, destination_type="u8")
+            given = self.builder.constant(book), places, self.builder.constant(np.int64(0))
+            (made,) = self.builder.add("Gather", 8, *given)
             return made, book[codes].astype(np.float64)
         kind = ElementType.parse(stored.removesuffix(" and NaN"))
         if around_one:
@@ -147,6 +150,7 @@ AS_STORED: dict[str, dict[str, Any]] = {
     "f8e4m3, f8e8m0": {"stored": "f8e4m3", "group": 32, "scales": "f8e8m0"},
     "f4e2m1, two levels": {"stored": "f4e2m1", "group": 16, "scales": "two levels"},
     "u4, u4, groups of 56": {"stored": "u4", "group": 56, "zeros": "u4"},
+    "book of 4 bits": {"stored": "book of 16"},
     "book": {"stored": "book of 64"},
     "book of 16 bits": {"stored": "book of 3000"},
     "groups cut elsewhere": {"stored": "u4", "zeros": "u4", "cut": True},
@@ -213,6 +217,39 @@ def test_products_of_rounded_rows(name: str, activations: str, tmp_path: object)
         assert error < {"i16": 4e-4, "i8": 2e-2}[activations]
         (step,) = [step for step in compiled.plan_for(x=[rows, INNER]).steps if step.note]
         assert ("rows in" in step.note) == ("dot_" in step.kernel), step.note
+
+
+@pytest.mark.parametrize("how", ["weights first", "turned data", "a vector", "pixels"])
+def test_products_that_are_written_otherwise(
+    how: str, tmp_path: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stored = Stored("u4", zeros="u4")
+    builder, matrix = stored.builder, stored.matrix
+    monkeypatch.setattr(fold_constants, "available", lambda: (0, "no machine"))
+    shape = {"a vector": [INNER], "pixels": [2, INNER, 3, 5]}.get(how, [INNER, 7])
+    given = [None if size in (2, 7) else size for size in shape]
+    x = builder.parameter("x", "f32", given)
+    if how == "pixels":
+        sizes = builder.constant(np.array([COLUMNS, INNER, 1, 1]))
+        (filters,) = builder.add("Reshape", 1, matrix, sizes, special_zero=False)
+        places = {"strides": [1, 1], "dilations": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0]}
+        (y,) = builder.add("Convolution", 1, x, filters, **places)
+    elif how == "weights first":
+        (y,) = builder.add("MatMul", 1, matrix, x)
+    else:
+        turned = how == "turned data"
+        (y,) = builder.add("MatMul", 1, x, matrix, transpose_a=turned, transpose_b=True)
+    builder.result(y, "y")
+    data = np.random.default_rng(4).standard_normal(shape).astype(np.float32)
+    result = unpacked_nowhere(from_a_file(builder.model(), tmp_path), data)
+    wide = data.astype(np.float64)
+    expected = {
+        "weights first": lambda: stored.value @ wide,
+        "turned data": lambda: wide.T @ stored.value.T,
+        "a vector": lambda: stored.value @ wide,
+        "pixels": lambda: np.einsum("nchw,oc->nohw", wide, stored.value),
+    }[how]()
+    assert error_of(result, expected) <= 1e-3
 
 
 @pytest.mark.parametrize("name", AS_STORED)

@@ -141,9 +141,9 @@ ON_LOAD: tuple[Pass, ...] = (
     ),
     # Before `compressed_products`, which know MatMul.
     Pass(
-        "einsum_of_stored",
-        "Einsum by weights that are stored in few bits becomes a MatMul",
-        frozenset({"Einsum"}),
+        "products_of_stored",
+        "other products by weights that are stored in few bits become a MatMul",
+        frozenset({"Convolution", "Einsum", "MatMul"}),
         _SMALL,
     ),
     # Before `fold_constants`, which would make the matrices.

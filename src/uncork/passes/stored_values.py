@@ -203,24 +203,26 @@ class Stored:
 
     def look_up(self, table: Array, element_type: ElementType) -> bool:
         """The numbers of a table in place of the codes, which number them."""
-        codes = self.made_codes()
-        if (
-            self.computed is not None
-            or self.numbers is not None
-            or table.ndim != 1
-            or len(table) > _LONGEST
-            or not (self.element_type in _UNSIGNED or codes.min() >= 0)
-            or codes.max() >= len(table)
-        ):
+        if self.computed is not None or self.numbers is not None:
+            return False
+        if table.ndim != 1 or len(table) > _LONGEST or not self._number_all(len(table)):
             return False
         room, held = next(found for found in _CODES_OF_BOOKS.items() if len(table) <= found[0])
         self.numbers = np.zeros(len(table) if room == _LONGEST else room, np.float32)
         self.numbers[: len(table)] = decode(table, element_type)
         if self.element_type is not held:
-            self._hold(codes.astype(held.dtype), held)
+            self._hold(self.made_codes().astype(held.dtype), held)
         if element_type in _COMPUTED:
             self.computed = element_type
         return True
+
+    def _number_all(self, count: int) -> bool:
+        """Whether each code numbers one of so many. Those whose bits say so stay packed."""
+        unsigned = self.element_type in _UNSIGNED
+        if unsigned and 1 << self.element_type.bits <= count:
+            return True
+        codes = self.made_codes()
+        return bool((unsigned or codes.min() >= 0) and codes.max() < count)
 
     def subtract(self, operand: Array, element_type: ElementType) -> bool:
         """Subtract zero points: of codes in whole numbers, which gives other codes, or after."""

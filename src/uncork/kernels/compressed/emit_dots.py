@@ -15,7 +15,7 @@ from uncork.kernels.compressed.emit_stored import Column, Decoder, arguments_of,
 from uncork.kernels.compressed.spec import PER_WORD, FewRows, Stored
 from uncork.kernels.compressed.spec_dots import FLAG, DotRows, record
 from uncork.kernels.epilogue import Epilogue
-from uncork.kernels.gemm.dots import FOUR_SMALL, flipped
+from uncork.kernels.gemm.dots import FOUR_MIXED, FOUR_SMALL, flipped
 from uncork.kernels.gemm.emit_matmul import row_epilogue
 from uncork.kernels.gemm.microkernel import Row
 from uncork.kernels.gemm.microkernel_dots import (
@@ -30,28 +30,38 @@ _TILE_ARGUMENTS = (
 )
 
 
+#: The instructions that look bytes up, by lanes of 32 bits.
+_LOOK_UP = {
+    16: "llvm.x86.avx512.pshuf.b.512",
+    8: "llvm.x86.avx2.pshuf.b",
+    4: "llvm.x86.ssse3.pshuf.b.128",
+}
 #: Of a table as `laid_out_book` has it: where bytes begin, and the unit.
 _PLANES, UNIT_OF_BOOK = 64, 96
 
 
 class Book:
-    """A table of 16 whole numbers: bytes, or of 16 bits (`large`)."""
+    """A table of 16 whole numbers: bytes, or of 16 bits (`large`). Where products are of bytes
+    without a sign (`four`) the highest byte has 128 added.
+    """
 
-    def __init__(self, k: Kernel, address: Value, lanes: int, large: bool) -> None:
-        self.k, self.large = k, large
+    def __init__(self, k: Kernel, address: Value, lanes: int, large: bool, four: bool) -> None:
+        self.k, self.large, self.four = k, large, four
         self.unit = k.load(address + UNIT_OF_BOOK, F32)
         picks = ir.Constant(ir.VectorType(ir.IntType(32), 4 * lanes), [*range(16)] * (lanes // 4))
         self._bytes = []
         for plane in range(2 if large else 1):
-            line = k.load(address + (_PLANES + 16 * plane), I8, 16).llvm
-            self._bytes.append(k.builder.shuffle_vector(line, line, picks))
+            line = k.load(address + (_PLANES + 16 * plane), I8, 16)
+            if four and bool(plane) == large:
+                line = line ^ -128
+            self._bytes.append(k.builder.shuffle_vector(line.llvm, line.llvm, picks))
 
     def numbers(self, codes: Value) -> list[Value]:
         """What the codes below 16 in the bytes of words stand for, in 16 bits: those at even
-        places, and those at odd ones.
+        places, and those at odd ones; or their bytes, the highest first.
         """
         k, kind = self.k, codes.llvm.type
-        name = {8: "llvm.x86.avx2.pshuf.b", 4: "llvm.x86.ssse3.pshuf.b.128"}[codes.lanes]
+        name = _LOOK_UP[codes.lanes]
         bytes_ = ir.VectorType(ir.IntType(8), 4 * codes.lanes)
         function = k.declared(name, bytes_, [bytes_, bytes_])
         given = k.builder.bitcast(codes.llvm, bytes_)
@@ -64,6 +74,8 @@ class Book:
             )
             for plane in self._bytes
         ]
+        if self.four:
+            return found[::-1]
         if not self.large:
             return in_pairs(k, found[0])
         low, high = found
@@ -77,7 +89,9 @@ def emit_dot_rows(k: Kernel, spec: DotRows) -> None:
     """The LLVM text of the kernel."""
     a = arguments_of(k, spec)
     tiles = [_tile(k, spec, rows) for rows in spec.tiles]
-    book = Book(k, a["numbers"], spec.lanes, spec.large) if spec.stored.book else None
+    book = None
+    if spec.stored.book:
+        book = Book(k, a["numbers"], spec.lanes, spec.large, spec.how == FOUR_MIXED)
     places = relative_operands(spec.end, a, a["output"])
     # Behind the table of f32: what a whole number of it is.
     unit = k.integer(0) if book is None else a["numbers"] + UNIT_OF_BOOK

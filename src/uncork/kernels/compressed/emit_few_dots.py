@@ -24,7 +24,7 @@ from uncork.kernels.compressed.emit_stored import Column, arguments_of, column_a
 from uncork.kernels.compressed.form import code_added
 from uncork.kernels.compressed.spec_dots import COLUMNS, DotFew
 from uncork.kernels.elementwise.emit_steps import Operand
-from uncork.kernels.gemm.dots import FOUR_SMALL, flipped
+from uncork.kernels.gemm.dots import FOUR_MIXED, FOUR_SMALL, flipped
 from uncork.kernels.gemm.microkernel_dots import (
     SMALL_SUMS,
     Adder,
@@ -44,7 +44,9 @@ def emit_few_dots(k: Kernel, spec: DotFew) -> None:
     """The LLVM text of the kernel."""
     a = arguments_of(k, spec)
     last, end = a["rows"] - 1, a["first"] + a["count"]
-    book = Book(k, a["numbers"], spec.blocks.lanes, spec.blocks.large) if spec.stored.book else None
+    blocks, book = spec.blocks, None
+    if spec.stored.book:
+        book = Book(k, a["numbers"], blocks.lanes, blocks.large, blocks.how == FOUR_MIXED)
     tile = _Tile(k, spec, a, book)
     with k.loop(a["first"], end, COLUMNS) as column:
         tile.ask_ahead(column)
@@ -99,6 +101,8 @@ class _Tile:
             self.added = next(n for n in range(most, 0, -1) if blocks.of_step % n == 0)
         row_units = (self.steps + (blocks.together - 1)) // blocks.together
         self.row_units = row_units * blocks.units(1)
+        #: Bytes of a number of a table that are multiplied each for itself, the highest first.
+        self.planes = 2 if blocks.how == FOUR_MIXED and blocks.large else 1
         self.numbers: Sequence[Value] = ()
         self.column = Column(inner, Operand(inner, ""), Operand(inner, ""))
         self.totals: list[Variable] = []
@@ -229,9 +233,10 @@ class _Tile:
         for line in place.lines:
             first = [
                 k.load(line + index * self.vector, I32, lanes)
-                if blocks.middle
+                if blocks.middle and plane == 0
                 else k.constant(0, I32, lanes)
                 for index in range(len(blocks.places))
+                for plane in range(self.planes)
             ]
             sums.append([k.variable(value) for value in first])
         if partly:
@@ -317,11 +322,14 @@ class _Tile:
 
     def _joined(self, places: list[Value]) -> Value:
         """The numbers whose digits are summed. Two places of one byte together are still whole
-        numbers of 32 bits.
+        numbers of 32 bits, and so are two bytes of the numbers of a table.
         """
         k, lanes = self.k, self.blocks.lanes
+        if self.planes == 2:
+            highs, lows = places[::2], places[1::2]
+            places = [(high << 8) + low for high, low in zip(highs, lows, strict=True)]
         value, rest = places[0], places[1:]
-        if rest and not self.blocks.wide:
+        if rest and not self.blocks.wide and not self.blocks.large:
             value, rest = (value << 8) + rest[0], rest[1:]
         result = value.to(F32)
         for place in rest:
@@ -346,9 +354,10 @@ class _Tile:
         codes = self._codes(block.codes, left)
         for row, line in enumerate(block.lines):
             for place in range(len(blocks.places)):
-                for half, some in enumerate(codes):
+                for index, some in enumerate(codes):
+                    half, plane = divmod(index, self.planes)
                     at = place * blocks.place + half * self.vector
-                    add(row, place, some, k.load(line + at, I32, lanes))
+                    add(row, place * self.planes + plane, some, k.load(line + at, I32, lanes))
 
     def _codes(self, address: Value, left: Value | None) -> list[Value]:
         """The codes of a block, of which there may be so many `left`, as they are multiplied."""
@@ -413,7 +422,7 @@ class _Tile:
 
     def _off(self) -> float:
         """What is added to zero points, as it is to codes."""
-        more = code_added(self.blocks.how, self.spec.stored.element_type)
+        more = code_added(self.blocks.how, self.spec.stored.element_type, self.spec.stored.book)
         return float(more - self.blocks.middle)
 
     def _zeros(self, row: int, sums: Value) -> None:

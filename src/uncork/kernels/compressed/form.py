@@ -10,7 +10,7 @@ from msgspec import Struct
 from uncork.internal_ops.compressed_linear import CompressedMatrix
 from uncork.internal_ops.decompression import numbers_of
 from uncork.kernels.compressed.spec import BOOK, CONVERTED, HALF_BLOCK, PER_WORD, SPLIT, Stored
-from uncork.kernels.gemm.dots import PAIRS, flipped
+from uncork.kernels.gemm.dots import FOUR_MIXED, PAIRS, flipped
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.stored_types import kind_of, steps_of, type_of
 from uncork.storage import code_book
@@ -92,10 +92,13 @@ def whole_book(numbers: Array) -> tuple[Array, float] | None:
     return whole.astype(np.int16), unit
 
 
-def code_added(how: str, element_type: str) -> int:
-    """What few rows find added to every code that they read. Bytes that become 16 bits are not
+def code_added(how: str, element_type: str, book: bool) -> int:
+    """What few rows find added to every code that they read, or to the highest byte of its number
+    in a table, which has no sign where products are of such. Bytes that become 16 bits are not
     flipped, as these have both signs.
     """
+    if book:
+        return 128 if how == FOUR_MIXED else 0
     return 0 if how == PAIRS else flipped(how, element_type)[1]
 
 

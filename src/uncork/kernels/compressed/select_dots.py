@@ -53,6 +53,9 @@ _BLOCKS_TOGETHER, _LEAST_TOGETHER = 8, 4
 _TILE_ROWS = {3: 4, 2: 4, 1: 8}
 #: Sums of a tile beside which 16 registers hold codes and numbers; totals lie in memory there.
 _SUMS, _VECTORS = 8, 2
+#: Products of bytes for a number of a table of 16 bits and each digit, and how many of them take as
+#: long as looking the number up as f32.
+_BYTES_OF_LARGE, _MOST_PRODUCTS = 2, 4
 #: The largest number that a signed byte holds.
 _MOST_OF_BYTE = 127
 #: The longest run whose products of numbers of 16 bits and codes of eight have a sum of 32 bits,
@@ -90,12 +93,17 @@ def dot_rows(
     digits = ACTIVATION_BYTES[activations]
     # Products of bytes and numbers of 16 bits have sums of 32.
     large = book is not None and bool(abs(book[0]).max() > _MOST_OF_BYTE)
+    if large and how == FOUR_MIXED and digits * _BYTES_OF_LARGE > _MOST_PRODUCTS:
+        return None
     if target.vector_registers > 16:
         rows = _TILE_ROWS[digits]
     else:
         rows = max(2, _SUMS // (_VECTORS * len(places_of(digits, how == PAIRS and not large))))
-    lines = {FOUR_SMALL: 2, PAIRS: 16 // stored.bits}.get(how, 1)
-    middle = _middle(stored, how == FOUR_MIXED, flipped(how, stored.element_type)[1])
+    lines = {FOUR_SMALL: 2, PAIRS: 16 // stored.bits}.get(how, 1 + stored.book)
+    more = flipped(how, stored.element_type)[1]
+    if stored.book:
+        more = code_added(how, stored.element_type, True)
+    middle = _middle(stored, how == FOUR_MIXED, more)
     return DotRows(
         stored, how, lanes, rows, _VECTORS, unit, end, digits, how == PAIRS, lines, large, middle
     )
@@ -103,11 +111,11 @@ def dot_rows(
 
 def _middle(stored: Stored, unsigned: bool, more: int) -> int:
     """What sums take off every code, of a byte with or without a sign, to which so much was added:
-    one near the middle, whose rest zero points take off.
+    one near the middle, whose rest zero points take off. Numbers of a table have none.
     """
     if not stored.zeros:
         return more
-    return 0 if stored.book else 8 * (stored.bits == 4) or 128 * unsigned
+    return 8 * (stored.bits == 4) or 128 * unsigned
 
 
 def _method(target: Target, bits: int, book: bool) -> tuple[str, int]:
@@ -116,8 +124,10 @@ def _method(target: Target, bits: int, book: bool) -> tuple[str, int]:
     AVX-512, whose additions of whole numbers wait for its multiplications.
     """
     how, lanes = dot_method_of(target)
+    if how == FOUR_MIXED:
+        return (how if bits == 4 or not book else ""), lanes
     if how != PAIRS:
-        return (how if how in (FOUR_MIXED, FOUR_SIGNED) and not book else ""), lanes
+        return (how if how == FOUR_SIGNED and not book else ""), lanes
     if lanes == 16 or not target.has("ssse3"):
         return "", lanes
     if book and bits != 4:
@@ -136,6 +146,8 @@ def least_rows(spec: DotRows) -> int:
 
 def most_rows(spec: DotRows) -> int | None:
     """Rows up to which the kernel takes less time than that of f32; None for any."""
+    if spec.how == FOUR_MIXED and spec.large:  # each number is looked up for a pair of rows
+        return least_rows(spec) - 1
     places = _AS_F32.get(spec.how)
     return None if places is None or len(spec.places) < places else _MOST_ROWS
 
@@ -271,7 +283,7 @@ def dot_few(spec: DotRows, rows: SizeLike, target: Target) -> DotFew | None:
         spec.lanes,
         spec.unit,
         stored.bits,
-        _middle(stored, unsigned, code_added(spec.how, stored.element_type)),
+        _middle(stored, unsigned, code_added(spec.how, stored.element_type, stored.book)),
         spec.digits,
         spec.wide,
         spec.large,
