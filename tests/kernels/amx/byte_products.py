@@ -27,9 +27,9 @@ def sums(rows: int, columns: int) -> np.ndarray:
 def in_words(numbers: np.ndarray) -> np.ndarray:
     """The right factor as tiles hold it: four rows by turns, in one row."""
     rows, columns = numbers.shape
-    return np.ascontiguousarray(
-        numbers.reshape(rows // 4, 4, columns).transpose(0, 2, 1)
-    ).reshape(rows // 4, 4 * columns)
+    return np.ascontiguousarray(numbers.reshape(rows // 4, 4, columns).transpose(0, 2, 1)).reshape(
+        rows // 4, 4 * columns
+    )
 
 
 def exact(c: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:

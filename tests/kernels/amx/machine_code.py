@@ -33,7 +33,8 @@ struct step {{
     void (*function)(void *, long);
 }};
 
-__attribute__((target("amx-tile,amx-bf16,amx-int8"))) void run(const struct step *step, long count) {{
+__attribute__((target("amx-tile,amx-bf16,amx-int8")))
+void run(const struct step *step, long count) {{
     for (const struct step *end = step + count; step < end; step++) {{
         char *place = step->place;
         long stride = step->stride;

@@ -1,10 +1,10 @@
 """Products by AMX: blocks of up to 16 rows times a panel of columns, held in tile registers
 (`TileRegisters`), and the microkernel of products in bf16, of one or two such blocks.
 
-The microkernel is used as `microkernel.Microkernel` is, and reads the same panels, with two differences: the
-rows of a block lie at equal distances (`source_row` bytes), and a panel has a multiple of 16 pairs
-of each column, the last ones zeros. What lies past the end of a row is read, too, and must be a
-number, unless the last pairs of each row are elsewhere (`ENDS`).
+The microkernel is used as `microkernel.Microkernel` is, and reads the same panels, with two
+differences: the rows of a block lie at equal distances (`source_row` bytes), and a panel has a
+multiple of 16 pairs of each column, the last ones zeros. What lies past the end of a row is read,
+too, and must be a number, unless the last pairs of each row are elsewhere (`ENDS`).
 
 A tile is 16 rows of 64 bytes: of a source 32 numbers of 16 rows (of bytes 64), of a panel 16 pairs
 (or four bytes) of 16 columns, of sums 16 columns of 16 rows.
@@ -26,8 +26,8 @@ from uncork.kernels.gemm.microkernel import EpilogueEmitter, Row
 ROWS, ROW_BYTES = 16, 64
 #: Bytes of a configuration, and of the sums of a block: of up to 4 tiles.
 CONFIGURATION_BYTES, SUMS_BYTES = 64, 4 * ROWS * ROW_BYTES
-#: Words of 32 bits that one tile holds of a row, each a pair of bf16 or four bytes, and the bytes of
-#: one.
+#: Words of 32 bits that one tile holds of a row, each a pair of bf16 or four bytes, and the bytes
+#: of one.
 WORDS, _WORD = 16, 4
 REGISTERS = 8
 #: What blocks are told whose rows end elsewhere: where the pairs past the last 16 of the first row
