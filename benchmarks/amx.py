@@ -135,6 +135,38 @@ def convolutions(channels: int, side: int, taps: int, coded: bool = False) -> Ch
     return Chain(name, (1, channels, side, side), add, operations, side * side, coded)
 
 
+def attentions(heads: int, size: int, rows: int) -> Chain:
+    """Attention of rows to each other, with the products before and behind it."""
+    width = heads * size
+
+    def product(builder: Builder, value: Source) -> Source:
+        return builder.add(
+            "MatMul", 1, value, _weights(builder, False, width, width), transpose_b=True
+        )[0]
+
+    def moved(builder: Builder, value: Source, *order: int) -> Source:
+        return builder.add("Transpose", 1, value, builder.constant(np.array(order)))[0]
+
+    def shaped(builder: Builder, value: Source, *shape: int) -> Source:
+        sizes = builder.constant(np.array(shape))
+        return builder.add("Reshape", 1, value, sizes, special_zero=False)[0]
+
+    def add(builder: Builder, value: Source, layer: int) -> Source:
+        given = [
+            moved(
+                builder, shaped(builder, product(builder, value), 1, rows, heads, size), 0, 2, 1, 3
+            )
+            for _ in range(3)
+        ]
+        (made,) = builder.add("ScaledDotProductAttention", 13, *given, causal=False)
+        joined = shaped(builder, moved(builder, made, 0, 2, 1, 3), rows, width)
+        return product(builder, joined)
+
+    operations = _LAYERS * (8.0 * rows * width**2 + 4.0 * rows**2 * width)
+    name = f"attention, {heads} heads of {size}, {rows} rows"
+    return Chain(name, (rows, width), add, operations, rows)
+
+
 def chains(quick: bool) -> Iterator[Chain]:
     """What is measured; of each kind one where it has to be `quick`."""
     sizes = [(64, 56, 3), (128, 28, 3), (256, 14, 3), (512, 7, 3), (256, 56, 1), (1024, 14, 1)]
@@ -144,6 +176,8 @@ def chains(quick: bool) -> Iterator[Chain]:
                 yield products(rows, width, inner, coded)
         for size in sizes[2:3] if quick else sizes:
             yield convolutions(*size, coded)
+    for heads in [(12, 64, 197)] if quick else [(12, 64, 197), (6, 64, 1500), (12, 32, 49)]:
+        yield attentions(*heads)
 
 
 def main(options: Options) -> int:

@@ -1,5 +1,5 @@
-"""Products, convolutions, quantized and random networks by AMX, each in a process of its own:
-natively, or by the emulator.
+"""Products, convolutions, attention, quantized and random networks by AMX, each in a process of its
+own: natively, or by the emulator.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ _EMULATED = ["tests.kernels._emulated", "tiles"]
 PROGRAMS = {
     "products": ["tests.kernels._amx_products"],
     "convolutions": ["tests.kernels._amx_convolutions"],
+    "attention": ["tests.kernels._amx_attention"],
     "products of bytes": ["tests.kernels._amx_bytes"],
     "random networks": [*_EMULATED, "tests.fuzz.halves", "--count", "4"],
     # faulthandler would take SIGILL from the emulator.
