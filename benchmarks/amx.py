@@ -32,7 +32,7 @@ _WITHOUT, _WITH, _SINGLE, _THEIRS = "without AMX", "by AMX", "f32", "OpenVINO's 
 #: Layers of a chain: those between others hold bf16, or codes.
 _LAYERS = 3
 _LEAST, _MANY = 1.0, 2.0
-_ON_CODES = " on codes"
+CODES, STORED = " on codes", " by 4 bits"
 #: From so many rows or pixels on tiles are full.
 _FULL = 32
 
@@ -47,14 +47,15 @@ class Chain:
     #: Operations of a call, and rows or pixels that see the same numbers.
     operations: float
     rows: int
-    #: What layers read is rounded to 256 levels, so that they are computed on codes of one byte.
-    coded: bool = False
+    #: `CODES`: what layers read is rounded to 256 levels, so that they are computed on codes of one
+    #: byte; `STORED`: weights have 4 bits, and rows are multiplied as digits; else bf16.
+    kind: str = ""
 
     def model(self) -> Model:
         builder = Builder(self.name)
         value = builder.parameter("x", "f32", list(self.shape))
         for layer in range(_LAYERS):
-            if self.coded:
+            if self.kind == CODES:
                 value = _rounded(builder, value)
             value = self.add(builder, value, layer)
         builder.result(value, "y")
@@ -87,13 +88,14 @@ def _numbers(*shape: int) -> Array:
     return (numbers / np.sqrt(np.prod(shape[1:]))).astype(np.float32)
 
 
-def _weights(builder: Builder, coded: bool, *shape: int) -> Source:
-    """Random weights; `coded` ones as bytes with a scale for each output."""
+def _weights(builder: Builder, kind: str, *shape: int) -> Source:
+    """Random weights; those of codes and stored ones with a scale for each output."""
     numbers = _numbers(*shape)
-    if not coded:
+    if not kind:
         return builder.constant(numbers)
-    scales = abs(numbers).max(axis=tuple(range(1, len(shape))), keepdims=True) / np.float32(127)
-    codes = builder.constant(np.rint(numbers / scales).astype(np.int8))
+    bits, most = ("i8", 127) if kind == CODES else ("i4", 7)
+    scales = abs(numbers).max(axis=tuple(range(1, len(shape))), keepdims=True) / np.float32(most)
+    codes = builder.constant(np.rint(numbers / scales).astype(np.int8), bits)
     (whole,) = builder.add("Convert", 1, codes, destination_type="f32")
     return builder.add("Multiply", 1, whole, builder.constant(scales))[0]
 
@@ -103,27 +105,27 @@ def _rounded(builder: Builder, value: Source) -> Source:
     return builder.add("FakeQuantize", 1, value, *limits, *limits, levels=256)[0]
 
 
-def products(rows: int, width: int, inner: int, coded: bool = False) -> Chain:
+def products(rows: int, width: int, inner: int, kind: str = "") -> Chain:
     """MatMul with Gelu (on codes ReLU) from `width` to `inner` numbers, back, and there again."""
 
     def add(builder: Builder, value: Source, layer: int) -> Source:
         sizes = (width, inner) if layer % 2 else (inner, width)
-        weights = _weights(builder, coded, *sizes)
+        weights = _weights(builder, kind, *sizes)
         (made,) = builder.add("MatMul", 1, value, weights, transpose_b=True)
-        if coded:
+        if kind == CODES:
             return builder.add("ReLU", 1, made)[0]
         return builder.add("Gelu", 7, made, approximation_mode="ERF")[0]
 
     operations = 2.0 * _LAYERS * rows * width * inner
-    name = f"products{_ON_CODES * coded}, {rows} x {width} x {inner}"
-    return Chain(name, (rows, width), add, operations, rows, coded)
+    name = f"products{kind}, {rows} x {width} x {inner}"
+    return Chain(name, (rows, width), add, operations, rows, kind)
 
 
-def convolutions(channels: int, side: int, taps: int, coded: bool = False) -> Chain:
+def convolutions(channels: int, side: int, taps: int, kind: str = "") -> Chain:
     """Convolutions with ReLU that keep channels and sides."""
 
     def add(builder: Builder, value: Source, layer: int) -> Source:
-        filters = _weights(builder, coded, channels, channels, taps, taps)
+        filters = _weights(builder, kind, channels, channels, taps, taps)
         (made,) = builder.add(
             "Convolution", 1, value, filters, strides=[1, 1], dilations=[1, 1],
             pads_begin=[taps // 2] * 2, pads_end=[taps // 2] * 2,
@@ -131,8 +133,8 @@ def convolutions(channels: int, side: int, taps: int, coded: bool = False) -> Ch
         return builder.add("ReLU", 1, made)[0]
 
     operations = 2.0 * _LAYERS * (channels * side * taps) ** 2
-    name = f"convolutions{_ON_CODES * coded} {taps}x{taps}, {channels} channels, {side}x{side}"
-    return Chain(name, (1, channels, side, side), add, operations, side * side, coded)
+    name = f"convolutions{kind} {taps}x{taps}, {channels} channels, {side}x{side}"
+    return Chain(name, (1, channels, side, side), add, operations, side * side, kind)
 
 
 def attentions(heads: int, size: int, rows: int) -> Chain:
@@ -141,7 +143,7 @@ def attentions(heads: int, size: int, rows: int) -> Chain:
 
     def product(builder: Builder, value: Source) -> Source:
         return builder.add(
-            "MatMul", 1, value, _weights(builder, False, width, width), transpose_b=True
+            "MatMul", 1, value, _weights(builder, "", width, width), transpose_b=True
         )[0]
 
     def moved(builder: Builder, value: Source, *order: int) -> Source:
@@ -170,12 +172,12 @@ def attentions(heads: int, size: int, rows: int) -> Chain:
 def chains(quick: bool) -> Iterator[Chain]:
     """What is measured; of each kind one where it has to be `quick`."""
     sizes = [(64, 56, 3), (128, 28, 3), (256, 14, 3), (512, 7, 3), (256, 56, 1), (1024, 14, 1)]
-    for coded in (False, True):
+    for kind in ("", CODES, STORED):
         for width, inner in [(768, 3072)] if quick else [(768, 768), (768, 3072), (1000, 500)]:
             for rows in (32,) if quick else (2, 8, 32, 128, 197, 512):
-                yield products(rows, width, inner, coded)
-        for size in sizes[2:3] if quick else sizes:
-            yield convolutions(*size, coded)
+                yield products(rows, width, inner, kind)
+        for size in () if kind == STORED else sizes[2:3] if quick else sizes:
+            yield convolutions(*size, kind)
     for heads in [(12, 64, 197)] if quick else [(12, 64, 197), (6, 64, 1500), (12, 32, 49)]:
         yield attentions(*heads)
 
@@ -204,7 +206,7 @@ def measured(chain: Chain, options: Options, targets: Sequence[str] = TARGETS) -
     x = np.random.default_rng(1).standard_normal(chain.shape).astype(np.float32)
 
     def ours(name: str, target: str, exact: bool = False) -> Contender:
-        precision: Any = "f32" if exact or chain.coded else "bf16"
+        precision: Any = "f32" if exact or chain.kind else "bf16"
         compiled = compile_model(
             model,
             threads=options.threads,

@@ -22,7 +22,16 @@ from pathlib import Path
 
 _SOURCES = sorted(Path(__file__).with_name("emulator").glob("*.c"))
 #: The kinds of instructions that the emulator counts, in its order.
-TILES = ("LDTILECFG", "TILERELEASE", "TILEZERO", "TILELOADD", "TILESTORED", "TDPBF16PS", "TDPBUSD")
+TILES = (
+    "LDTILECFG",
+    "TILERELEASE",
+    "TILEZERO",
+    "TILELOADD",
+    "TILESTORED",
+    "TDPBF16PS",
+    "TDPBUSD",
+    "TDPBSUD",
+)
 VECTORS = ("VDPBF16PS", "VCVTNEPS2BF16", "VCVTNE2PS2BF16")
 KINDS = (*TILES, *VECTORS)
 # asm/prctl.h and asm/unistd_64.h: Linux gives tile registers to processes that ask for them.

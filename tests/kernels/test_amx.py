@@ -1,5 +1,5 @@
-"""Products, convolutions, attention, quantized and random networks by AMX, each in a process of its
-own: natively, or by the emulator.
+"""Products, convolutions, attention, stored weights, quantized and random networks by AMX, each in
+a process of its own: natively, or by the emulator.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ PROGRAMS = {
     "products": ["tests.kernels._amx_products"],
     "convolutions": ["tests.kernels._amx_convolutions"],
     "attention": ["tests.kernels._amx_attention"],
+    "stored weights": ["tests.kernels._amx_stored"],
     "products of bytes": ["tests.kernels._amx_bytes"],
     "random networks": [*_EMULATED, "tests.fuzz.halves", "--count", "4"],
     # faulthandler would take SIGILL from the emulator.

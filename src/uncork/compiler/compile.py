@@ -253,11 +253,19 @@ def _reference(threads: int, precision: Precision, ids: Ids, model: Model) -> Ex
     return Executor(runs, None, threads, mapped_files(model))
 
 
+#: Types of weights that are multiplied as codes.
+_CODES = frozenset({"i8", "u8", "i4", "u4"})
+
+
 def _multiplies_codes(model: Model) -> bool:
-    """Whether layers of a model may be computed on codes of one byte: by tiles in any precision,
-    since sums of whole numbers are exact.
+    """Whether layers of a model may be computed on codes of a byte and less: by tiles in any
+    precision, since sums of whole numbers are exact.
     """
-    return any(node.type_name == "FakeQuantize" for node in model.nodes)
+    return any(
+        node.type_name == "FakeQuantize"
+        or (node.type_name == "Const" and node.outputs[0].spec.element_type.name in _CODES)
+        for node in model.nodes
+    )
 
 
 def _target(tiles: bool, name: str | None, elsewhere: bool) -> Target | None:

@@ -1,4 +1,4 @@
-"""Cases of TDPBUSD: exact sums of 32 bits of bytes without a sign times bytes with one."""
+"""Cases of TDPBUSD and TDPBSUD: exact sums of bytes without a sign times bytes with one."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def dot_bytes(c: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         (len(a), 4 * b.shape[1]), (len(a), a.shape[1]), (len(b) // 4, 4 * b.shape[1])
     )
     s = steps().configure(shapes).load(0, result).load(1, a).load(2, in_words(b))
-    s.dot_bytes(0, 1, 2).store(0, result).release().run()
+    s.dot_bytes(0, 1, 2, signed=a.dtype == np.int8).store(0, result).release().run()
     return result
 
 
@@ -51,6 +51,15 @@ def dot_bytes(c: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
 def full_tiles_of_bytes() -> None:
     c, a, b = sums(16, 16), codes(16, 64), weights(64, 16)
     assert (dot_bytes(c, a, b) == exact(c, a, b)).all()
+
+
+@case
+def first_bytes_with_a_sign() -> None:
+    for rows, words, columns in itertools.product((1, 9, 16), (1, 16), (2, 16)):
+        c, a, b = sums(rows, columns), weights(rows, 4 * words), codes(4 * words, columns)
+        assert (dot_bytes(c, a, b) == exact(c, a, b)).all()
+    a, b = np.full((16, 64), -128, np.int8), np.full((64, 16), 255, np.uint8)
+    assert (dot_bytes(np.zeros((16, 16), np.int32), a, b) == -128 * 255 * 64).all()
 
 
 @case

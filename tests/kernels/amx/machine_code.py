@@ -15,7 +15,9 @@ import numpy as np
 from tests.kernels import _bf16 as bf16
 
 #: What a step may be.
-CONFIGURE, RELEASE, ZERO, LOAD, STORE, DOT, CALL, SET_MXCSR, GET_MXCSR, DOT_BYTES = range(10)
+CONFIGURE, RELEASE, ZERO, LOAD, STORE, DOT, CALL, SET_MXCSR, GET_MXCSR, DOT_BYTES, DOT_SIGNED = (
+    range(11)
+)
 #: Where LOW_FORMS find a configuration and rows: they have no register but that of the distance.
 LOW, LOW_ROWS = 0x20000000, 0x20000100
 
@@ -49,6 +51,9 @@ void run(const struct step *step, long count) {{
         case 7: _mm_setcsr(stride); break;
         case 8: *(unsigned *)place = _mm_getcsr(); _mm_setcsr(0x1F80); break;
         case 9: switch (step->tile * 100 + step->first * 10 + step->second) {{ {dot_bytes} }} break;
+        case 10:
+            switch (step->tile * 100 + step->first * 10 + step->second) {{ {dot_signed} }}
+            break;
         }}
     }}
 }}
@@ -201,8 +206,9 @@ class Steps:
     def dot(self, tile: int, first: int, second: int) -> Steps:
         return self._add(DOT, tile, first, second)
 
-    def dot_bytes(self, tile: int, first: int, second: int) -> Steps:
-        return self._add(DOT_BYTES, tile, first, second)
+    def dot_bytes(self, tile: int, first: int, second: int, signed: bool = False) -> Steps:
+        """Of bytes, the first ones or the second ones of which have a sign."""
+        return self._add(DOT_SIGNED if signed else DOT_BYTES, tile, first, second)
 
     def call(self, function: str, place: np.ndarray | int = 0, stride: int = 0) -> Steps:
         """A function of this code, by its name."""
@@ -262,6 +268,7 @@ def machine_code(folder: Path) -> ctypes.CDLL:
         store=cases("_tile_stored({}, place, stride);"),
         dot=dots("_tile_dpbf16ps"),
         dot_bytes=dots("_tile_dpbusd"),
+        dot_signed=dots("_tile_dpbsud"),
         low=LOW,
     )
     functions = [*_FIXED, *(function for form in FORMS + LOW_FORMS for function in form.assembly())]

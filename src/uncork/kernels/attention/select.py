@@ -179,7 +179,8 @@ def _scratch_bytes(spec: Attention, sources: SizeLike) -> SizeLike:
     if isinstance(spec, FewQueries):
         return fixed
     keys = (sources + (spec.panel - 1)) // spec.panel * spec.panel_bytes
-    values = spec.whole_keys(sources) * (spec.width * spec.packed_size) if spec.copies_values else 0
+    whole = (sources + (spec.together - 1)) // spec.together * spec.together
+    values = whole * (spec.width * spec.packed_size) if spec.copies_values else 0
     return fixed + whole_lines(keys) + whole_lines(values)
 
 

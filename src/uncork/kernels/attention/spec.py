@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from uncork.kernels.kernel_spec import KernelSpec
-from uncork.symbolic import SizeLike
 
 #: Queries and keys of a block: its scores stay in the second-level cache.
 QUERIES, KEYS = 48, 512
@@ -120,10 +119,10 @@ class Attention(KernelSpec, frozen=True):
         """Bytes of a number of packed keys and of copied values."""
         return 2 if self.pairs else 4
 
-    def whole_keys(self, keys: SizeLike) -> SizeLike:
-        """So many keys, and those of no weight behind them that are multiplied with them."""
-        least = TILE_KEYS if self.tiles else 2 if self.pairs else 1
-        return (keys + (least - 1)) // least * least
+    @property
+    def together(self) -> int:
+        """Keys whose values are multiplied together, with those of no weight behind the last."""
+        return TILE_KEYS if self.tiles else 2 if self.pairs else 1
 
     @property
     def panel_bytes(self) -> int:

@@ -40,8 +40,8 @@ class TileRegisters(Struct, frozen=True):
     vectors for each of `heights` blocks of as many rows, sources, panels.
 
     A step multiplies `words` words of 32 bits of each row and column: pairs of bf16, or four bytes
-    where numbers are `whole`, those of rows without a sign. The last step of a run may have less of
-    them, `rest`.
+    where numbers are `whole`, of which those of rows (`signed`) or those of columns have a sign.
+    The last step of a run may have less of them, `rest`.
     """
 
     vectors: int
@@ -55,11 +55,16 @@ class TileRegisters(Struct, frozen=True):
     words: int = WORDS
     rest: int = 0
     whole: bool = False
+    signed: bool = False
 
     @property
     def number(self) -> Type:
         """The type of sums."""
         return I32 if self.whole else F32
+
+    @property
+    def _instruction(self) -> str:
+        return ("tdpbsud" if self.signed else "tdpbusd") if self.whole else "tdpbf16ps"
 
     @property
     def vector_bytes(self) -> int:
@@ -136,7 +141,7 @@ class TileRegisters(Struct, frozen=True):
                     place = panel + (v * self.parts + part) * self.vector_bytes
                     at = turn * self.vectors + v
                     numbers = hold(panels[at % len(panels)], (v, part), place, panel_row)
-                    add_product(k, self.sums(height, turn)[v], source, numbers, self.whole)
+                    add_product(k, self.sums(height, turn)[v], source, numbers, self._instruction)
                 heights.reverse()  # the next vectors begin with the rows that are there
 
     def store(self, k: Kernel, room: Value, distances: Sequence[Value], used: int) -> None:
@@ -306,12 +311,11 @@ def store(k: Kernel, register: int, address: Value, step: Value) -> None:
     _call(k, "tilestored64", _tile(register), _address(k, address), step.llvm)
 
 
-def add_product(k: Kernel, sums: int, source: int, panel: int, whole: bool = False) -> None:
+def add_product(k: Kernel, sums: int, source: int, panel: int, instruction: str) -> None:
     """Add the products of the rows of a source and the columns of a panel: of pairs of bf16 to sums
     of f32, where subnormal numbers count as 0, or of bytes to sums of 32 bits, which wrap around.
     """
-    name = "tdpbusd" if whole else "tdpbf16ps"
-    _call(k, name, _tile(sums), _tile(source), _tile(panel))
+    _call(k, instruction, _tile(sums), _tile(source), _tile(panel))
 
 
 def _tile(number: int) -> ir.Ref:

@@ -30,7 +30,7 @@ _SUMS = 4
 _CODES = 4
 
 
-class Piece(Struct, frozen=True):
+class SomeOutputs(Struct, frozen=True):
     """Some outputs of a vector, which begin at a lane and at a column, with what scales them."""
 
     first: int
@@ -53,12 +53,12 @@ class Piece(Struct, frozen=True):
         store_with_epilogue(k, spec.end, a, value, pixel, self.column, guard)
 
 
-def pieces_of_vector(k: Kernel, spec: Dots, a: dict[str, Value], v: int) -> Iterator[Piece]:
+def pieces_of_vector(k: Kernel, spec: Dots, a: dict[str, Value], v: int) -> Iterator[SomeOutputs]:
     """The outputs of a vector that exist, in pieces that are powers of two."""
     for first, lanes in pieces(min(spec.lanes, spec.columns - v * spec.lanes), spec.lanes):
         column = v * spec.lanes + first
         scale, shift = (k.load(a[name] + column * 4, F32, lanes) for name in ("scale", "shift"))
-        yield Piece(first, column, scale, shift)
+        yield SomeOutputs(first, column, scale, shift)
 
 
 def along_in_tiles(k: Kernel, spec: Dots) -> Callable[[], Iterator[Tile]]:
@@ -88,7 +88,6 @@ def along_in_tiles(k: Kernel, spec: Dots) -> Callable[[], Iterator[Tile]]:
 
 
 def _registers(spec: Dots, heights: int) -> amx.TileRegisters:
-    assert spec.words is not None
     words, rest = spec.words
     turns = min(2, _SUMS // (heights * spec.blocks))
     return amx.TileRegisters(spec.blocks, 1, heights, turns, spec.lanes, words, rest, whole=True)

@@ -84,7 +84,7 @@ class _CodeProductCalls(Laid):
         super().__init__(work, lanes, self.method.size)
         g = self.g
         self.merged = g.columns.dilation == 1
-        words, self.words = self.run_length // self.method.codes, None
+        words, self.words = self.run_length // self.method.codes, (0, 0)
         if multiplies_bytes_in_tiles(target) and _pays_in_tiles(g.columns.count, words):
             self.how, self.words = TILES, _words_of_steps(words)
             blocks = min(_TILE_BLOCKS, -(-self.columns // lanes))

@@ -79,7 +79,7 @@ class Dots(EpilogueSpec, frozen=True):
     end: CodesEpilogue
     #: In AMX tiles: words of a run that a step multiplies, and those of its last step, where they
     #: are less.
-    words: tuple[int, int] | None = None
+    words: tuple[int, int] = (0, 0)
 
     @property
     def width(self) -> int:
