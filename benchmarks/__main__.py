@@ -19,7 +19,7 @@ COMMANDS = {
     "decode": "a token and a prompt of a language model of such weights",
     "embed": "batches of texts through encoders in the sizes of embedding models",
     "precision": "networks in f32 and bf16, with errors (--models)",
-    "amx": "chains of layers in bf16 by AMX tiles and without them; not among all",
+    "amx": "chains of layers in bf16 and on codes by AMX tiles and without them; not among all",
     "peak": "the most memory that a process needs which loads and calls a network (--models)",
     "gain": "what --threads gain over one thread, for networks of --models (with --pin 0,1)",
     "kernels": "single layers of networks",

@@ -1,5 +1,5 @@
-"""`python -m benchmarks amx`: chains of layers in bf16 by AMX tiles and by AVX512-BF16, beside f32
-and OpenVINO's default, on a processor that has AMX.
+"""`python -m benchmarks amx`: chains of layers by AMX tiles and without them, in bf16 and on codes
+of one byte, beside f32 and OpenVINO's default, on a processor that has AMX.
 
 What it must show: no chain is slower by tiles than without them (`_LEAST`), and those with many
 rows or pixels are at least `_MANY` times as fast. Errors are the root mean square of the difference
@@ -28,10 +28,11 @@ from uncork.types import Array
 
 #: By which kernels are made: without tiles, and with them.
 TARGETS = ("x86-64-v4-bf16", "x86-64-v4-amx")
-_WITHOUT, _WITH, _SINGLE, _THEIRS = "bf16 without AMX", "bf16 by AMX", "f32", "OpenVINO's default"
-#: Layers of a chain: those between others hold bf16.
+_WITHOUT, _WITH, _SINGLE, _THEIRS = "without AMX", "by AMX", "f32", "OpenVINO's default"
+#: Layers of a chain: those between others hold bf16, or codes.
 _LAYERS = 3
 _LEAST, _MANY = 1.0, 2.0
+CODES, STORED = " on codes", " by 4 bits"
 #: From so many rows or pixels on tiles are full.
 _FULL = 32
 
@@ -46,11 +47,16 @@ class Chain:
     #: Operations of a call, and rows or pixels that see the same numbers.
     operations: float
     rows: int
+    #: `CODES`: what layers read is rounded to 256 levels, so that they are computed on codes of one
+    #: byte; `STORED`: weights have 4 bits, and rows are multiplied as digits; else bf16.
+    kind: str = ""
 
     def model(self) -> Model:
         builder = Builder(self.name)
         value = builder.parameter("x", "f32", list(self.shape))
         for layer in range(_LAYERS):
+            if self.kind == CODES:
+                value = _rounded(builder, value)
             value = self.add(builder, value, layer)
         builder.result(value, "y")
         return builder.model()
@@ -82,24 +88,44 @@ def _numbers(*shape: int) -> Array:
     return (numbers / np.sqrt(np.prod(shape[1:]))).astype(np.float32)
 
 
-def products(rows: int, width: int, inner: int) -> Chain:
-    """MatMul with Gelu from `width` to `inner` numbers, back, and there again."""
+def _weights(builder: Builder, kind: str, *shape: int) -> Source:
+    """Random weights; those of codes and stored ones with a scale for each output."""
+    numbers = _numbers(*shape)
+    if not kind:
+        return builder.constant(numbers)
+    bits, most = ("i8", 127) if kind == CODES else ("i4", 7)
+    scales = abs(numbers).max(axis=tuple(range(1, len(shape))), keepdims=True) / np.float32(most)
+    codes = builder.constant(np.rint(numbers / scales).astype(np.int8), bits)
+    (whole,) = builder.add("Convert", 1, codes, destination_type="f32")
+    return builder.add("Multiply", 1, whole, builder.constant(scales))[0]
+
+
+def _rounded(builder: Builder, value: Source) -> Source:
+    limits = [builder.constant(np.float32(limit)) for limit in (-4, 4 * 127 / 128)]
+    return builder.add("FakeQuantize", 1, value, *limits, *limits, levels=256)[0]
+
+
+def products(rows: int, width: int, inner: int, kind: str = "") -> Chain:
+    """MatMul with Gelu (on codes ReLU) from `width` to `inner` numbers, back, and there again."""
 
     def add(builder: Builder, value: Source, layer: int) -> Source:
         sizes = (width, inner) if layer % 2 else (inner, width)
-        weights = builder.constant(_numbers(*sizes))
+        weights = _weights(builder, kind, *sizes)
         (made,) = builder.add("MatMul", 1, value, weights, transpose_b=True)
+        if kind == CODES:
+            return builder.add("ReLU", 1, made)[0]
         return builder.add("Gelu", 7, made, approximation_mode="ERF")[0]
 
     operations = 2.0 * _LAYERS * rows * width * inner
-    return Chain(f"products, {rows} x {width} x {inner}", (rows, width), add, operations, rows)
+    name = f"products{kind}, {rows} x {width} x {inner}"
+    return Chain(name, (rows, width), add, operations, rows, kind)
 
 
-def convolutions(channels: int, side: int, taps: int) -> Chain:
+def convolutions(channels: int, side: int, taps: int, kind: str = "") -> Chain:
     """Convolutions with ReLU that keep channels and sides."""
 
     def add(builder: Builder, value: Source, layer: int) -> Source:
-        filters = builder.constant(_numbers(channels, channels, taps, taps))
+        filters = _weights(builder, kind, channels, channels, taps, taps)
         (made,) = builder.add(
             "Convolution", 1, value, filters, strides=[1, 1], dilations=[1, 1],
             pads_begin=[taps // 2] * 2, pads_end=[taps // 2] * 2,
@@ -107,18 +133,53 @@ def convolutions(channels: int, side: int, taps: int) -> Chain:
         return builder.add("ReLU", 1, made)[0]
 
     operations = 2.0 * _LAYERS * (channels * side * taps) ** 2
-    name = f"convolutions {taps}x{taps}, {channels} channels, {side}x{side}"
-    return Chain(name, (1, channels, side, side), add, operations, side * side)
+    name = f"convolutions{kind} {taps}x{taps}, {channels} channels, {side}x{side}"
+    return Chain(name, (1, channels, side, side), add, operations, side * side, kind)
+
+
+def attentions(heads: int, size: int, rows: int) -> Chain:
+    """Attention of rows to each other, with the products before and behind it."""
+    width = heads * size
+
+    def product(builder: Builder, value: Source) -> Source:
+        return builder.add(
+            "MatMul", 1, value, _weights(builder, "", width, width), transpose_b=True
+        )[0]
+
+    def moved(builder: Builder, value: Source, *order: int) -> Source:
+        return builder.add("Transpose", 1, value, builder.constant(np.array(order)))[0]
+
+    def shaped(builder: Builder, value: Source, *shape: int) -> Source:
+        sizes = builder.constant(np.array(shape))
+        return builder.add("Reshape", 1, value, sizes, special_zero=False)[0]
+
+    def add(builder: Builder, value: Source, layer: int) -> Source:
+        given = [
+            moved(
+                builder, shaped(builder, product(builder, value), 1, rows, heads, size), 0, 2, 1, 3
+            )
+            for _ in range(3)
+        ]
+        (made,) = builder.add("ScaledDotProductAttention", 13, *given, causal=False)
+        joined = shaped(builder, moved(builder, made, 0, 2, 1, 3), rows, width)
+        return product(builder, joined)
+
+    operations = _LAYERS * (8.0 * rows * width**2 + 4.0 * rows**2 * width)
+    name = f"attention, {heads} heads of {size}, {rows} rows"
+    return Chain(name, (rows, width), add, operations, rows)
 
 
 def chains(quick: bool) -> Iterator[Chain]:
     """What is measured; of each kind one where it has to be `quick`."""
-    for width, inner in [(768, 3072)] if quick else [(768, 768), (768, 3072), (1000, 500)]:
-        for rows in (32,) if quick else (2, 8, 32, 128, 197, 512):
-            yield products(rows, width, inner)
     sizes = [(64, 56, 3), (128, 28, 3), (256, 14, 3), (512, 7, 3), (256, 56, 1), (1024, 14, 1)]
-    for size in sizes[2:3] if quick else sizes:
-        yield convolutions(*size)
+    for kind in ("", CODES, STORED):
+        for width, inner in [(768, 3072)] if quick else [(768, 768), (768, 3072), (1000, 500)]:
+            for rows in (32,) if quick else (2, 8, 32, 128, 197, 512):
+                yield products(rows, width, inner, kind)
+        for size in () if kind == STORED else sizes[2:3] if quick else sizes:
+            yield convolutions(*size, kind)
+    for heads in [(12, 64, 197)] if quick else [(12, 64, 197), (6, 64, 1500), (12, 32, 49)]:
+        yield attentions(*heads)
 
 
 def main(options: Options) -> int:
@@ -144,13 +205,20 @@ def measured(chain: Chain, options: Options, targets: Sequence[str] = TARGETS) -
     model = chain.model()
     x = np.random.default_rng(1).standard_normal(chain.shape).astype(np.float32)
 
-    def ours(name: str, target: str, precision: Any) -> Contender:
-        compiled = compile_model(model, threads=options.threads, precision=precision, target=target)
+    def ours(name: str, target: str, exact: bool = False) -> Contender:
+        precision: Any = "f32" if exact or chain.kind else "bf16"
+        compiled = compile_model(
+            model,
+            threads=options.threads,
+            precision=precision,
+            target=target,
+            exact_fake_quantize=exact,
+        )
         return Contender(name, "uncork", "call", lambda _: compiled(x), lambda made: [made[0]])
 
-    contenders = [ours(_SINGLE, targets[0], "f32")]
+    contenders = [ours(_SINGLE, targets[0], exact=True)]
     contenders += [
-        ours(name, target, "bf16") for name, target in zip((_WITHOUT, _WITH), targets, strict=True)
+        ours(name, target) for name, target in zip((_WITHOUT, _WITH), targets, strict=True)
     ]
     if openvino := options.peers.get("openvino"):
         contenders.append(_theirs(openvino, model, x, options.threads))

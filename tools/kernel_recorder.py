@@ -24,12 +24,13 @@ from uncork.kernels.runtime.target import Target
 _V3 = "+sse2,+sse4.2,+avx,+avx2,+fma,+f16c,+bmi,+bmi2,+lzcnt,+movbe,+popcnt"
 _V4 = f"{_V3},+avx512f,+avx512bw,+avx512cd,+avx512dq,+avx512vl,-prefer-256-bit"
 _BF16 = f"{_V4},+avx512vnni,+avx512bf16"
+_TILES = "+amx-tile,+amx-bf16,+amx-int8"
 TARGETS = {
     "x86-64-v3": Target.of("x86_64", "x86-64-v3", _V3),
     "x86-64-v4": Target.of("x86_64", "x86-64-v4", _V4),
     "avx512bf16": Target.of("x86_64", "cooperlake", _BF16),
     "znver4": Target.of("x86_64", "znver4", _BF16),
-    "amx": Target.of("x86_64", "sapphirerapids", f"{_BF16},+amx-tile,+amx-bf16", tiles=True),
+    "amx": Target.of("x86_64", "sapphirerapids", f"{_BF16},{_TILES}", tiles=True),
     "aarch64": Target.of("aarch64", "neoverse-n1", "+neon,+fp-armv8,+fullfp16,+dotprod"),
 }
 #: Greater numbers among operands are addresses.

@@ -22,7 +22,16 @@ from pathlib import Path
 
 _SOURCES = sorted(Path(__file__).with_name("emulator").glob("*.c"))
 #: The kinds of instructions that the emulator counts, in its order.
-TILES = ("LDTILECFG", "TILERELEASE", "TILEZERO", "TILELOADD", "TILESTORED", "TDPBF16PS")
+TILES = (
+    "LDTILECFG",
+    "TILERELEASE",
+    "TILEZERO",
+    "TILELOADD",
+    "TILESTORED",
+    "TDPBF16PS",
+    "TDPBUSD",
+    "TDPBSUD",
+)
 VECTORS = ("VDPBF16PS", "VCVTNEPS2BF16", "VCVTNE2PS2BF16")
 KINDS = (*TILES, *VECTORS)
 # asm/prctl.h and asm/unistd_64.h: Linux gives tile registers to processes that ask for them.
@@ -30,8 +39,8 @@ _ARCH_PRCTL, _REQUEST_PERMISSION, _TILE_DATA = 158, 0x1023, 18
 
 
 def native_tiles() -> bool:
-    """The processor has AMX, with products of bf16."""
-    return {"amx_tile", "amx_bf16"} <= _flags()
+    """The processor has AMX, with products of bf16 and of bytes."""
+    return {"amx_tile", "amx_bf16", "amx_int8"} <= _flags()
 
 
 def native_vectors() -> bool:
@@ -122,7 +131,7 @@ def enable_kernels(folder: Path | None = None, tiles: bool = False) -> Emulator 
 
     emulator = enable(folder)
     if emulator is not None:
-        more = {"avx512bf16"} | ({"amx-tile", "amx-bf16"} if tiles else set())
+        more = {"avx512bf16"} | ({"amx-tile", "amx-bf16", "amx-int8"} if tiles else set())
         told = processor.features() | more
         processor.features = lambda: told
         processor.may_use_tiles = lambda: tiles

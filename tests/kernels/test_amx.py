@@ -1,5 +1,5 @@
-"""Products, convolutions and random networks by AMX, each in a process of its own: natively, or by
-the emulator.
+"""Products, convolutions, attention, stored weights, quantized and random networks by AMX, each in
+a process of its own: natively, or by the emulator.
 """
 
 from __future__ import annotations
@@ -21,10 +21,19 @@ pytestmark = pytest.mark.skipif(
 )
 
 
+_EMULATED = ["tests.kernels._emulated", "tiles"]
 PROGRAMS = {
     "products": ["tests.kernels._amx_products"],
     "convolutions": ["tests.kernels._amx_convolutions"],
-    "random networks": ["tests.kernels._emulated", "tiles", "tests.fuzz.halves", "--count", "4"],
+    "attention": ["tests.kernels._amx_attention"],
+    "stored weights": ["tests.kernels._amx_stored"],
+    "products of bytes": ["tests.kernels._amx_bytes"],
+    "random networks": [*_EMULATED, "tests.fuzz.halves", "--count", "4"],
+    # faulthandler would take SIGILL from the emulator.
+    "quantized networks": [
+        *(*_EMULATED, "pytest", "tests/passes/test_quantize_layers.py", "-q"),
+        *("-p", "no:faulthandler", "-p", "no:cacheprovider", "-k", "not openvino"),
+    ],
 }
 
 
@@ -40,4 +49,4 @@ def test_kernels_in_tiles(name: str, tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert re.search(r"well$|executed natively$|[1-9]\d* of TDPBF16PS", done.stdout), done.stdout
+    assert re.search(r"well$|executed natively$|[1-9]\d* of TDP", done.stdout), done.stdout

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.kernels import _bf16
-from tests.kernels.amx import memory, products  # noqa: F401  # the cases in them
+from tests.kernels.amx import byte_products, memory, products  # noqa: F401  # the cases in them
 from tests.kernels.amx.case import CASES
 from tests.kernels.amx.refusals import REFUSALS
 

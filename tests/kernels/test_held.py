@@ -175,13 +175,17 @@ def test_values_that_are_none_spread_where_they_are_seen() -> None:
     assert np.isfinite(result[:, :3]).all()
 
 
-def between_fences(operation: HeldProduct | HeldAttention, specs: list[TensorSpec]) -> np.ndarray:
+def between_fences(
+    operation: HeldProduct | HeldAttention, specs: list[TensorSpec], tiles: bool = False
+) -> np.ndarray:
     """The result, which reads and writes nothing outside, whoever makes its parts."""
-    outputs = [TensorSpec(o.element_type, o.shape) for o in operation.describe(specs)]
-    chosen = select.select_kernel(operation, specs, outputs, host_target())
+    outputs, target = operation.describe(specs), host_target(tiles)
+    outputs = [TensorSpec(o.element_type, o.shape) for o in outputs]
+    chosen = select.select_kernel(operation, specs, outputs, target)
     assert isinstance(chosen, KernelPlan), chosen
+    assert not tiles or "tiles" in chosen.kernel
     ways = [(first, threads) for first in (False, True) for threads in (1, 3)]
-    results = [run_fenced(chosen, specs, outputs, *way) for way in ways]
+    results = [run_fenced(chosen, specs, outputs, *way, target) for way in ways]
     assert len({tuple(bits(found) or ()) for found in results}) == 1
     assert results[0] is not None
     return storage.decode(results[0][0], operation.result).astype(np.float64)

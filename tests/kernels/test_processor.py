@@ -29,6 +29,7 @@ WORDS = {
     "avx_vnni": "avxvnni",
     "amx_tile": "amx-tile",
     "amx_bf16": "amx-bf16",
+    "amx_int8": "amx-int8",
 }
 
 

@@ -31,7 +31,7 @@ OTHERS = {
     "avx512bw": Target.of("x86_64", "skylake-avx512", _V4),
     "avx512vnni": Target.of("x86_64", "cascadelake", f"{_V4},+avx512vnni"),
 }
-HOST = host_target()
+HOST = host_target(tiles=True)
 
 
 def runs_here(target: Target) -> bool:

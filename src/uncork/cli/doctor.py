@@ -46,6 +46,7 @@ _FEATURES = (
     "avx512bf16",
     "amx-tile",
     "amx-bf16",
+    "amx-int8",
     "neon",
 )
 #: Packages that matter where they are there.

@@ -198,7 +198,10 @@ def settled(model: Model, options: Options, elsewhere: bool = False) -> Settled:
         precision = _fast_precision(options.target, elsewhere)
     elif fast:
         precision = "f32"
-    runs_on = _target(precision, options.target, elsewhere) if backend == "cpu" else None
+    runs_on = None
+    if backend == "cpu":
+        tiles = precision != "f32" or _multiplies_codes(model)
+        runs_on = _target(tiles, options.target, elsewhere)
     if fast and runs_on is not None:
         decompression, activations = "f32", "i8" if activations == "f32" else activations
     required = options.kernels == "required"
@@ -250,16 +253,31 @@ def _reference(threads: int, precision: Precision, ids: Ids, model: Model) -> Ex
     return Executor(runs, None, threads, mapped_files(model))
 
 
-def _target(precision: Precision, name: str | None, elsewhere: bool) -> Target | None:
+#: Types of weights that are multiplied as codes.
+_CODES = frozenset({"i8", "u8", "i4", "u4"})
+
+
+def _multiplies_codes(model: Model) -> bool:
+    """Whether layers of a model may be computed on codes of a byte and less: by tiles in any
+    precision, since sums of whole numbers are exact.
+    """
+    return any(
+        node.type_name == "FakeQuantize"
+        or (node.type_name == "Const" and node.outputs[0].spec.element_type.name in _CODES)
+        for node in model.nodes
+    )
+
+
+def _target(tiles: bool, name: str | None, elsewhere: bool) -> Target | None:
     """The target of a name; None where there are no kernels."""
     if elsewhere and name is not None:
-        return target_named(name, precision != "f32")
-    return kernel_target(precision, name)
+        return target_named(name, tiles)
+    return kernel_target(tiles, name)
 
 
 def _fast_precision(name: str | None, elsewhere: bool) -> Precision:
     """What products are fastest in, by kernels of a target."""
-    target = _target("bf16", name, elsewhere)
+    target = _target(True, name, elsewhere)
     return "bf16" if target is not None and not _missing_for("bf16", "cpu", target) else "f32"
 
 

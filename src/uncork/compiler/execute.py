@@ -44,11 +44,10 @@ def kernels_available() -> bool:
     return not select.unavailable()
 
 
-def kernel_target(precision: str = "f32", name: str | None = None) -> Target | None:
-    """The target that kernels are selected for on this machine, by its name or the largest level;
-    None where there are no kernels.
+def kernel_target(tiles: bool = False, name: str | None = None) -> Target | None:
+    """The target that kernels are selected for on this machine, by its name or the largest level,
+    with AMX only where `tiles` are asked for; None where there are no kernels.
     """
-    tiles = precision != "f32"
     if not kernels_available():
         return None
     if name is None:

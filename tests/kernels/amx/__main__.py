@@ -7,7 +7,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from tests.kernels.amx import memory, products  # noqa: F401  # the cases in them
+from tests.kernels.amx import byte_products, memory, products  # noqa: F401  # the cases in them
 from tests.kernels.amx.case import CASES, FULL, start, steps
 from tests.kernels.amx.refusals import REFUSALS
 

@@ -15,7 +15,9 @@ import numpy as np
 from tests.kernels import _bf16 as bf16
 
 #: What a step may be.
-CONFIGURE, RELEASE, ZERO, LOAD, STORE, DOT, CALL, SET_MXCSR, GET_MXCSR = range(9)
+CONFIGURE, RELEASE, ZERO, LOAD, STORE, DOT, CALL, SET_MXCSR, GET_MXCSR, DOT_BYTES, DOT_SIGNED = (
+    range(11)
+)
 #: Where LOW_FORMS find a configuration and rows: they have no register but that of the distance.
 LOW, LOW_ROWS = 0x20000000, 0x20000100
 
@@ -33,7 +35,8 @@ struct step {{
     void (*function)(void *, long);
 }};
 
-__attribute__((target("amx-tile,amx-bf16"))) void run(const struct step *step, long count) {{
+__attribute__((target("amx-tile,amx-bf16,amx-int8")))
+void run(const struct step *step, long count) {{
     for (const struct step *end = step + count; step < end; step++) {{
         char *place = step->place;
         long stride = step->stride;
@@ -47,6 +50,10 @@ __attribute__((target("amx-tile,amx-bf16"))) void run(const struct step *step, l
         case 6: step->function(place, stride); break;
         case 7: _mm_setcsr(stride); break;
         case 8: *(unsigned *)place = _mm_getcsr(); _mm_setcsr(0x1F80); break;
+        case 9: switch (step->tile * 100 + step->first * 10 + step->second) {{ {dot_bytes} }} break;
+        case 10:
+            switch (step->tile * 100 + step->first * 10 + step->second) {{ {dot_signed} }}
+            break;
         }}
     }}
 }}
@@ -199,6 +206,10 @@ class Steps:
     def dot(self, tile: int, first: int, second: int) -> Steps:
         return self._add(DOT, tile, first, second)
 
+    def dot_bytes(self, tile: int, first: int, second: int, signed: bool = False) -> Steps:
+        """Of bytes, the first ones or the second ones of which have a sign."""
+        return self._add(DOT_SIGNED if signed else DOT_BYTES, tile, first, second)
+
     def call(self, function: str, place: np.ndarray | int = 0, stride: int = 0) -> Steps:
         """A function of this code, by its name."""
         address = ctypes.cast(getattr(self._code, function), ctypes.c_void_p).value
@@ -245,15 +256,19 @@ def machine_code(folder: Path) -> ctypes.CDLL:
     def cases(template: str) -> str:
         return " ".join(f"case {n}: {template.format(n)} break;" for n in range(8))
 
-    dots = (
-        f"case {100 * c + 10 * a + b}: _tile_dpbf16ps({c}, {a}, {b}); break;"
-        for c, a, b in itertools.permutations(range(8), 3)
-    )
+    def dots(function: str) -> str:
+        return " ".join(
+            f"case {100 * c + 10 * a + b}: {function}({c}, {a}, {b}); break;"
+            for c, a, b in itertools.permutations(range(8), 3)
+        )
+
     text = _STEPS.format(
         zero=cases("_tile_zero({});"),
         load=cases("_tile_loadd({}, place, stride);"),
         store=cases("_tile_stored({}, place, stride);"),
-        dot=" ".join(dots),
+        dot=dots("_tile_dpbf16ps"),
+        dot_bytes=dots("_tile_dpbusd"),
+        dot_signed=dots("_tile_dpbsud"),
         low=LOW,
     )
     functions = [*_FIXED, *(function for form in FORMS + LOW_FORMS for function in form.assembly())]

@@ -73,6 +73,13 @@ REFUSALS: dict[str, Refusal] = {
         lambda: steps().configure(configuration((4, 64), start_row=4)).load(0, _rows()),
         "TILELOADD: start_row is 4, and tmm0 has 4 rows (#UD)",
     ),
+    "bytes_unconfigured": Refusal(
+        lambda: steps().dot_bytes(0, 1, 2), "TDPBUSD: tiles are not configured (#UD)"
+    ),
+    "words_of_bytes_differ": Refusal(
+        lambda: _square((16, 64), (16, 32), (16, 64)).dot_bytes(0, 1, 2),
+        "TDPBUSD: tmm1 has 8 words a row and tmm2 16 rows (#UD)",
+    ),
     "rows_differ": Refusal(
         lambda: _square((16, 64), (8, 64), (16, 64)).dot(0, 1, 2),
         "TDPBF16PS: tmm0 has 16 rows and tmm1 8 (#UD)",
@@ -83,7 +90,7 @@ REFUSALS: dict[str, Refusal] = {
     ),
     "pairs_differ": Refusal(
         lambda: _square((16, 64), (16, 32), (16, 64)).dot(0, 1, 2),
-        "TDPBF16PS: tmm1 has 8 pairs a row and tmm2 16 rows (#UD)",
+        "TDPBF16PS: tmm1 has 8 words a row and tmm2 16 rows (#UD)",
     ),
     "one_tile_twice": Refusal(
         lambda: steps().configure(FULL).call("twice"),

@@ -1,5 +1,5 @@
-/* Executes Intel's instructions on bf16 on an x86-64 Linux whose processor has none of them: the products of tiles of AMX
- * (tiles.c), and the products and conversions of AVX512-BF16 (vectors.c), these on a processor with AVX-512.
+/* Executes Intel's instructions on bf16 and on tiles on an x86-64 Linux whose processor has none of them: the products of tiles of AMX,
+ * those of bytes as well (tiles.c), and the products and conversions of AVX512-BF16 (vectors.c), these on a processor with AVX-512.
  *
  * A processor without them raises #UD, which a process gets as SIGILL. The handler (handler.c) looks at the instruction, does
  * what it would have done, and goes on behind it; everything else it passes on to the handler that was there before.
@@ -16,7 +16,7 @@
 
 /* The order is that of KINDS in _bf16.py. */
 enum kind {
-    LDTILECFG, TILERELEASE, TILEZERO, TILELOADD, TILESTORED, TDPBF16PS,
+    LDTILECFG, TILERELEASE, TILEZERO, TILELOADD, TILESTORED, TDPBF16PS, TDPBUSD, TDPBSUD,
     VDPBF16PS, VCVTNEPS2BF16, VCVTNE2PS2BF16,
     KINDS
 };
@@ -25,7 +25,7 @@ struct instruction {
     enum kind kind;
     int length;        /* bytes */
     int destination;   /* the tile or vector of every kind that has one: ModRM.reg */
-    int first, second; /* TDPBF16PS: ModRM.rm, VEX.vvvv; of vectors: EVEX.vvvv, ModRM.rm */
+    int first, second; /* of products of tiles: ModRM.rm, VEX.vvvv; of vectors: EVEX.vvvv, ModRM.rm */
     /* What is in memory: the address without the index; the index as scaled, which is the distance of a tile's rows. */
     uint64_t memory, index;
     /* Of vectors. */

@@ -10,7 +10,8 @@
 #include <unistd.h>
 
 static const char *const names[KINDS] = {"LDTILECFG",  "TILERELEASE", "TILEZERO",      "TILELOADD",     "TILESTORED",
-                                         "TDPBF16PS",  "VDPBF16PS",   "VCVTNEPS2BF16", "VCVTNE2PS2BF16"};
+                                         "TDPBF16PS",  "TDPBUSD",     "TDPBSUD",       "VDPBF16PS",     "VCVTNEPS2BF16",
+                                         "VCVTNE2PS2BF16"};
 
 _Thread_local char broken[200];
 static struct sigaction previous;

@@ -1,4 +1,4 @@
-/* LDTILECFG, TILERELEASE, TILEZERO, TILELOADD, TILESTORED and TDPBF16PS, on tiles that are kept for each thread.
+/* LDTILECFG, TILERELEASE, TILEZERO, TILELOADD, TILESTORED, TDPBF16PS, TDPBUSD and TDPBSUD, on tiles that are kept for each thread.
  *
  * Their meaning is on the instructions' pages in volume 2 of the manual, with the tile helpers in volume 1, chapter "Programming
  * with Intel AMX", and the exception classes AMX-E1 to AMX-E6 in volume 2, section 2.10: use without configuration and shapes
@@ -18,6 +18,7 @@ union row {
     uint8_t bytes[ROW_BYTES];
     uint32_t words[ROW_BYTES / 4];
     float numbers[ROW_BYTES / 4];
+    int8_t with_sign[ROW_BYTES];
 };
 
 struct tile {
@@ -90,7 +91,7 @@ static int check_move(const struct tile_file *file, int tile) {
     return 0;
 }
 
-/* TDPBF16PS: AMX-E4. c: rows x columns, a: rows x pairs, b: pairs x columns. */
+/* Products: AMX-E4. c: rows x columns, a: rows x words (of pairs, or of four bytes), b: words x columns. */
 static int check_product(const struct tile_file *file, int c, int a, int b) {
     const struct tile *tile = file->tile;
     if (c == a || c == b || a == b)
@@ -102,7 +103,7 @@ static int check_product(const struct tile_file *file, int c, int a, int b) {
     if (tile[c].colsb != tile[b].colsb)
         REFUSE("tmm%d has %u bytes a row and tmm%d %u (#UD)", c, tile[c].colsb, b, tile[b].colsb);
     if (tile[a].colsb / 4 != tile[b].rows)
-        REFUSE("tmm%d has %u pairs a row and tmm%d %u rows (#UD)", a, tile[a].colsb / 4, b, tile[b].rows);
+        REFUSE("tmm%d has %u words a row and tmm%d %u rows (#UD)", a, tile[a].colsb / 4, b, tile[b].rows);
     return 0;
 }
 
@@ -161,6 +162,20 @@ __attribute__((noinline, target("avx2,fma"))) static void multiply(struct tile *
     }
 }
 
+/* Four bytes by four, of which those of a or those of b have a sign, added to c in 32 bits, which wrap around. */
+static void multiply_bytes(struct tile *c, const struct tile *a, const struct tile *b, int first_has_sign) {
+    unsigned columns = c->colsb / 4, words = a->colsb / 4;
+    for (unsigned m = 0; m < c->rows; m++)
+        for (unsigned k = 0; k < words; k++)
+            for (unsigned n = 0; n < columns; n++)
+                for (unsigned i = 0; i < 4; i++) {
+                    const union row *left = &a->row[m], *right = &b->row[k];
+                    unsigned x = 4 * k + i, y = 4 * n + i;
+                    c->row[m].words[n] += (uint32_t)(first_has_sign ? left->with_sign[x] * right->bytes[y]
+                                                                    : left->bytes[x] * right->with_sign[y]);
+                }
+}
+
 static void multiply_as_tiles(struct tile *c, const struct tile *a, const struct tile *b) {
     unsigned before = _mm_getcsr();
     _mm_setcsr(CONTROL);
@@ -198,7 +213,10 @@ int perform_on_tiles(const struct instruction *i) {
     default:
         if (check_product(file, i->destination, i->first, i->second))
             return 1;
-        multiply_as_tiles(tile, &file->tile[i->first], &file->tile[i->second]);
+        if (i->kind == TDPBF16PS)
+            multiply_as_tiles(tile, &file->tile[i->first], &file->tile[i->second]);
+        else
+            multiply_bytes(tile, &file->tile[i->first], &file->tile[i->second], i->kind == TDPBSUD);
     }
     file->start_row = 0;
     return 0;
@@ -214,7 +232,7 @@ int decode_tiles(const uint8_t *code, const greg_t *values, struct instruction *
         return 0;
     struct memory_operand operand = {code, 4, !(code[1] & 0x40) << 3, !(code[1] & 0x20) << 3, 1};
     int prefix = code[2] & 3, second = ~code[2] >> 3 & 15, in_registers = code[4] >= 0xC0;
-    if (!(code[1] & 0x80) || (in_registers && !(code[1] & 0x20)) || (code[3] != 0x5C && second)) /* no tile 8 or above */
+    if (!(code[1] & 0x80) || (in_registers && !(code[1] & 0x20)) || (code[3] != 0x5C && code[3] != 0x5E && second)) /* no tile 8 or above */
         return 0;
     i->length = 5;
     i->destination = code[4] >> 3 & 7;
@@ -237,6 +255,7 @@ int decode_tiles(const uint8_t *code, const greg_t *values, struct instruction *
         i->kind = prefix == PREFIX_F2 ? TILELOADD : TILESTORED;
         return decode_memory(&operand, values, i); /* without SIB there is no such instruction */
     }
-    i->kind = TDPBF16PS;
-    return code[3] == 0x5C && prefix == PREFIX_F3 && in_registers && second < TILES;
+    i->kind = code[3] == 0x5C ? TDPBF16PS : prefix == PREFIX_66 ? TDPBUSD : TDPBSUD;
+    int known = prefix == PREFIX_F3 || (code[3] == 0x5E && prefix == PREFIX_66);
+    return (code[3] == 0x5C || code[3] == 0x5E) && known && in_registers && second < TILES;
 }

@@ -12,7 +12,8 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct
 
 from uncork.kernels.attention.emit_blocks import ScoreBlock
-from uncork.kernels.attention.spec import Attention
+from uncork.kernels.attention.emit_tiles import AttentionTiles
+from uncork.kernels.attention.spec import TILE_KEYS, Attention
 from uncork.kernels.codegen.emit import F32, U16, U32, Kernel, Value, emitter
 from uncork.kernels.movement.emit_transpose import columns_of
 
@@ -38,6 +39,7 @@ def emit_attention(k: Kernel, spec: Attention) -> None:
     """The LLVM text of the kernel."""
     a = k.named
     block = ScoreBlock(k, spec, a)
+    tiles = AttentionTiles(block) if spec.tiles else None
     packed = a["scratch"] + spec.fixed_offsets["keys"]
     copied = packed + (
         ((a["sources"] + (spec.panel - 1)) // spec.panel * spec.panel_bytes + 63) & -64
@@ -70,7 +72,9 @@ def emit_attention(k: Kernel, spec: Attention) -> None:
             begin("sink"),
             plain.get() if spec.causal else None,
         )
-        _attend(block, own, packed, (item - whole * blocks) * spec.queries)
+        _attend(block, tiles, own, packed, (item - whole * blocks) * spec.queries)
+    if tiles is not None:
+        tiles.release()
 
 
 def _pack_keys(block: ScoreBlock, source: Value, packed: Value) -> None:
@@ -151,20 +155,23 @@ def _take_values(block: ScoreBlock, values: Value, copied: Value) -> Value:
 
 
 def _pair_values(block: ScoreBlock, values: Value, copied: Value) -> Value:
-    """Copy the values as pairs of neighbouring keys; beside the last one alone lies 0. The result
-    is as in `_take_values`.
+    """Copy the values as pairs of neighbouring keys; beside the last one alone lies 0, and where
+    more keys are multiplied zeros follow. The result is as in `_take_values`.
     """
     k, spec, a = block.k, block.spec, block.a
     lanes, row = spec.lanes, a["value_row"]
     zeros = k.variable(k.constant(0.0, F32, lanes))
-    with k.loop(0, a["sources"], 2) as key:
+    end = (a["sources"] + (TILE_KEYS - 1)) & -TILE_KEYS if spec.tiles else a["sources"]
+    depth = k.integer(spec.depth)
+    with k.loop(0, end, 2) as key:
         address = values + key * row
-        beside = k.select(key + 1 < a["sources"], k.integer(spec.depth), k.integer(0))
+        here = k.select(key < a["sources"], depth, k.integer(0)) if spec.tiles else depth
+        beside = k.select(key + 1 < a["sources"], depth, k.integer(0))
         for column in range(0, spec.width, lanes):
             place = address + column * U16.bytes
             low, high = (
                 k.load(at, U16, lanes, k.lanes_below(count - column, lanes)).to(U32)
-                for at, count in ((place, k.integer(spec.depth)), (place + row, beside))
+                for at, count in ((place, here), (place + row, beside))
             )
             if spec.causal:
                 for codes in (low, high):
@@ -174,7 +181,9 @@ def _pair_values(block: ScoreBlock, values: Value, copied: Value) -> Value:
     return k.select(k.all_of(zeros.get().equals(0.0)), k.integer(1), k.integer(0))
 
 
-def _attend(block: ScoreBlock, own: _Head, packed: Value, first: Value) -> None:
+def _attend(
+    block: ScoreBlock, tiles: AttentionTiles | None, own: _Head, packed: Value, first: Value
+) -> None:
     """Compute attention for the block of one head's queries that begins at number `first`."""
     k, spec, a = block.k, block.spec, block.a
     sources, last = a["sources"], a["targets"] - 1
@@ -194,15 +203,21 @@ def _attend(block: ScoreBlock, own: _Head, packed: Value, first: Value) -> None:
     if own.plain is not None:
         needed = k.minimum(first + count, sources)
         end = k.select(own.plain > 0, needed, sources)
+    if tiles is not None:
+        tiles.begin(count, own.query + first * a["query_row"])
     with k.loop(0, end, spec.keys) as base:
         width = k.minimum(end - base, k.integer(spec.keys))
-        _score(block, rows, query, mask, packed, base, width)
+        _score(block, tiles, rows, query, mask, packed, base, width)
 
         def limit(row: Value, base: Value = base, width: Value = width) -> Value:
             return first + row + 1 - base if spec.causal else width
 
         block.weigh(rows, _WEIGHED, width, limit)
-        block.add_values(rows, spec.vectors, own.value + base * own.value_row, own.value_row, width)
+        values = own.value + base * own.value_row
+        if tiles is not None:
+            tiles.add_values(values, width)
+        else:
+            block.add_values(rows, spec.vectors, values, own.value_row, width)
     block.finish(count, lambda row: own.output + (first + row) * a["output_row"])
 
 
@@ -219,6 +234,7 @@ def _copy_queries(block: ScoreBlock, rows: Value, query: Callable[[Value], Value
 
 def _score(
     block: ScoreBlock,
+    tiles: AttentionTiles | None,
     rows: Value,
     query: Callable[[Value], Value],
     mask: Callable[[Value], Value],
@@ -241,6 +257,21 @@ def _score(
         """Compute the scores with some vectors of a panel, from its key `begin` on."""
         table = packed + (base // panel + number) * spec.panel_bytes + begin * 4
         key = number * panel + begin
+
+        def store(row: Value, sums: Sequence[Value]) -> None:
+            """Store a row of scores."""
+            bias = mask(row)
+            line = block.scores + row * spec.score_row + key * 4
+            for v, total in enumerate(sums):
+                there = k.lanes_below(width - key - v * lanes, lanes) if v == vectors - 1 else None
+                x = block.masked(
+                    total * k.splat(block.scale, lanes), bias, base + key + v * lanes, there
+                )
+                k.store(x, line + v * lanes * 4)
+
+        if tiles is not None:
+            tiles.score(table, vectors, rows, store)
+            return
         with k.loop(0, rows, spec.rows) as first:
             lines = [address(first + r) for r in range(spec.rows)]
             sums = [
@@ -265,19 +296,7 @@ def _score(
             if words % 2:
                 step(k.integer(words - 1))
             for r in range(spec.rows):
-                bias = mask(first + r)
-                line = block.scores + (first + r) * spec.score_row + key * 4
-                for v in range(vectors):
-                    there = (
-                        k.lanes_below(width - key - v * lanes, lanes) if v == vectors - 1 else None
-                    )
-                    x = block.masked(
-                        sums[r][v].get() * k.splat(block.scale, lanes),
-                        bias,
-                        base + key + v * lanes,
-                        there,
-                    )
-                    k.store(x, line + v * lanes * 4)
+                store(first + r, [total.get() for total in sums[r]])
 
     with k.loop(0, whole) as number:
         scores(number, spec.vectors, k.integer(0))

@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Union
 
-from uncork.kernels.attention.spec import Attention
+from uncork.kernels.attention.spec import TILE_KEYS, Attention
 from uncork.kernels.codegen.activations import LOG2_E, WHOLE, polynomial
 from uncork.kernels.codegen.emit import F32, I32, U8, Kernel, Type, Value, Variable, pieces
 from uncork.kernels.elementwise.emit import STORED, narrowed, widened
@@ -157,8 +157,11 @@ class ScoreBlock:
             k.store(k.constant(0.0, F32, spec.lanes), self.sums + i * 4)
 
     def weigh(self, rows: Value, query_rows: int, width: Value, limit: Limit) -> None:
-        """Turn the scores of `width` keys into weights, `query_rows` rows at a time."""
+        """Turn the scores of `width` keys into weights, `query_rows` rows at a time; behind them
+        lie zeros for keys that are multiplied, too.
+        """
         k, lanes = self.k, self.spec.lanes
+        all_keys = (width + (TILE_KEYS - 1)) & -TILE_KEYS if self.spec.tiles else width
         each = range(query_rows)
         with k.loop(0, rows, query_rows) as first:
             lines = [self.scores + (first + u) * self.spec.score_row for u in each]
@@ -189,7 +192,7 @@ class ScoreBlock:
             def along(step: Callable[[Value, bool], None], full: Value = full) -> None:
                 with k.loop(0, full, lanes) as key:
                     step(key, False)
-                with k.loop(full, width, lanes) as key:
+                with k.loop(full, all_keys, lanes) as key:
                     step(key, True)
 
             def highest(key: Value, edge: bool, tops: Sequence[Variable] = tops) -> None:

@@ -127,7 +127,8 @@ def _selected(layer: Layer, pairs: bool) -> Selection:
     }
     number = batches.size * heads.size
     blocks = (targets + (spec.queries - 1)) // spec.queries
-    many = _Work(replace(spec, pairs=pairs), operands, number * members.size * blocks)
+    tiles = pairs and target.tiles
+    many = _Work(replace(spec, pairs=pairs, tiles=tiles), operands, number * members.size * blocks)
     few = None
     if not spec.turned and not (isinstance(targets, int) and targets > _FEW):
         shared = {name: getattr(spec, name) for name in spec.__struct_fields__}
@@ -178,8 +179,7 @@ def _scratch_bytes(spec: Attention, sources: SizeLike) -> SizeLike:
     if isinstance(spec, FewQueries):
         return fixed
     keys = (sources + (spec.panel - 1)) // spec.panel * spec.panel_bytes
-    # of pairs a whole one where the last key is alone
-    whole = (sources + 1) // 2 * 2 if spec.pairs else sources
+    whole = (sources + (spec.together - 1)) // spec.together * spec.together
     values = whole * (spec.width * spec.packed_size) if spec.copies_values else 0
     return fixed + whole_lines(keys) + whole_lines(values)
 

@@ -15,6 +15,8 @@ QUERIES, KEYS = 48, 512
 FEW_KEYS = 256
 #: Queries that the registers hold scores of.
 ROWS = 6
+#: Keys that an AMX tile holds the weights of.
+TILE_KEYS = 32
 _LINE = 64
 
 
@@ -46,6 +48,7 @@ class Attention(KernelSpec, frozen=True):
     where there is none; it may be one number for all keys of a row (`row_mask`). `scaled`: the
     factor lies in memory. `turned`: keys are neighbours, not the numbers of one. `pairs`: tensors
     of bf16 are multiplied as they are, two numbers at a time, and weights are rounded to bf16.
+    In AMX `tiles` those are multiplied in blocks of 32 keys, the last ones with values of zeros.
     `kept`: the type of keys and values where it is another one; of u8 a step and a least number of
     f32 lie behind the codes of each row.
     """
@@ -65,6 +68,7 @@ class Attention(KernelSpec, frozen=True):
     turned: bool = False
     pairs: bool = False
     kept: str = ""
+    tiles: bool = False
 
     @property
     def rows(self) -> int:
@@ -114,6 +118,11 @@ class Attention(KernelSpec, frozen=True):
     def packed_size(self) -> int:
         """Bytes of a number of packed keys and of copied values."""
         return 2 if self.pairs else 4
+
+    @property
+    def together(self) -> int:
+        """Keys whose values are multiplied together, with those of no weight behind the last."""
+        return TILE_KEYS if self.tiles else 2 if self.pairs else 1
 
     @property
     def panel_bytes(self) -> int:

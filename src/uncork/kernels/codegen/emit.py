@@ -455,8 +455,9 @@ class Kernel:
         with self.loop(0, whole, times) as first:
             for turn in range(times):
                 yield first + turn
-        with self.loop(whole, count) as i:
-            yield i
+        if times > 1:
+            with self.loop(whole, count) as i:
+                yield i
 
     def blocks(
         self, end: Value, size: int, begin: Value | None = None

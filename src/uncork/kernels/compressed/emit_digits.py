@@ -68,6 +68,10 @@ def emit_digits(k: Kernel, spec: Digits) -> None:
                 k.store(digit, digits + (at + index * spec.unit) * stored.bytes)
 
             found = _digits(k, places, stored, run, order, write)
+            # Tiles multiply whole runs.
+            with k.loop((run.count + (_LANES - 1)) & -_LANES, spec.unit, _LANES) as at:
+                for index in range(len(places)):
+                    write(at, index, k.constant(0, stored, _LANES))
             line = a["records"] + place * record(len(places))
             k.store(found.unit, line)
             for index, total in enumerate(found.sums):

@@ -7,6 +7,8 @@ f32 by a loop for such rows.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from uncork.kernels.codegen import llvm_ir as ir
 from uncork.kernels.codegen.emit import F32, I8, I16, I32, I64, Kernel, Value, Variable, emitter
 from uncork.kernels.codegen.epilogue import advanced_operands, relative_operands
@@ -15,6 +17,7 @@ from uncork.kernels.compressed.emit_stored import Column, Decoder, arguments_of,
 from uncork.kernels.compressed.spec import PER_WORD, FewRows, Stored
 from uncork.kernels.compressed.spec_dots import FLAG, DotRows, record
 from uncork.kernels.epilogue import Epilogue
+from uncork.kernels.gemm import microkernel_amx as amx
 from uncork.kernels.gemm.dots import FOUR_MIXED, FOUR_SMALL, flipped
 from uncork.kernels.gemm.emit_matmul import row_epilogue
 from uncork.kernels.gemm.microkernel import Row
@@ -88,7 +91,7 @@ class Book:
 def emit_dot_rows(k: Kernel, spec: DotRows) -> None:
     """The LLVM text of the kernel."""
     a = arguments_of(k, spec)
-    tiles = [_tile(k, spec, rows) for rows in spec.tiles]
+    tiles = [_tile_of_amx(k, spec)] if spec.by else [_tile(k, spec, n) for n in spec.tiles]
     book = None
     if spec.stored.book:
         book = Book(k, a["numbers"], spec.lanes, spec.large, spec.how == FOUR_MIXED)
@@ -99,9 +102,13 @@ def emit_dot_rows(k: Kernel, spec: DotRows) -> None:
     digit_row, record_row = runs * spec.run, runs * record(len(spec.places))
     words = a["inner"] // spec.per_word
     row_bytes, end = a["columns"] * 4, a["first"] + a["count"]
+    if spec.by:
+        place = k.stack_bytes(amx.CONFIGURATION_BYTES)
+        _registers(spec).write(k, place, k.integer(spec.rows))
+        amx.configure(k, place)
     # Behind the panel, which is of whole blocks of words, lie its scales, then its zero points.
     turned = (words + (spec.lanes - 1)) // spec.lanes * (spec.lanes * spec.lines * spec.width * 4)
-    scales = a["panel"] + turned
+    scales = a["panel"] + turned + spec.more_lines * (spec.width * 4)
     zeros = scales + (a["groups"] + (spec.lanes - 1)) // spec.lanes * (spec.lanes * 4 * spec.width)
     with k.loop(a["first"], end, spec.width) as first:
         with k.loop(0, spec.width, spec.lanes) as column:
@@ -134,6 +141,8 @@ def emit_dot_rows(k: Kernel, spec: DotRows) -> None:
             with k.loop(done.get(), most, rows) as row:
                 multiply(tile, k.minimum(row, a["rows"] - rows))
                 done.set(row + rows)
+    if spec.by:
+        amx.release(k)
     rows_without_digits(k, spec.stored, spec.end, a)
 
 
@@ -293,20 +302,19 @@ def _tile(outer: Kernel, spec: DotRows, tile_rows: int) -> Kernel:
             unit = k.splat(k.load(records[r], F32), spec.lanes)
             numbers = k.splat(k.load(records[r] + (size - 4), F32), spec.lanes)
             for v in vectors:
-                value = sums[r][0][v].get().to(F32)
-                for index in range(1, len(spec.places)):
-                    value = k.fma(
-                        value, k.constant(256.0, F32, spec.lanes), sums[r][index][v].get().to(F32)
-                    )
-                times = unit
-                if spec.stored.group and spec.stored.scales:
-                    times = unit * k.load(a["scales"] + group + v * spec.lanes * 4, F32, spec.lanes)
-                total = k.fma(value, times, totals[r][v].get())
-                if spec.stored.zeros:
-                    zero = k.load(a["zeros"] + group + v * spec.lanes * 4, F32, spec.lanes)
-                    total = k.fma(zero, numbers, total)
-                totals[r][v].set(total)
-    results = [[total.get() for total in line] for line in totals]
+                of_places = [line[v].get() for line in sums[r]]
+                before = totals[r][v].get()
+                at = group + v * spec.lanes * 4
+                totals[r][v].set(_with_run(k, spec, of_places, unit, numbers, at, before))
+    _finish(k, spec, [(r, [total.get() for total in line]) for r, line in enumerate(totals)])
+    k.finish()
+    return k
+
+
+def _finish(k: Kernel, spec: DotRows, rows: Sequence[tuple[int | Value, list[Value]]]) -> None:
+    """Store what becomes of the totals of rows, each with its number."""
+    a, vectors = k.named, range(spec.vectors)
+    numbers, results = [number for number, _ in rows], [line for _, line in rows]
     if spec.stored.scales and not spec.stored.group:
         scales = [k.load(a["scales"] + v * spec.lanes * 4, F32, spec.lanes) for v in vectors]
         results = [
@@ -319,12 +327,87 @@ def _tile(outer: Kernel, spec: DotRows, tile_rows: int) -> Kernel:
     with k.if_else(a["left"] >= spec.width, likely=True) as (whole, partly):
         end = row_epilogue(spec, spec.width)
         with whole:
-            for r, line in enumerate(results):
-                end(k, Row(r, a["digits"], line, extra))
+            for number, line in zip(numbers, results, strict=True):
+                end(k, Row(number, a["digits"], line, extra))
         with partly:
             masks = [k.lanes_below(a["left"] - v * spec.lanes, spec.lanes) for v in vectors]
-            for r, line in enumerate(results):
-                end(k, Row(r, a["digits"], line, extra, masks))
+            for number, line in zip(numbers, results, strict=True):
+                end(k, Row(number, a["digits"], line, extra, masks))
+
+
+def _with_run(
+    k: Kernel,
+    spec: DotRows,
+    sums: Sequence[Value],
+    unit: Value,
+    numbers: Value,
+    group: Value,
+    total: Value,
+) -> Value:
+    """The total of a row and a vector of columns with what a run adds: the sums of each place, in
+    its unit, by the scales and zero points that lie `group` bytes behind the first ones.
+    """
+    a, lanes = k.named, spec.lanes
+    value = sums[0].to(F32)
+    for more in sums[1:]:
+        value = k.fma(value, k.constant(256.0, F32, lanes), more.to(F32))
+    times = unit
+    if spec.stored.group and spec.stored.scales:
+        times = unit * k.load(a["scales"] + group, F32, lanes)
+    total = k.fma(value, times, total)
+    if spec.stored.zeros:
+        total = k.fma(k.load(a["zeros"] + group, F32, lanes), numbers, total)
+    return total
+
+
+def _registers(spec: DotRows) -> amx.TileRegisters:
+    """The tile registers: a block of rows for each place of their digits."""
+    words = next(n for n in range(amx.WORDS, 0, -1) if spec.lines_of_run % n == 0)
+    heights = len(spec.places)
+    return amx.TileRegisters(spec.vectors, 1, heights, words=words, whole=True, signed=True)
+
+
+def _tile_of_amx(outer: Kernel, spec: DotRows) -> Kernel:
+    """The function that multiplies the rows of an AMX tile by a panel."""
+    k = Kernel("tile_of_amx", _tile_arguments(spec), inside=outer)
+    a, lanes, registers = k.named, spec.lanes, _registers(spec)
+    vectors, places, of_run = range(spec.vectors), range(len(spec.places)), spec.lines_of_run
+    size, line = record(len(spec.places)), spec.width * 4
+    totals = k.stack_bytes(spec.rows * line)
+    room = k.stack_bytes(len(places) * spec.rows * line)
+    with k.loop(0, spec.rows * line, lanes * 4) as at:
+        k.store(k.constant(0.0, F32, lanes), totals + at)
+    ratio = max(1, spec.stored.group // spec.unit)
+    with k.loop(0, a["words"], of_run) as word:
+        run = word // of_run
+        group = run // ratio * line if spec.stored.group else k.integer(0)
+        digits = a["digits"] + run * spec.run
+        registers.clear(k, len(places), spec.vectors)
+        with k.loop(0, of_run, registers.words) as step:
+            blocks = [[digits + (step * 4 + place * spec.unit)] for place in places]
+            panel = a["panel"] + (word + step) * line
+            registers.add(k, blocks, a["digit_row"], panel, k.integer(line), spec.vectors)
+        registers.store(k, room, [k.integer(place * spec.rows) for place in places], spec.vectors)
+        with k.loop(0, spec.rows) as row:
+            of_row = a["records"] + a["record_row"] * row + run * size
+            unit = k.splat(k.load(of_row, F32), lanes)
+            numbers = k.splat(k.load(of_row + (size - 4), F32), lanes)
+            for v in vectors:
+                sums = [
+                    registers.total(k, room, row + place * spec.rows, v, spec.vectors)
+                    for place in places
+                ]
+                if spec.middle:  # in integers, so that nothing cancels later
+                    sums = [
+                        total + k.splat(k.load(of_row + 4 * (1 + place), I32), lanes)
+                        for place, total in enumerate(sums)
+                    ]
+                at = totals + row * line + v * lanes * 4
+                before, there = k.load(at, F32, lanes), group + v * lanes * 4
+                k.store(_with_run(k, spec, sums, unit, numbers, there, before), at)
+    with k.loop(0, spec.rows) as row:
+        at = totals + row * line
+        _finish(k, spec, [(row, [k.load(at + v * lanes * 4, F32, lanes) for v in vectors])])
     k.finish()
     return k
 

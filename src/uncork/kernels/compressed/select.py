@@ -19,10 +19,12 @@ from uncork.internal_ops.compressed_linear import (
 )
 from uncork.kernels.compressed.form import laid_out_book, stored_of
 from uncork.kernels.compressed.select_dots import (
+    ROWS_OF_TILE,
     DotCalls,
     FewCalls,
     dot_few,
     dot_rows,
+    dot_rows_in_tiles,
     least_rows,
     most_rows,
 )
@@ -175,11 +177,13 @@ def select_compressed(layer: Layer) -> Selection:
     ways: list[_Offer] = []
     most = None if dots is None else most_rows(dots)
     if dots is not None:
-        few = least_rows(dots) - 1
+        few, tiles = least_rows(dots) - 1, dot_rows_in_tiles(dots, target)
         ways += [
             (lambda: given.few_digits(dots, target, few), few),
-            (lambda: given.dots(dots, groups), most),
+            (lambda: given.dots(dots, groups), ROWS_OF_TILE - 1 if tiles else most),
         ]
+        if tiles is not None:
+            ways.append((lambda: given.dots(tiles, groups), most))
     if dots is None or most is not None:
         some = _TILE - 1 if pairs else 0 if panels else _few(target)
         ways += [

@@ -28,8 +28,10 @@ from uncork.kernels.gemm.dots import (
     FOUR_SIGNED,
     FOUR_SMALL,
     PAIRS,
+    TILES,
     dot_method_of,
     flipped,
+    multiplies_bytes_in_tiles,
 )
 from uncork.kernels.kernel_plan import In, KernelCall, Operand, Scratch, shares, whole_lines
 from uncork.kernels.kernel_spec import KernelSpec
@@ -51,6 +53,10 @@ _FEW_ROWS = 2
 _BLOCKS_TOGETHER, _LEAST_TOGETHER = 8, 4
 #: Rows of a panel's tile by the digits of a number: sums and totals fit 32 registers.
 _TILE_ROWS = {3: 4, 2: 4, 1: 8}
+#: AMX tiles that hold sums, by the digits of a number; and the rows of one.
+_SUM_TILES, ROWS_OF_TILE = {3: 6, 2: 4, 1: 4}, 16
+#: Bits of the codes of a column in a line whose bytes are codes.
+_BITS_OF_LINE = 8
 #: Sums of a tile beside which 16 registers hold codes and numbers; totals lie in memory there.
 _SUMS, _VECTORS = 8, 2
 #: Products of bytes for a number of a table of 16 bits and each digit, and how many of them take as
@@ -107,6 +113,18 @@ def dot_rows(
     return DotRows(
         stored, how, lanes, rows, _VECTORS, unit, end, digits, how == PAIRS, lines, large, middle
     )
+
+
+def dot_rows_in_tiles(spec: DotRows, target: Target) -> DotRows | None:
+    """The kernel that does the same in AMX tiles, from as many rows on as one holds; None where
+    there is none.
+    """
+    # Numbers of tables that take two bytes have more products than tiles for their sums.
+    if spec.how != FOUR_MIXED or spec.stored.book or not multiplies_bytes_in_tiles(target):
+        return None
+    vectors = _SUM_TILES[spec.digits] // spec.digits
+    lines = _BITS_OF_LINE // spec.stored.bits
+    return replace(spec, rows=ROWS_OF_TILE, vectors=vectors, lines=lines, by=TILES)
 
 
 def _middle(stored: Stored, unsigned: bool, more: int) -> int:
@@ -249,7 +267,7 @@ class DotCalls(RowCalls[DotRows], frozen=True):
     def _own(self) -> int:
         """Bytes of working memory of a thread: one row, a panel, and its scales and zero points."""
         operands = -(-self.inner // (self.spec.per_word * self.spec.lanes)) * self.spec.lanes
-        operands *= self.spec.lines
+        operands = operands * self.spec.lines + self.spec.more_lines
         lanes = self.spec.lanes
         parameters = -(-self.parameters // lanes) * lanes
         return self._row + whole_lines((operands + 2 * parameters) * self.spec.width * 4)

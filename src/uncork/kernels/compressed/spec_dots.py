@@ -96,10 +96,14 @@ class DotRows(KernelSpec, frozen=True):
     large: bool = False
     #: What sums take off every code, see `Blocks`.
     middle: int = 0
+    #: `TILES`: rows are multiplied in AMX tiles, bytes by bytes, whole runs of them.
+    by: str = ""
 
     @property
     def tiles(self) -> tuple[int, ...]:
         """The rows of the tiles, the most first."""
+        if self.by:
+            return (self.rows,)
         return (self.rows, self.rows // 2) if self.rows >= _LEAST_HALVED else (self.rows,)
 
     @property
@@ -121,6 +125,16 @@ class DotRows(KernelSpec, frozen=True):
     def run(self) -> int:
         """Bytes of the digits of a run."""
         return len(self.places) * self.unit * (2 if self.wide else 1)
+
+    @property
+    def lines_of_run(self) -> int:
+        """Lines of a panel that a whole run takes."""
+        return self.unit // self.per_line
+
+    @property
+    def more_lines(self) -> int:
+        """Lines that are multiplied behind those of the last run, by digits that are 0."""
+        return self.lines_of_run if self.by else 0
 
     @property
     def per_line(self) -> int:

@@ -1,33 +1,29 @@
 """The inner loop of convolutions over blocks of channels of bf16 in AMX tiles: up to 16 pixels
 times one or two vectors of outputs.
 
-What a step sees of a pixel is a row of a tile, the pairs of a step a tile of filters. Steps take
-turns with two tiles of sums for each vector, since a product waits for the one before it.
+What a step sees of a pixel is a row of a tile, the pairs of a step a tile of filters.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from uncork.kernels.codegen.emit import F32, Kernel, Value
+from uncork.kernels.codegen.emit import Kernel, Value
 from uncork.kernels.convolution.tiles import TileShape
 from uncork.kernels.gemm import microkernel_amx as amx
 
 #: Steps that take turns, with sums and a tile of pixels each.
 _TURNS = 2
-#: The most vectors of outputs, each with a tile of filters.
-_VECTORS = 2
-_PIXELS = _TURNS * _VECTORS
-_FILTERS = _PIXELS + _TURNS
+
+
+def _registers(shape: TileShape) -> amx.TileRegisters:
+    words = shape.inner // 2
+    return amx.TileRegisters(shape.blocks, turns=_TURNS, lanes=shape.lanes, words=words)
 
 
 def write_configuration(k: Kernel, address: Value, shape: TileShape) -> None:
     """Write the configuration of the tile registers for `summed_in_tiles`."""
-    width, outputs, pairs = k.integer(shape.width), shape.lanes * F32.bytes, shape.inner // 2
-    sums = [(width, outputs)] * _PIXELS
-    pixels = [(width, shape.inner * 2)] * _TURNS
-    filters = [(k.integer(pairs), outputs)] * (amx.REGISTERS - _FILTERS)
-    amx.write_configuration(k, address, [*sums, *pixels, *filters])
+    _registers(shape).write(k, address, k.integer(shape.width))
 
 
 def summed_in_tiles(
@@ -37,29 +33,13 @@ def summed_in_tiles(
     step: Callable[[Value], tuple[Value, Value]],
 ) -> Callable[[int, int], Value]:
     """The sums of a pixel and a vector of outputs; the registers are configured for the shape."""
+    registers, used = _registers(shape), shape.blocks
     apart = a["step"] if shape.step is None else k.integer(shape.step)
-    vector = shape.lanes * F32.bytes
-    of_pair = k.integer(shape.blocks * vector)
-
-    used = [(turn, o) for turn in range(_TURNS) for o in range(shape.blocks)]
-    for turn, o in used:
-        amx.clear(k, turn * _VECTORS + o)
+    of_pair = k.integer(used * registers.vector_bytes)
+    registers.clear(k, 1, used)
     for index, number in enumerate(k.unrolled(a["count"], _TURNS)):
-        turn = index % _TURNS
         source, filters = step(number)
-        amx.load(k, _PIXELS + turn, source, apart)
-        for o in range(shape.blocks):
-            amx.load(k, _FILTERS + o, filters + o * vector, of_pair)
-            amx.add_product(k, turn * _VECTORS + o, _PIXELS + turn, _FILTERS + o)
-    room = k.stack_bytes(len(used) * amx.ROWS * vector)
-    for place, (turn, o) in enumerate(used):
-        amx.store(k, turn * _VECTORS + o, room + place * amx.ROWS * vector, k.integer(vector))
-
-    def sums(pixel: int, o: int) -> Value:
-        first, second = (
-            k.load(room + ((turn * shape.blocks + o) * amx.ROWS + pixel) * vector, F32, shape.lanes)
-            for turn in range(_TURNS)
-        )
-        return first + second
-
-    return sums
+        registers.add(k, [[source]], apart, filters, of_pair, used, index % _TURNS)
+    room = k.stack_bytes(amx.SUMS_BYTES)
+    registers.store(k, room, [k.integer(0)], used)
+    return lambda pixel, o: registers.total(k, room, pixel, o, used)

@@ -13,6 +13,8 @@ from uncork.kernels.runtime.target import Target
 #: by signed bytes (SSSE3), which saturates at 16 bits where codes are larger.
 FOUR_MIXED, FOUR_SIGNED, PAIRS, SINGLE = "four_mixed", "four_signed", "pairs", "single"
 FOUR_SMALL = "four_small"
+#: The products of FOUR_MIXED in AMX tiles.
+TILES = "tiles"
 
 
 class DotMethod(Struct, frozen=True):
@@ -27,6 +29,7 @@ class DotMethod(Struct, frozen=True):
 
 
 DOT_METHODS: Mapping[str, DotMethod] = {
+    TILES: DotMethod(4, 1, 4),
     FOUR_MIXED: DotMethod(4, 1, 4),
     FOUR_SIGNED: DotMethod(4, 1, 4),
     PAIRS: DotMethod(2, 2, 4),
@@ -47,6 +50,11 @@ def dot_method_of(target: Target) -> tuple[str, int]:
     if target.has("avx2"):
         return PAIRS, 8
     return (PAIRS if target.has("sse2") else SINGLE), 4
+
+
+def multiplies_bytes_in_tiles(target: Target) -> bool:
+    """Whether a processor multiplies bytes in AMX tiles."""
+    return target.tiles and target.has("amx-int8")
 
 
 def flipped(how: str, element_type: str) -> tuple[int, int]:

@@ -30,7 +30,7 @@ class TilePanels:
     ) -> None:
         """`extra` and `end` are those of the microkernels: see `TileMicrokernel`."""
         self.k, self.spec, self.places = k, spec, places
-        self.layout = tiles.TileRegisters(spec.vectors, 1, _HEIGHTS)
+        self.layout = tiles.TileRegisters(spec.vectors, heights=_HEIGHTS)
         self.room = k.stack_bytes(2 * tiles.CONFIGURATION_BYTES + tiles.SUMS_BYTES)
         further = (*extra, *spec.end.arguments, *tiles.ENDS, *(AHEAD if spec.ahead else ()))
         used = -(-spec.tail // spec.lanes)
@@ -51,7 +51,7 @@ class TilePanels:
         k, spec, a = self.k, self.spec, self.k.named
         rows = a["rows"]
         left = rows & (TILE_ROWS - 1)
-        self.layout.write(k, self.room, k.integer(TILE_ROWS))
+        self.layout.write(k, self.room, k.integer(tiles.ROWS))
         self.layout.write(k, self._for_the_rest, left)
         self._copy_ends(first)
         whole = a["columns"] // spec.width
@@ -63,7 +63,7 @@ class TilePanels:
 
     @property
     def _for_the_rest(self) -> Value:
-        """The address of the configuration for rows that are less than two tiles."""
+        """The address of the configuration for rows that are no more than a tile."""
         return self.room + tiles.CONFIGURATION_BYTES
 
     def _copy_ends(self, first: Value) -> None:
@@ -103,17 +103,16 @@ class TilePanels:
             }
             kernel.multiply(k, first + row * a["a_row"], weights, a["inner"], count, given)
 
-        with k.if_(whole > 0):
+        def few() -> None:
+            tiles.configure(k, self._for_the_rest)
+            multiply(kernels[0], whole, left)
+
+        with k.if_(a["rows"] > tiles.ROWS):
             tiles.configure(k, self.room)
             with k.loop(0, whole, TILE_ROWS) as row:
                 multiply(kernels[-1], row, k.integer(TILE_ROWS))
         with k.if_(left > 0):
-            tiles.configure(k, self._for_the_rest)
-            k.either(
-                left <= tiles.ROWS,
-                lambda: multiply(kernels[0], whole, left),
-                lambda: multiply(kernels[-1], whole, left),
-            )
+            k.either(left <= tiles.ROWS, few, lambda: multiply(kernels[-1], whole, left))
 
     def _ahead_of(self, row: Value, following: Value) -> dict[str, Value]:
         """What the block from a row on asks for: its share of the next panel."""

@@ -1,13 +1,13 @@
-"""The microkernel of products in bf16 by AMX: one or two times 16 rows times a panel of columns,
-held in tile registers.
+"""Products by AMX: blocks of up to 16 rows times a panel of columns, held in tile registers
+(`TileRegisters`), and the microkernel of products in bf16, of one or two such blocks.
 
-It is used as `microkernel.Microkernel` is, and reads the same panels, with two differences: the
-rows of a block lie at equal distances (`source_row` bytes), and a panel has a multiple of 16 pairs
-of each column, the last ones zeros. What lies past the end of a row is read, too, and must be a
-number, unless the last pairs of each row are elsewhere (`ENDS`).
+The microkernel is used as `microkernel.Microkernel` is, and reads the same panels, with two
+differences: the rows of a block lie at equal distances (`source_row` bytes), and a panel has a
+multiple of 16 pairs of each column, the last ones zeros. What lies past the end of a row is read,
+too, and must be a number, unless the last pairs of each row are elsewhere (`ENDS`).
 
-A tile is 16 rows of 64 bytes: of a source 32 numbers of 16 rows, of a panel 16 pairs of 16 columns,
-of sums 16 columns of 16 rows.
+A tile is 16 rows of 64 bytes: of a source 32 numbers of 16 rows (of bytes 64), of a panel 16 pairs
+(or four bytes) of 16 columns, of sums 16 columns of 16 rows.
 https://www.intel.com/content/www/us/en/developer/articles/code-sample/advanced-matrix-extensions-intrinsics-functions.html
 """
 
@@ -19,15 +19,16 @@ from itertools import product
 from msgspec import Struct
 
 from uncork.kernels.codegen import llvm_ir as ir
-from uncork.kernels.codegen.emit import F32, I64, U8, U16, Kernel, Value
+from uncork.kernels.codegen.emit import F32, I32, I64, U8, U16, Kernel, Type, Value
 from uncork.kernels.gemm.microkernel import EpilogueEmitter, Row
 
 #: Rows of a full tile, and the bytes of one.
 ROWS, ROW_BYTES = 16, 64
 #: Bytes of a configuration, and of the sums of a block: of up to 4 tiles.
 CONFIGURATION_BYTES, SUMS_BYTES = 64, 4 * ROWS * ROW_BYTES
-#: Pairs of bf16 that one tile holds of a row: the length of inner products is a multiple of it.
-PAIRS = 16
+#: Words of 32 bits that one tile holds of a row, each a pair of bf16 or four bytes, and the bytes
+#: of one.
+WORDS, _WORD = 16, 4
 REGISTERS = 8
 #: What blocks are told whose rows end elsewhere: where the pairs past the last 16 of the first row
 #: lie, zeros behind them; those of each further row are `ROW_BYTES` further on.
@@ -36,37 +37,136 @@ ENDS = ("ends",)
 
 class TileRegisters(Struct, frozen=True):
     """Which tile registers hold what, for all microkernels of one kernel: sums of up to so many
-    vectors for each `heights` times 16 rows, sources, panels.
+    vectors for each of `heights` blocks of as many rows, sources, panels.
+
+    A step multiplies `words` words of 32 bits of each row and column: pairs of bf16, or four bytes
+    where numbers are `whole`, of which those of rows (`signed`) or those of columns have a sign.
+    The last step of a run may have less of them, `rest`.
     """
 
     vectors: int
-    parts: int
+    parts: int = 1
     heights: int = 1
-
-    def sums(self, height: int) -> range:
-        """Of 16 rows, for each vector."""
-        return range(height * self.vectors, (height + 1) * self.vectors)
-
-    def sources(self, height: int) -> range:
-        """Of 16 rows, for each part."""
-        first = self.heights * self.vectors + height * self.parts
-        return range(first, first + self.parts)
+    #: Steps that take turns, with sums of their own: a product waits for the one before it that
+    #: adds to the same sums.
+    turns: int = 1
+    #: Columns of a vector.
+    lanes: int = ROWS
+    words: int = WORDS
+    rest: int = 0
+    whole: bool = False
+    signed: bool = False
 
     @property
-    def panels(self) -> range:
-        return range(self.heights * (self.vectors + self.parts), REGISTERS)
+    def number(self) -> Type:
+        """The type of sums."""
+        return I32 if self.whole else F32
+
+    @property
+    def _instruction(self) -> str:
+        return ("tdpbsud" if self.signed else "tdpbusd") if self.whole else "tdpbf16ps"
+
+    @property
+    def vector_bytes(self) -> int:
+        """Of a row of a panel, and of a vector of sums."""
+        return self.lanes * F32.bytes
+
+    def sums(self, height: int, turn: int = 0) -> range:
+        """Of a block of rows, for each vector."""
+        first = (turn * self.heights + height) * self.vectors
+        return range(first, first + self.vectors)
+
+    def _factors(self, rest: bool) -> tuple[range, range]:
+        """Registers for sources, and for panels, of whole steps or of those with the rest."""
+        others = range(self.turns * self.heights * self.vectors, REGISTERS)
+        if self.rest:
+            half = len(others) // 2
+            others = others[half:] if rest else others[:half]
+        sources = min(self.turns * self.heights * self.parts, len(others) // 2)
+        return others[:sources], others[sources:]
 
     def write(self, k: Kernel, address: Value, rows: Value) -> None:
-        """Write the configuration of the tile registers for blocks of `rows` rows: at least one, at
-        most 16 for each height.
+        """Write the configuration of the tile registers for blocks of `rows` rows each: at most
+        16.
         """
-        shapes = [(k.integer(ROWS), ROW_BYTES)] * REGISTERS
-        for height in range(self.heights):
-            # A tile that the block has no row for has one all the same, and is not used.
-            those = k.minimum(k.maximum(rows - height * ROWS, k.integer(1)), k.integer(ROWS))
-            for tile in (*self.sums(height), *self.sources(height)):
-                shapes[tile] = those, ROW_BYTES
+        rows = k.maximum(rows, k.integer(1))  # of no rows the tiles are not used
+        shapes = [(rows, self.vector_bytes)] * REGISTERS
+        for rest in (False, True) if self.rest else (False,):
+            sources, panels = self._factors(rest)
+            words = self.rest if rest else self.words
+            for tile in sources:
+                shapes[tile] = rows, words * _WORD
+            for tile in panels:
+                shapes[tile] = k.integer(words), self.vector_bytes
         write_configuration(k, address, shapes)
+
+    def clear(self, k: Kernel, heights: int, used: int) -> None:
+        """Make the sums zeros of so many blocks of rows and vectors."""
+        for turn, height, v in product(range(self.turns), range(heights), range(used)):
+            clear(k, self.sums(height, turn)[v])
+
+    def add(
+        self,
+        k: Kernel,
+        blocks: Sequence[Sequence[Value]],
+        row: Value,
+        panel: Value,
+        panel_row: Value,
+        used: int,
+        turn: int = 0,
+        rest: bool = False,
+    ) -> None:
+        """Add the products of a step: of rows, `row` bytes from one to the next, which begin at an
+        address for each part of each block, by the first vectors of a panel. Successive products go
+        to different sums.
+        """
+        held: dict[int, tuple[int, int]] = {}
+
+        def hold(tile: int, what: tuple[int, int], address: Value, distance: Value) -> int:
+            if held.get(tile) != what:
+                load(k, tile, address, distance)
+                held[tile] = what
+            return tile
+
+        sources, panels = self._factors(rest)
+        heights = list(enumerate(blocks))
+        for part in range(self.parts):
+            # The product of two second parts is left out. Small products come first.
+            factors = [0] if part else list(reversed(range(self.parts)))
+            for first in range(0, used, len(panels)):
+                group = range(first, min(first + len(panels), used))
+                for factor, (height, places), v in product(factors, heights, group):
+                    at = (turn * self.heights + height) * self.parts + factor
+                    source = hold(sources[at % len(sources)], (height, factor), places[factor], row)
+                    place = panel + (v * self.parts + part) * self.vector_bytes
+                    at = turn * self.vectors + v
+                    numbers = hold(panels[at % len(panels)], (v, part), place, panel_row)
+                    add_product(k, self.sums(height, turn)[v], source, numbers, self._instruction)
+                heights.reverse()  # the next vectors begin with the rows that are there
+
+    def store(self, k: Kernel, room: Value, distances: Sequence[Value], used: int) -> None:
+        """Store the sums of blocks that begin so many rows behind the first one, for each turn
+        rows of `used` vectors: blocks may share rows.
+        """
+        line = used * self.vector_bytes
+        for (turn, (height, distance)), v in product(
+            product(range(self.turns), enumerate(distances)), range(used)
+        ):
+            place = room + distance * line + (turn * self._turn_bytes(used) + v * self.vector_bytes)
+            store(k, self.sums(height, turn)[v], place, k.integer(line))
+
+    def total(self, k: Kernel, room: Value, row: Value | int, v: int, used: int) -> Value:
+        """The sums of a row and a vector that were stored."""
+        place = room + row * (used * self.vector_bytes) + v * self.vector_bytes
+        total = k.load(place, self.number, self.lanes)
+        for turn in range(1, self.turns):
+            more = place + turn * self._turn_bytes(used)
+            total = total + k.load(more, self.number, self.lanes)
+        return total
+
+    def _turn_bytes(self, used: int) -> int:
+        """Of the sums of one turn."""
+        return self.heights * ROWS * used * self.vector_bytes
 
 
 def write_configuration(k: Kernel, address: Value, shapes: Sequence[tuple[Value, int]]) -> None:
@@ -120,31 +220,36 @@ class TileMicrokernel:
         k = Kernel(name, ["source", "panel", "inner", "rows", *self.extra], inside=outer)
         source, panel, inner, rows, *others = k.arguments
         extra = dict(zip(self.extra, others, strict=True))
-        line = self.used * ROW_BYTES
-        sums = list(product(range(self.heights), range(self.used)))
-        for height, v in sums:
-            clear(k, self.layout.sums(height)[v])
-        distance = extra["source_row"]
-        whole = inner & -PAIRS if "ends" in extra else inner
-        with k.loop(0, whole, PAIRS) as position:
+        # The second block of rows ends where the rows do: it shares some with the first one.
+        distances = [k.integer(0), rows - ROWS][: self.heights]
+
+        def step(first: Value, distance: Value, here: Value) -> None:
+            blocks = [self._parts(first + distance * rows, extra) for rows in distances]
+            panel_row = k.integer(self._panel_row)
+            self.layout.add(k, blocks, distance, here, panel_row, self.used)
+
+        self.layout.clear(k, self.heights, self.used)
+        whole = inner & -WORDS if "ends" in extra else inner
+        with k.loop(0, whole, WORDS) as position:
             here = panel + position * self._panel_row
-            self._step(k, source + position * 4, distance, here, extra)
+            step(source + position * _WORD, extra["source_row"], here)
             self._ask_ahead(k, position, extra)
         if "ends" in extra:
             with k.if_(whole < inner):
-                last = panel + whole * self._panel_row
-                self._step(k, extra["ends"], k.integer(ROW_BYTES), last, extra)
-        for height, v in sums:
-            place = extra["sums"] + (height * ROWS * line + v * ROW_BYTES)
-            store(k, self.layout.sums(height)[v], place, k.integer(line))
+                step(extra["ends"], k.integer(ROW_BYTES), panel + whole * self._panel_row)
+        self.layout.store(k, extra["sums"], distances, self.used)
         those = range(self.used)
         masks = [k.lanes_below(extra["left"] - v * ROWS, ROWS) for v in those if self.masked]
         with k.loop(0, rows) as row:
-            place = extra["sums"] + row * line
-            totals = [k.load(place + v * ROW_BYTES, F32, ROWS) for v in those]
-            end(k, Row(row, source + row * distance, totals, extra, masks))
+            totals = [self.layout.total(k, extra["sums"], row, v, self.used) for v in those]
+            there = source + row * extra["source_row"]
+            end(k, Row(row, there, totals, extra, masks))
         k.finish()
         return k
+
+    def _parts(self, first: Value, extra: dict[str, Value]) -> list[Value]:
+        """The addresses of the parts of a block of rows."""
+        return [first, first + extra["low"]] if self.layout.parts > 1 else [first]
 
     @property
     def _panel_row(self) -> int:
@@ -156,32 +261,8 @@ class TileMicrokernel:
         if "pace" not in extra:
             return
         ahead = extra["ahead"] + position * extra["pace"]
-        with k.loop(0, extra["pace"] * PAIRS, ROW_BYTES) as byte:
+        with k.loop(0, extra["pace"] * WORDS, ROW_BYTES) as byte:
             k.prefetch(ahead + byte)
-
-    def _step(
-        self, k: Kernel, source: Value, row: Value, panel: Value, extra: dict[str, Value]
-    ) -> None:
-        """Add the products of 32 numbers of each row, `row` bytes from one to the next, and all
-        vectors. Successive products go to different sums, since each waits for the one before it.
-        """
-        layout, heights = self.layout, range(self.heights)
-        for height in heights:
-            block = source + row * (height * ROWS) if height else source
-            for part, tile in enumerate(layout.sources(height)):
-                at = block if part == 0 else block + extra["low"]
-                load(k, tile, at, row)
-        step = k.integer(self._panel_row)
-        for part in range(layout.parts):
-            # The product of two second parts is left out. Small products come first.
-            factors = [0] if part else list(reversed(range(layout.parts)))
-            for first in range(0, self.used, len(layout.panels)):
-                group = list(zip(range(first, self.used), layout.panels, strict=False))
-                for v, tile in group:
-                    load(k, tile, panel + (v * layout.parts + part) * ROW_BYTES, step)
-                for factor in factors:
-                    for height, (v, tile) in product(heights, group):
-                        add_product(k, layout.sums(height)[v], layout.sources(height)[factor], tile)
 
     def multiply_rows(
         self,
@@ -230,11 +311,11 @@ def store(k: Kernel, register: int, address: Value, step: Value) -> None:
     _call(k, "tilestored64", _tile(register), _address(k, address), step.llvm)
 
 
-def add_product(k: Kernel, sums: int, source: int, panel: int) -> None:
-    """Add the products of the rows of a source and the columns of a panel to sums of f32: of pairs
-    of bf16, subnormal numbers count as 0.
+def add_product(k: Kernel, sums: int, source: int, panel: int, instruction: str) -> None:
+    """Add the products of the rows of a source and the columns of a panel: of pairs of bf16 to sums
+    of f32, where subnormal numbers count as 0, or of bytes to sums of 32 bits, which wrap around.
     """
-    _call(k, "tdpbf16ps", _tile(sums), _tile(source), _tile(panel))
+    _call(k, instruction, _tile(sums), _tile(source), _tile(panel))
 
 
 def _tile(number: int) -> ir.Ref:

@@ -29,7 +29,7 @@ def store_with_epilogue(
     end: CodesEpilogue,
     a: dict[str, Value],
     value: Value,
-    pixel: int,
+    pixel: Value | int,
     column: int,
     guard: Guard | None,
 ) -> None:

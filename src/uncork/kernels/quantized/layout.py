@@ -116,7 +116,7 @@ class Laid:
         images: tuple[SizeLike, SizeLike],
         rows: tuple[SizeLike, SizeLike],
         column: SizeLike,
-        left: int = 0,
+        left: SizeLike = 0,
     ) -> dict[str, Operand]:
         """The operands that locate some rows, from output `column` and from the pixel after the
         `left` first ones on, and the operands of the epilogue.

@@ -12,11 +12,17 @@ from uncork.kernels.convolution.geometry import known
 from uncork.kernels.convolution.tiles import some_of_tiles, tiles_of
 from uncork.kernels.extents import is_known, nanoseconds
 from uncork.kernels.gemm.address_table import address_table_call
-from uncork.kernels.gemm.dots import DOT_METHODS, FOUR_SIGNED, dot_method_of
+from uncork.kernels.gemm.dots import (
+    DOT_METHODS,
+    FOUR_SIGNED,
+    TILES,
+    dot_method_of,
+    multiplies_bytes_in_tiles,
+)
 from uncork.kernels.kernel_plan import KernelCall, KernelPlan, Operand, Scratch, Stages, grid
 from uncork.kernels.layer import staged
 from uncork.kernels.quantized.layout import CodesWork, Laid
-from uncork.kernels.quantized.spec import ENTRY, Dots
+from uncork.kernels.quantized.spec import ENTRY, KINDS, TILE_PIXELS, Dots
 from uncork.kernels.runtime.addresses import address_of
 from uncork.kernels.runtime.packed_weights import packed
 from uncork.kernels.runtime.target import Target
@@ -30,6 +36,10 @@ _MANY_PIXELS, _FEW_PIXELS = 14, 6
 _MOST_BLOCKS = 8
 #: Weights of up to so many bytes are read again for every tile, so that the data are read once.
 _FEW_WEIGHTS = 1 << 16
+#: Words of 32 bits that an AMX tile holds of a row, rows of a tile, vectors of outputs beside it.
+_TILE_WORDS, _TILE_ROWS, _TILE_BLOCKS = 16, 16, 2
+#: Cycles of a product of tiles, and of one vector of products by VNNI.
+_TILE_CYCLES, _VECTOR_CYCLES = 16, 0.5
 #: Rough products in a nanosecond, per lane of a vector.
 _RATE = 20.0
 
@@ -50,6 +60,21 @@ def _tiles(count: SizeLike, outputs: int, lanes: int, many: bool) -> _Tiles:
     )
 
 
+def _words_of_steps(run: int) -> tuple[int, int]:
+    """Words that AMX tiles take at a time of a run of so many, and what is left for the last step:
+    in as few steps as can be, of one length where that needs no more.
+    """
+    steps = -(-run // _TILE_WORDS)
+    return (run // steps, 0) if run % steps == 0 else (_TILE_WORDS, run % _TILE_WORDS)
+
+
+def _pays_in_tiles(count: SizeLike, run: int) -> bool:
+    """Whether tiles are full enough: of a run of so many words, for so many pixels of a row."""
+    pixels = min(count, _TILE_ROWS) if isinstance(count, int) else _TILE_ROWS
+    steps = -(-run // _TILE_WORDS)
+    return pixels > 1 and pixels * run * _VECTOR_CYCLES > steps * _TILE_CYCLES
+
+
 class _CodeProductCalls(Laid):
     """The calls of one product."""
 
@@ -58,7 +83,15 @@ class _CodeProductCalls(Laid):
         self.method = DOT_METHODS[self.how]
         super().__init__(work, lanes, self.method.size)
         g = self.g
-        self.tiles = _tiles(g.columns.count, self.columns, self.lanes, target.vector_registers > 16)
+        self.merged = g.columns.dilation == 1
+        words, self.words = self.run_length // self.method.codes, (0, 0)
+        if multiplies_bytes_in_tiles(target) and _pays_in_tiles(g.columns.count, words):
+            self.how, self.words = TILES, _words_of_steps(words)
+            blocks = min(_TILE_BLOCKS, -(-self.columns // lanes))
+            self.tiles = _Tiles((), [g.columns.count], blocks)
+        else:
+            many = target.vector_registers > 16
+            self.tiles = _tiles(g.columns.count, self.columns, lanes, many)
         width = self.tiles.blocks * self.lanes
         groups, rest = divmod(self.columns, width)
         #: Runs of groups of outputs: vectors of a group, the first column, groups, columns of each.
@@ -67,7 +100,6 @@ class _CodeProductCalls(Laid):
             (-(-rest // self.lanes), groups * width, 1, rest),
         ]
         self.runs = [run for run in runs if run[2] and run[3]]
-        self.merged = g.columns.dilation == 1
         key = ("quantized", self.how, self.lanes, self.columns, self.tiles.blocks, work.codes.shape)
         self.packed_weights = packed([work.weights.codes], key, self._packed)
         self.channel = self.channel_arrays(self._all_columns, self.how == FOUR_SIGNED)
@@ -161,12 +193,15 @@ class _CodeProductCalls(Laid):
             g.columns.stride * self.pixel,
             weights.nbytes <= _FEW_WEIGHTS,
             work.end.spec,
+            self.words,
         )
         column = first_column + groups[0] * spec.width
         channel, across = column * 4 + address_of(self.channel), self.channel.shape[1] * 4
-        left = 0
+        left: SizeLike = 0
         tiles: Sequence[SizeLike] = self.tiles.counts
-        if isinstance(g.columns.count, int):
+        if self.how == TILES:
+            left, tiles = some_tiles[0], [some_tiles[1], *[0] * (KINDS - 1)]
+        elif isinstance(g.columns.count, int):
             left, tiles = some_of_tiles(self.tiles.widths, self.tiles.counts, some_tiles)
         return spec(
             **self.row_operands(images, rows, column, left),
@@ -193,10 +228,13 @@ class _CodeProductCalls(Laid):
     def _shared(self, images: tuple[SizeLike, SizeLike], threads: int) -> Iterator[KernelCall]:
         """The calls of several threads, which share rows, tiles of rows and groups of outputs."""
         counts = [count for count in self.tiles.counts if isinstance(count, int)]
-        tiles = sum(counts) if isinstance(self.g.columns.count, int) else 1
+        tiles: SizeLike = sum(counts) if isinstance(self.g.columns.count, int) else 1
+        least = 1
+        if self.how == TILES:  # of a row are shared pixels
+            tiles, least = self.g.columns.count, TILE_PIXELS
         for index, (_, _, groups, _) in enumerate(self.runs):
             for rows, some, of_groups in grid(
-                [(self.g.rows.count, 1), (tiles, 1), (groups, 1)], threads
+                [(self.g.rows.count, 1), (tiles, least), (groups, 1)], threads
             ):
                 yield self.compute(images, index, rows, of_groups, some)
 

@@ -17,6 +17,8 @@ CODES, GRID = "codes", "grid"
 ROUNDED = "rounded"
 #: Kinds of tiles of one kernel.
 KINDS = 3
+#: Pixels of two AMX tiles.
+TILE_PIXELS = 32
 #: Bytes of an entry of the table of runs.
 ENTRY = 8
 
@@ -53,7 +55,8 @@ class CodesEpilogue(Struct, frozen=True):
 
 
 class Dots(EpilogueSpec, frozen=True):
-    """Sums of products of codes: `widths` pixels times `blocks` vectors of outputs at a time.
+    """Sums of products of codes: `widths` pixels times `blocks` vectors of outputs at a time; in
+    AMX tiles as many pixels as two of them hold, of which there are `tiles_0` in a row.
 
     The first `columns` outputs exist. What a sum sees of the data are runs of bytes that a table
     places; neighbouring pixels see what lies `step` bytes apart.
@@ -74,6 +77,9 @@ class Dots(EpilogueSpec, frozen=True):
     #: All outputs of a tile come before the next tile: the data are read once, else the weights.
     inside: bool
     end: CodesEpilogue
+    #: In AMX tiles: words of a run that a step multiplies, and those of its last step, where they
+    #: are less.
+    words: tuple[int, int] = (0, 0)
 
     @property
     def width(self) -> int:

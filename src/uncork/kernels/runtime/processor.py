@@ -28,7 +28,7 @@ _BITS: dict[tuple[int, int, int], dict[int, tuple[str, ...]]] = {
         28: ("avx512cd",), 30: ("avx512bw",), 31: ("avx512vl",),
     },
     (7, 0, _ECX): {11: ("avx512vnni",)},
-    (7, 0, _EDX): {22: ("amx-bf16",), 24: ("amx-tile",)},
+    (7, 0, _EDX): {22: ("amx-bf16",), 24: ("amx-tile",), 25: ("amx-int8",)},
     (7, 1, _EAX): {4: ("avxvnni",), 5: ("avx512bf16",)},
     (0x80000001, 0, _ECX): {0: ("sahf",), 5: ("lzcnt",)},
 }  # fmt: skip
@@ -164,7 +164,7 @@ def _of_arm() -> frozenset[str]:
 @functools.lru_cache(maxsize=1)
 def may_use_tiles() -> bool:
     """Whether the system lets this process use the registers of AMX: it is asked for here."""
-    if not {"amx-tile", "amx-bf16"} <= features() or sys.platform != "linux":
+    if not {"amx-tile", "amx-bf16", "amx-int8"} <= features() or sys.platform != "linux":
         return False
     # https://docs.kernel.org/arch/x86/xstate.html: the state of tiles is large, and only kept for
     # processes that ask for it.

@@ -90,6 +90,7 @@ _V3 = f"{_V2},+avx,+avx2,+bmi,+bmi2,+f16c,+fma,+lzcnt,+movbe,+xsave"
 # Full vectors: these kernels are wide enough to pay for the clock.
 _V4 = f"{_V3},+avx512f,+avx512bw,+avx512cd,+avx512dq,+avx512vl,-prefer-256-bit"
 _BF16 = f"{_V4},+avx512vnni,+avx512bf16"
+_TILES = "+amx-tile,+amx-bf16,+amx-int8"
 _ARM = "+fp-armv8,+neon,+reserve-x18"
 
 
@@ -98,7 +99,7 @@ def _levels() -> dict[str, Target]:
         return Target.of("x86_64", cpu, features, tiles)
 
     posix = {
-        "x86-64-v4-amx": x86_64("x86-64-v4", f"{_BF16},+amx-tile,+amx-bf16", tiles=True),
+        "x86-64-v4-amx": x86_64("x86-64-v4", f"{_BF16},{_TILES}", tiles=True),
         "x86-64-v4-bf16": x86_64("x86-64-v4", _BF16),
         "x86-64-v4-vnni": x86_64("x86-64-v4", f"{_V4},+avx512vnni"),
         "x86-64-v4": x86_64("x86-64-v4", _V4),
