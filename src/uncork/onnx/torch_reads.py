@@ -16,13 +16,32 @@ from typing import Any
 
 #: Functions of a tensor that give what no graph follows.
 _READS = frozenset(
-    ("__array__", "__bool__", "__complex__", "__float__", "__index__", "__int__")
-    + ("allclose", "equal", "is_nonzero", "item", "numpy", "tolist")
+    {
+        "__array__",
+        "__bool__",
+        "__complex__",
+        "__float__",
+        "__index__",
+        "__int__",
+        "allclose",
+        "equal",
+        "is_nonzero",
+        "item",
+        "numpy",
+        "tolist",
+    }
 )
 #: Operations of which values tell how large the result is.
 _SIZED_BY_VALUES = frozenset(
-    ("aten::_unique2", "aten::index", "aten::masked_select", "aten::nonzero")
-    + ("aten::nonzero_numpy", "aten::repeat_interleave", "aten::unique_consecutive")
+    {
+        "aten::_unique2",
+        "aten::index",
+        "aten::masked_select",
+        "aten::nonzero",
+        "aten::nonzero_numpy",
+        "aten::repeat_interleave",
+        "aten::unique_consecutive",
+    }
 )
 #: Modules that call functions for others.
 _BETWEEN = ("torch._tensor", "torch.overrides")
