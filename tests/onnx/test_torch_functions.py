@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import uncork
 from tests.onnx.test_from_torch import agree
 
 torch = pytest.importorskip("torch")
@@ -106,6 +107,30 @@ SEQUENCES = {
 @pytest.mark.parametrize("name", SEQUENCES)
 def test_sequences(name: str) -> None:
     held(SEQUENCES[name], (2, 6, 8), (3, 10, 8), open_axes=[0, 1])
+
+
+COUNTED = {
+    "from 0": lambda n: torch.arange(n, dtype=torch.float32),
+    "down to below 0": lambda n: torch.arange(n - 1, -n, -1, dtype=torch.float32),
+    "every second one": lambda n: torch.arange(start=1, end=2 * n, step=2, dtype=torch.float64),
+    "of f16": lambda n: torch.arange(2, n + 2, dtype=torch.float16),
+    "of whole numbers": lambda n: torch.arange(n, dtype=torch.int32),
+    "as the default": lambda n: torch.arange(1, n),
+    "in steps of fractions": lambda n: torch.arange(0, n, 0.5, dtype=torch.float32),
+}
+
+
+@pytest.mark.parametrize("name", COUNTED)
+def test_places_that_are_counted_as_floats(name: str) -> None:
+    """Their number is known before the call, so that they are no step of their own."""
+    held(lambda x: COUNTED[name](x.shape[1]), (2, 6, 8), (2, 10, 8), open_axes=[1])
+    if name != "in steps of fractions":
+        module = Computed(lambda x: COUNTED[name](x.shape[1]) * 1)
+        model = uncork.from_torch(module, torch.randn(2, 6), dynamic=True)
+        assert "Range" in [n.operation.type_name for n in model.nodes if n.operation]
+        for node in model.nodes:
+            if node.operation is not None and node.operation.type_name == "Range":
+                assert node.outputs[0].spec.element_type.is_integer
 
 
 PICTURES = {

@@ -60,6 +60,7 @@ class _Functions:
         self.torch = torch
         self.split_evenly = torch.tensor_split
         self.sorted = torch.sort
+        self.counted = torch.arange
         self.repeat_alike = torch.repeat_interleave
         self.grouped: Any = getattr(torch.nn.functional, "grouped_mm", None)
 
@@ -155,6 +156,20 @@ class _Functions:
         return data.index_select(dim, torch.searchsorted(ends, places, right=True))
 
     # ---- places
+
+    def arange(self, *bounds: Any, dtype: Any = None, **options: Any) -> Any:
+        """Floats from whole bounds are counted as whole numbers: of those it is known how many
+        there are.
+        """
+        torch = self.torch
+        given = [*bounds, *(options[name] for name in ("start", "end", "step") if name in options)]
+        whole = all(
+            not n.is_floating_point() if isinstance(n, torch.Tensor) else isinstance(n, int)
+            for n in given
+        )
+        if dtype is None or not dtype.is_floating_point or not whole:
+            return self.counted(*bounds, dtype=dtype, **options)
+        return self.counted(*bounds, **options).to(dtype)
 
     def tril_indices(
         self, row: Any, col: Any, offset: int = 0, *, dtype: Any = None, **placed: Any
