@@ -109,6 +109,37 @@ def test_sequences(name: str) -> None:
     held(SEQUENCES[name], (2, 6, 8), (3, 10, 8), open_axes=[0, 1])
 
 
+def _overlapping(x: Any) -> Any:
+    """Windows of 4 rows, of which two are those of the next one, as Longformer takes them."""
+    steps = list(x.stride())
+    sizes = (x.shape[0], x.shape[1] // 2 - 1, 4, x.shape[2])
+    return x.as_strided(sizes, (steps[0], 2 * steps[1], steps[1], steps[2]))
+
+
+STRIDED = {
+    "as they are": lambda x: _overlapping(x),
+    "turned": lambda x: _overlapping(x.transpose(1, 2)),
+    "heads beside each other": lambda x: _overlapping(
+        x.unflatten(2, (2, -1)).transpose(1, 2).reshape(x.shape[0] * 2, x.shape[1], -1)
+    ),
+    "from a place on": lambda x: torch.as_strided(x, (2, 3), (5, 1), 4),
+    "a stride as a number": lambda x: x * x.stride(0),
+}
+
+
+@pytest.mark.parametrize("sizes", [(1, 6, 8), (2, 6, 8)])
+@pytest.mark.parametrize("name", STRIDED)
+def test_elements_by_where_they_lie(name: str, sizes: tuple[int, ...]) -> None:
+    """With a batch of one, heads that lie beside each other become rows without being moved."""
+    held(STRIDED[name], sizes, (3, 10, 8), open_axes=[0, 1])
+
+
+def test_what_lies_between_the_elements_of_a_part_is_refused() -> None:
+    module = Computed(lambda x: x[:, :4].as_strided((2, 3), (8, 1)))
+    with pytest.raises(uncork.UnsupportedError, match="as_strided of a part of a tensor"):
+        uncork.from_torch(module, torch.randn(2, 8))
+
+
 COUNTED = {
     "from 0": lambda n: torch.arange(n, dtype=torch.float32),
     "down to below 0": lambda n: torch.arange(n - 1, -n, -1, dtype=torch.float32),
