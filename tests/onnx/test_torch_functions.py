@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import uncork
 from tests.onnx.test_from_torch import agree
 
 torch = pytest.importorskip("torch")
@@ -106,6 +107,61 @@ SEQUENCES = {
 @pytest.mark.parametrize("name", SEQUENCES)
 def test_sequences(name: str) -> None:
     held(SEQUENCES[name], (2, 6, 8), (3, 10, 8), open_axes=[0, 1])
+
+
+def _overlapping(x: Any) -> Any:
+    """Windows of 4 rows, of which two are those of the next one, as Longformer takes them."""
+    steps = list(x.stride())
+    sizes = (x.shape[0], x.shape[1] // 2 - 1, 4, x.shape[2])
+    return x.as_strided(sizes, (steps[0], 2 * steps[1], steps[1], steps[2]))
+
+
+STRIDED = {
+    "as they are": lambda x: _overlapping(x),
+    "turned": lambda x: _overlapping(x.transpose(1, 2)),
+    "heads beside each other": lambda x: _overlapping(
+        x.unflatten(2, (2, -1)).transpose(1, 2).reshape(x.shape[0] * 2, x.shape[1], -1)
+    ),
+    "from a place on": lambda x: torch.as_strided(x, (2, 3), (5, 1), 4),
+    "a stride as a number": lambda x: x * x.stride(0),
+}
+
+
+@pytest.mark.parametrize("sizes", [(1, 6, 8), (2, 6, 8)])
+@pytest.mark.parametrize("name", STRIDED)
+def test_elements_by_where_they_lie(name: str, sizes: tuple[int, ...]) -> None:
+    """With a batch of one, heads that lie beside each other become rows without being moved."""
+    held(STRIDED[name], sizes, (3, 10, 8), open_axes=[0, 1])
+
+
+def test_what_lies_between_the_elements_of_a_part_is_refused() -> None:
+    module = Computed(lambda x: x[:, :4].as_strided((2, 3), (8, 1)))
+    with pytest.raises(uncork.UnsupportedError, match="as_strided of a part of a tensor"):
+        uncork.from_torch(module, torch.randn(2, 8))
+
+
+COUNTED = {
+    "from 0": lambda n: torch.arange(n, dtype=torch.float32),
+    "down to below 0": lambda n: torch.arange(n - 1, -n, -1, dtype=torch.float32),
+    "every second one": lambda n: torch.arange(start=1, end=2 * n, step=2, dtype=torch.float64),
+    "of f16": lambda n: torch.arange(2, n + 2, dtype=torch.float16),
+    "of whole numbers": lambda n: torch.arange(n, dtype=torch.int32),
+    "as the default": lambda n: torch.arange(1, n),
+    "in steps of fractions": lambda n: torch.arange(0, n, 0.5, dtype=torch.float32),
+}
+
+
+@pytest.mark.parametrize("name", COUNTED)
+def test_places_that_are_counted_as_floats(name: str) -> None:
+    """Their number is known before the call, so that they are no step of their own."""
+    held(lambda x: COUNTED[name](x.shape[1]), (2, 6, 8), (2, 10, 8), open_axes=[1])
+    if name != "in steps of fractions":
+        module = Computed(lambda x: COUNTED[name](x.shape[1]) * 1)
+        model = uncork.from_torch(module, torch.randn(2, 6), dynamic=True)
+        assert "Range" in [n.operation.type_name for n in model.nodes if n.operation]
+        for node in model.nodes:
+            if node.operation is not None and node.operation.type_name == "Range":
+                assert node.outputs[0].spec.element_type.is_integer
 
 
 PICTURES = {

@@ -137,6 +137,29 @@ def test_integers_of_one_tensor() -> None:
         assert ("Einsum" in kernels(compiled)) == stays
 
 
+@pytest.mark.parametrize("element_type", ["i8", "u8", "i32", "i64"])
+@pytest.mark.parametrize("equation", ["qd,qk->qdk", "bq,bhk->bhqk", "bq,bk->bkq", "bq,bq->b"])
+def test_integers_of_two_tensors(equation: str, element_type: str) -> None:
+    """They are multiplied, and wrap around; sums of integers stay."""
+    generator = np.random.default_rng(2)
+    named = {"i": "int", "u": "uint"}[element_type[0]] + element_type[1:]
+    ends = np.iinfo(named)
+    builder = Builder("integers")
+    parts = equation.partition("->")[0].split(",")
+    sources = [
+        builder.parameter(f"x{i}", element_type, [None] * len(p)) for i, p in enumerate(parts)
+    ]
+    builder.result(builder.add("Einsum", 7, *sources, equation=equation)[0], "y")
+    compiled = uncork.compile_model(builder.model(), threads=1)
+    given = [
+        generator.integers(ends.min, ends.max, [SIZES[c] for c in part], dtype=named)
+        for part in parts
+    ]
+    wanted = np.einsum(equation, *given, dtype=named)
+    np.testing.assert_array_equal(compiled(*given)[0], wanted)
+    assert ("Einsum" in kernels(compiled)) == (equation == "bq,bq->b")
+
+
 @pytest.mark.parametrize(
     "equation",
     ["qq->q", "qq,qk->qk", "qd,kd->q", "qd,dk,kb->qb"],

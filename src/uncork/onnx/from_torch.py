@@ -22,6 +22,7 @@ from uncork.ir.build import Builder
 from uncork.ir.model import Model
 from uncork.onnx.torch_complex import Complex, complex_numbers
 from uncork.onnx.torch_functions import own_functions
+from uncork.onnx.torch_reads import reads_of_numbers
 from uncork.onnx.torch_symbols import own_symbols
 from uncork.types import type_of_dtype
 
@@ -53,7 +54,8 @@ def from_torch(
 
     Sizes are those of the example. `dynamic=True` leaves all of them open,
     `dynamic={"ids": [0, 1]}` those axes. The example is followed once, in the module's eval mode:
-    an `if` on a size or a value stays as it was for the example, and torch warns of it.
+    an `if` on a size or a value stays as it was for the example, and so does the count of a loop.
+    A TracerWarning names lines where another call may have another.
 
     Raises UncorkError where torch or onnx is not installed, InputError for an example that is none,
     UnsupportedError for what the export or uncork cannot do.
@@ -361,6 +363,7 @@ def _export(
         _lists_of_sizes(torch),
         own_functions(torch),
         complex_numbers(torch),
+        reads_of_numbers(torch, [axes.get(name, {}) for name in call.names]),
     ):
         # That this exporter is the older one of two: the newer cannot follow packed sequences.
         warnings.simplefilter("ignore", DeprecationWarning)

@@ -11,6 +11,8 @@ import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from uncork.errors import UnsupportedError
+
 
 @contextlib.contextmanager
 def own_functions(torch: Any) -> Iterator[None]:
@@ -60,6 +62,8 @@ class _Functions:
         self.torch = torch
         self.split_evenly = torch.tensor_split
         self.sorted = torch.sort
+        self.counted = torch.arange
+        self.strides = torch.Tensor.stride
         self.repeat_alike = torch.repeat_interleave
         self.grouped: Any = getattr(torch.nn.functional, "grouped_mm", None)
 
@@ -154,7 +158,61 @@ class _Functions:
         places = torch.arange(repeats.sum(), dtype=ends.dtype)
         return data.index_select(dim, torch.searchsorted(ends, places, right=True))
 
+    # ---- memory
+
+    def stride(self, input: Any, dim: int | None = None) -> Any:
+        order = self._in_memory(input)
+        if order is None:
+            return self.strides(input) if dim is None else self.strides(input, dim)
+        found: list[Any] = [1] * len(order)
+        step: Any = 1
+        for axis in reversed(order):
+            found[axis] = step
+            step = step * input.shape[axis]
+        return tuple(found) if dim is None else found[dim]
+
+    def as_strided(
+        self, input: Any, size: Sequence[Any], stride: Sequence[Any], storage_offset: Any = None
+    ) -> Any:
+        """Torch writes this as if the elements lay in the order of the axes."""
+        torch = self.torch
+        order = self._in_memory(input)
+        UnsupportedError.when(
+            order is None,
+            "as_strided of a part of a tensor reads what is no part of it: take as_strided of the "
+            "whole, or of contiguous()",
+            "from_torch",
+        )
+        first = 0 if storage_offset is None else storage_offset - input.storage_offset()
+        places = torch.full((), first, dtype=torch.int64)
+        for axis, (count, step) in enumerate(zip(size, stride, strict=True)):
+            behind = [1] * (len(size) - 1 - axis)
+            places = places + (torch.arange(count) * step).reshape(-1, *behind)
+        return input.permute(order).flatten()[places]
+
+    def _in_memory(self, input: Any) -> list[int] | None:
+        """The axes as they lie in memory, the last one closest; None where there is more between
+        the elements.
+        """
+        steps = self.strides(input)
+        order = sorted(range(input.dim()), key=lambda axis: -steps[axis])
+        return order if input.permute(order).is_contiguous() else None
+
     # ---- places
+
+    def arange(self, *bounds: Any, dtype: Any = None, **options: Any) -> Any:
+        """Floats from whole bounds are counted as whole numbers: of those it is known how many
+        there are.
+        """
+        torch = self.torch
+        given = [*bounds, *(options[name] for name in ("start", "end", "step") if name in options)]
+        whole = all(
+            not n.is_floating_point() if isinstance(n, torch.Tensor) else isinstance(n, int)
+            for n in given
+        )
+        if dtype is None or not dtype.is_floating_point or not whole:
+            return self.counted(*bounds, dtype=dtype, **options)
+        return self.counted(*bounds, **options).to(dtype)
 
     def tril_indices(
         self, row: Any, col: Any, offset: int = 0, *, dtype: Any = None, **placed: Any

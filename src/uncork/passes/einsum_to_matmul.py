@@ -5,8 +5,8 @@ A label is a batch dimension (in both operands and the output), summed (in both 
 a row or column (in one operand and the output). Operands come in the order batch, rows, columns;
 where they lie so already, or with rows and columns exchanged, nothing is moved. What else there is
 stays as it is: more operands, a label twice in one operand, or summed in one alone, dimensions that
-stretch, and integers; and a constant operand where the sums run over the last dimensions of the
-other one, which a kernel of its own computes.
+stretch, and sums of integers; and a constant operand where the sums run over the last dimensions of
+the other one, which a kernel of its own computes.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def _product(model: Model, node: Node) -> _Product | None:
         return None
     specs = [model.spec(source) for source in node.inputs]
     output = node.outputs[0].spec
-    if output.element_type.name not in _FLOATS or not all(map(has_extents, (*specs, output))):
+    if not all(map(has_extents, (*specs, output))):
         return None
     ranks = [len(spec.shape) for spec in specs]
     (a, b), result = operation.spread_all(ranks, len(output.shape))
@@ -67,12 +67,15 @@ def _product(model: Model, node: Node) -> _Product | None:
     twice = len(set(a)) < len(a) or len(set(b)) < len(b)
     alone = any(label not in result for label in set(a) ^ set(b))
     both = [label for label in a if label in b]
+    sums = any(label not in result for label in both)
     constant = [spec.value is not None for spec in specs]
     if any(constant):
         data = b if constant[0] else a
         summed = [label for label in data if label not in result]
         if all(constant) or (summed and data[len(data) - len(summed) :] == summed):
             return None
+    if sums and output.element_type.name not in _FLOATS:
+        return None
     if twice or alone or not all(_same(sizes[n], specs[1].shape[b.index(n)]) for n in both):
         return None
     sources = node.inputs
