@@ -14,6 +14,7 @@ from uncork.cli._sound import read_sound
 from uncork.destination import Read, begins_with, check_destination
 from uncork.errors import InputError, UncorkError
 from uncork.ir.replacement import Replacement
+from uncork.memory import available
 from uncork.storage import write_archive
 from uncork.types import Array
 
@@ -41,9 +42,19 @@ def read_arrays(path: str) -> Array | dict[str, Array]:
                 magic[:2] != b"PK", "is neither a .npy, an .npz, a .wav file nor a picture", path
             )
             with _loaded(path, lambda: np.load(file, allow_pickle=False)) as archive:
+                _check_size(path, archive)
                 return {name: _member(f"{path}:{name}", archive, name) for name in archive.files}
     except OSError as error:
         raise InputError(files.why_not(error, path), path) from None
+
+
+def _check_size(path: str, archive: Any) -> None:
+    """Refuse an archive that would fill the memory: a few compressed bytes may be many."""
+    needed = sum(member.file_size for member in archive.zip.infolist())
+    most, whose = available()
+    InputError.when(
+        needed > most, f"its arrays need {needed:,} bytes, more than {whose} ({most:,} bytes)", path
+    )
 
 
 def _member(where: str, archive: Any, name: str) -> Array:
