@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
-from typing import Any
+import zipfile
+from collections.abc import Callable, Mapping
+from typing import IO, Any
 
 import numpy as np
 
@@ -376,3 +377,13 @@ def _encode_codes(values: Array, element_type: ElementType) -> Array:
         sign_bit = 1 << (element_type.bits - 1)
         result = np.where(np.signbit(exact) & ~np.isnan(exact), result | sign_bit, result)
     return result.astype(np.uint8)
+
+
+def write_archive(file: IO[bytes], arrays: Mapping[str, Array]) -> None:
+    """Write an .npz file of arrays by any names: to NumPy's `savez` one called 'file' is another
+    argument.
+    """
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, array, allow_pickle=False)

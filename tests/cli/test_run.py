@@ -243,6 +243,21 @@ class Bomb:
         return (open, ("exploded", "w"))
 
 
+def test_few_bytes_that_would_fill_the_memory_are_refused(
+    command: Command, same: Same, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    np.savez_compressed(tmp_path / "zeros.npz", x=np.zeros(1 << 20, np.float32))
+    model = same(x="f32[?]")
+    assert command("run", model, "-i", "zeros.npz").status == 0
+    monkeypatch.setattr("uncork.cli._files.available", lambda: (1 << 22, "this machine's memory"))
+    answer = command("run", model, "-i", "zeros.npz")
+    assert answer.status == 1
+    assert answer.err == (
+        "uncork: error: zeros.npz: its arrays need 4,194,432 bytes, more than this machine's "
+        "memory (4,194,304 bytes)\n"
+    )
+
+
 def test_pickles_are_refused(command: Command, same: Same, tmp_path: Path):
     bomb = np.array([Bomb(), "text"], object)
     np.save(tmp_path / "bomb.npy", bomb, allow_pickle=True)

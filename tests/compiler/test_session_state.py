@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import itertools
+import re
 import threading
+import zipfile
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -226,6 +230,47 @@ def test_bytes_of_something_else() -> None:
     with pytest.raises(InputError, match="expected bytes of one variable, got 2"):
         kept(compiled, "keys").load(data)
     np.testing.assert_array_equal(kept(compiled, "keys").state, before)
+
+
+def test_few_bytes_that_would_be_many() -> None:
+    """Compressed zeros, and an array that its header says is larger than any memory."""
+    compiled = decoder()
+    compiled(rows(5))
+    data = compiled.save_state()
+    with np.load(io.BytesIO(data)) as file:
+        arrays = dict(file)
+    arrays["0"] = np.zeros(1 << 20, np.float32)
+    packed = io.BytesIO()
+    np.savez_compressed(packed, **arrays)
+    with pytest.raises(InputError, match=r"saved state: [\d,]+ bytes cannot hold the 4,"):
+        compiled.load_state(packed.getvalue())
+    header = io.BytesIO()
+    about = {"descr": "<f4", "fortran_order": False, "shape": (1 << 50,)}
+    np.lib.format.write_array_header_1_0(header, about)
+    claims = io.BytesIO()
+    with zipfile.ZipFile(claims, "w") as archive:
+        for name, content in ((n, m) for n, m in _members(data) if n != "0.npy"):
+            archive.writestr(name, content)
+        archive.writestr("0.npy", header.getvalue())
+    with pytest.raises(InputError, match="saved state: these are no bytes that"):
+        compiled.load_state(claims.getvalue())
+
+
+def test_content_that_is_said_to_be_compressed() -> None:
+    compiled = decoder()
+    compiled(rows(5))
+    data = bytearray(compiled.save_state())
+    for mark, method in ((b"PK\x03\x04", 8), (b"PK\x01\x02", 10)):
+        for found in re.finditer(re.escape(mark), bytes(data)):
+            data[found.start() + method] = zipfile.ZIP_DEFLATED
+    with pytest.raises(InputError, match="saved state: these are no bytes that"):
+        compiled.load_state(bytes(data))
+
+
+def _members(data: bytes) -> Iterator[tuple[str, bytes]]:
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        for name in archive.namelist():
+            yield name, archive.read(name)
 
 
 def test_saved_state_of_another_model() -> None:

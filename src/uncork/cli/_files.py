@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
-import shutil
-import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
@@ -16,6 +13,9 @@ from uncork import files
 from uncork.cli._sound import read_sound
 from uncork.destination import Read, begins_with, check_destination
 from uncork.errors import InputError, UncorkError
+from uncork.ir.replacement import Replacement
+from uncork.memory import available
+from uncork.storage import write_archive
 from uncork.types import Array
 
 _PICKLED = (
@@ -42,9 +42,19 @@ def read_arrays(path: str) -> Array | dict[str, Array]:
                 magic[:2] != b"PK", "is neither a .npy, an .npz, a .wav file nor a picture", path
             )
             with _loaded(path, lambda: np.load(file, allow_pickle=False)) as archive:
+                _check_size(path, archive)
                 return {name: _member(f"{path}:{name}", archive, name) for name in archive.files}
     except OSError as error:
         raise InputError(files.why_not(error, path), path) from None
+
+
+def _check_size(path: str, archive: Any) -> None:
+    """Refuse an archive that would fill the memory: a few compressed bytes may be many."""
+    needed = sum(member.file_size for member in archive.zip.infolist())
+    most, whose = available()
+    InputError.when(
+        needed > most, f"its arrays need {needed:,} bytes, more than {whose} ({most:,} bytes)", path
+    )
 
 
 def _member(where: str, archive: Any, name: str) -> Array:
@@ -78,8 +88,8 @@ def check_arrays_destination(path: str, overwrite: bool, reads: Sequence[Read]) 
 def write_arrays(path: str, arrays: Mapping[str, Array]) -> None:
     """Write an .npz file, or a .npy file when there is one array and the path ends so.
 
-    Everything goes to a file beside it, which takes the name when it is whole: an existing file
-    stays until then. Raises UncorkError when that fails, and leaves nothing behind.
+    The file takes its name when it is whole: an existing one stays until then. Raises UncorkError
+    when that fails, and leaves nothing behind.
     """
     for name, array in arrays.items():
         UncorkError.when(
@@ -94,7 +104,7 @@ def write_arrays(path: str, arrays: Mapping[str, Array]) -> None:
             (only,) = arrays.values()
             np.lib.format.write_array(file, only, allow_pickle=False)
         else:
-            _write_archive(file, arrays)
+            write_archive(file, arrays)
 
     _write_whole(path, write)
 
@@ -102,28 +112,13 @@ def write_arrays(path: str, arrays: Mapping[str, Array]) -> None:
 def _write_whole(path: str, write: Callable[[IO[bytes]], object]) -> None:
     # The file that a link points to is replaced, not the link.
     target = Path(os.path.realpath(path))
-    scratch = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
     try:
-        try:
-            with open(scratch, "xb") as file:
-                write(file)
-                file.flush()
-                os.fsync(file.fileno())
-            if target.exists():
-                shutil.copymode(target, scratch)
-            os.replace(scratch, target)
-        finally:
-            scratch.unlink(missing_ok=True)
+        with Replacement() as new, new.open(target) as file:
+            write(file)
+            file.flush()
+            os.fsync(file.fileno())
     except OSError as error:
         raise UncorkError(f"cannot be written: {error.strerror or error}", path) from None
-
-
-def _write_archive(file: IO[bytes], arrays: Mapping[str, Array]) -> None:
-    # np.savez cannot be used: an array called 'file' would collide with its parameter.
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
-        for name, array in arrays.items():
-            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
-                np.lib.format.write_array(member, array, allow_pickle=False)
 
 
 def write_page(path: str, text: str) -> None:

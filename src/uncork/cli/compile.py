@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import os
 import tempfile
 import time
 from pathlib import Path
+from typing import BinaryIO, cast
 
 from uncork.cli._compiled import weights_facts, weights_text
 from uncork.cli._options import add_threads, rounding
@@ -19,7 +19,7 @@ from uncork.compiler.image.c.wasm import write_wasm
 from uncork.compiler.image.c.write import check_folder, check_name, write_c
 from uncork.compiler.image.compile import compile_to
 from uncork.destination import begins_with, check_destination
-from uncork.errors import InputError
+from uncork.errors import InputError, UncorkError
 from uncork.quoting import in_terminal
 
 _EPILOG = """\
@@ -125,9 +125,7 @@ def execute(arguments: argparse.Namespace) -> int:
     with contextlib.ExitStack() as stack:
         compiled = arguments.output
         if arguments.c or arguments.wasm:
-            beside = Path(compiled).absolute().parent
-            folder = stack.enter_context(tempfile.TemporaryDirectory(dir=beside))
-            compiled = os.path.join(folder, "model.uncork")
+            compiled = stack.enter_context(_without_a_name(Path(compiled)))
         compile_to(
             arguments.model,
             compiled,
@@ -141,8 +139,8 @@ def execute(arguments: argparse.Namespace) -> int:
             write_c(compiled, arguments.output, arguments.name)
         if arguments.wasm:
             write_wasm(compiled, arguments.output)
-        seconds, size = time.perf_counter() - started, os.path.getsize(compiled)
-        description, _ = format.read(compiled)
+        description, data = format.read(compiled)
+        seconds, size = time.perf_counter() - started, len(data)
     levels = [image.level for image in description.images]
     if arguments.json:
         emit_json(
@@ -164,6 +162,16 @@ def execute(arguments: argparse.Namespace) -> int:
         f"{seconds:.1f} s)\n  {weights_text(weights_facts(description))}\n"
     )
     return 0
+
+
+def _without_a_name(path: Path) -> BinaryIO:
+    """A file on the file system of a path, which is gone when nobody has it open, even after a
+    kill.
+    """
+    try:
+        return cast(BinaryIO, tempfile.TemporaryFile(dir=path.absolute().parent))
+    except OSError as error:
+        raise UncorkError(f"cannot be written: {error.strerror or error}", str(path)) from None
 
 
 def _calls(shapes: list[tuple[str, list[int | None]]]) -> list[dict[str, list[int | None]]]:

@@ -9,15 +9,15 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from uncork.compare import Comparison
 from uncork.compare.difference import BORDERS, DIFFERS, ROUNDING, UNDEFINED, Difference
 from uncork.compare.walk import LayerReport
 from uncork.compiler.arguments import present, unique_names
 from uncork.compiler.single_layer import alone
 from uncork.errors import UncorkError, shortened
+from uncork.ir.replacement import Replacement
 from uncork.ir.write import write_model
+from uncork.storage import write_archive
 from uncork.types import PartialShape, TensorSpec
 
 HEADING = ("#", "layer", "type", "tensor", "max abs", "max rel", "ulp", "where", "verdict")
@@ -195,7 +195,9 @@ def extract(found: Comparison, folder: Path) -> None:
     try:
         folder.mkdir(exist_ok=True)
         write_model(single, folder / "layer.xml")
-        np.savez(folder / "inputs.npz", **inputs)  # type: ignore[arg-type]
-        np.savez(folder / "expected.npz", **expected)  # type: ignore[arg-type]
+        with Replacement() as new:
+            for name, arrays in (("inputs.npz", inputs), ("expected.npz", expected)):
+                with new.open(folder / name) as file:
+                    write_archive(file, arrays)
     except OSError as error:
         raise UncorkError(f"cannot be written: {error.strerror or error}", str(folder)) from None

@@ -7,8 +7,11 @@ import errno
 import os
 import secrets
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
+
+from uncork.errors import UncorkError
 
 
 class Replacement:
@@ -82,6 +85,30 @@ class Replacement:
 
     def _scratch(self, final: Path, kind: str) -> Path:
         return final.with_name(f".{final.stem[:100]}.{self._token}{final.suffix[:20]}.{kind}")
+
+
+@contextlib.contextmanager
+def written_into(*folders: Path) -> Iterator[None]:
+    """Folders, each in the one before, that a block writes into: those that were not there are
+    made, and go again where the block fails. Raises UncorkError where that or the block cannot
+    write.
+    """
+    new: list[Path] = []
+    try:
+        try:
+            for folder in folders:
+                if not folder.is_dir():
+                    folder.mkdir()
+                    new.append(folder)
+            yield
+        except BaseException:
+            for folder in reversed(new):
+                with contextlib.suppress(OSError):
+                    folder.rmdir()
+            raise
+    except OSError as error:
+        where = str(folders[0])
+        raise UncorkError(f"cannot be written: {error.strerror or error}", where) from None
 
 
 def _nameless(folder: Path) -> int | None:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from msgspec.structs import replace
 
@@ -14,6 +14,7 @@ from uncork.blas import at_most
 from uncork.compiler.compile import Settled, read_model, settled
 from uncork.compiler.compiled_model import executor_of
 from uncork.compiler.execute import Executor
+from uncork.compiler.image.format import name_of
 from uncork.compiler.image.write import write_compiled
 from uncork.compiler.options import PlanOptions, asked, taking
 from uncork.errors import CompileError, UncorkError, UnsupportedError
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 @taking(PlanOptions)
 def compile_to(
     model: Model | str | os.PathLike[str],
-    path: str | os.PathLike[str],
+    path: str | os.PathLike[str] | BinaryIO,
     *,
     targets: Sequence[str] = (),
     shapes: Sequence[Mapping[str, Sequence[int | None]]] = (),
@@ -49,9 +50,10 @@ def compile_to(
 
     `with_source` puts the model's files into it, too, for whoever wants to read them.
 
-    What is at `path` is replaced when all went well. Raises UnsupportedError for a model that needs
-    references or Python between its kernels, in an error that names the layer; ValidationError,
-    CompileError and InputError as `compile_model` does.
+    What is at `path` is replaced when all went well; a file that is open for writing will do, too.
+    Raises UnsupportedError for a model that needs references or Python between its kernels, in an
+    error that names the layer; ValidationError, CompileError and InputError as `compile_model`
+    does.
     """
     wanted = asked(compile_to, options)
     source = None if isinstance(model, Model) else os.fspath(model)
@@ -72,7 +74,7 @@ def compile_to(
     try:
         with at_most(max(one.threads for ones in made.values() for one in ones)):
             write_compiled(
-                Path(path),
+                Path(path) if isinstance(path, (str, os.PathLike)) else path,
                 read,
                 {level: [partial(executor, one) for one in ones] for level, ones in made.items()},
                 {level: target_named(level, wanted.precision != "f32") for level in made},
@@ -83,7 +85,7 @@ def compile_to(
     except CannotCompile as error:
         raise CompileError(str(error), read.source) from None
     except OSError as error:
-        raise UncorkError(f"cannot be written: {error.strerror or error}", str(path)) from None
+        raise UncorkError(f"cannot be written: {error.strerror or error}", name_of(path)) from None
 
 
 def _own_level() -> str:

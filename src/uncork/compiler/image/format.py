@@ -277,16 +277,20 @@ def is_compiled(head: bytes) -> bool:
     return head[: len(COMPILED)] == COMPILED
 
 
-def read(path: str | os.PathLike[str]) -> tuple[Description, Any]:
-    """What a file says of itself, and its bytes, which are mapped. Everything but the constants is
-    held against its digest.
+def read(path: str | os.PathLike[str] | BinaryIO) -> tuple[Description, Any]:
+    """What a file says of itself, and its bytes, which are mapped; it may be open already.
+    Everything but the constants is held against its digest.
 
     Raises ReadError for a file that is not whole, of another version, or changed.
     """
     try:
         try:
-            with files.opened(path) as file:
-                data = files.MappedFile.of(path, file)
+            if isinstance(path, (str, os.PathLike)):
+                with files.opened(path) as file:
+                    data = files.MappedFile.of(path, file)
+            else:
+                path.flush()
+                data = files.MappedFile.of(name_of(path), path)
         except ValueError:  # an empty file cannot be mapped
             raise ReadError("is empty") from None
         view = memoryview(data)
@@ -300,9 +304,14 @@ def read(path: str | os.PathLike[str]) -> tuple[Description, Any]:
                 _check(view, image, plan, description)
         return description, data
     except OSError as error:
-        raise ReadError(files.why_not(error, path), str(path)) from None
+        raise ReadError(files.why_not(error, name_of(path)), name_of(path)) from None
     except UncorkError as error:
-        raise error.at(str(path)) from None
+        raise error.at(name_of(path)) from None
+
+
+def name_of(file: str | os.PathLike[str] | BinaryIO) -> str:
+    """What errors call a compiled file."""
+    return os.fspath(file) if isinstance(file, (str, os.PathLike)) else "the compiled file"
 
 
 def _damaged(why: str) -> ReadError:

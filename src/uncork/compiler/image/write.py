@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from msgspec import Struct
 
@@ -124,7 +124,7 @@ def _grown(append: Append) -> format.Grown:
 
 
 def write_compiled(
-    path: Path,
+    to: Path | BinaryIO,
     model: Model,
     executors: Mapping[str, Sequence[Callable[[], Executor]]],
     targets: Mapping[str, Target],
@@ -132,8 +132,9 @@ def write_compiled(
     with_source: bool,
     options: Mapping[str, Any],
 ) -> format.Description:
-    """Write a compiled file: for each target, by its level, the plans of these executors. Raises
-    UnsupportedError for layers without a kernel, CannotCompile where LLVM fails.
+    """Write a compiled file, or into one that is open: for each target, by its level, the plans of
+    these executors. Raises UnsupportedError for layers without a kernel, CannotCompile where LLVM
+    fails.
     """
     origins = Origins(model)
     constants = Constants(origins.add)
@@ -180,7 +181,11 @@ def write_compiled(
             for one in made
         )
 
-    with Replacement() as files, files.open(path) as file:
+    with contextlib.ExitStack() as written:
+        if isinstance(to, Path):
+            file = written.enter_context(written.enter_context(Replacement()).open(to))
+        else:
+            file = to
         writer = format.Writer(file)
         section, digest = writer.constants(constants.arrays)
         description = format.Description(

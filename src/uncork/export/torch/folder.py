@@ -22,7 +22,7 @@ from uncork.export.safetensors import Entry, write_tensors
 from uncork.export.torch import types
 from uncork.export.torch.model import TorchSource, torch_source
 from uncork.ir.model import Model
-from uncork.ir.replacement import Replacement
+from uncork.ir.replacement import Replacement, written_into
 from uncork.ops.parameter import Const
 from uncork.types import Array, ElementType
 
@@ -109,30 +109,21 @@ def write_torch(
     """
     folder = Path(folder)
     source = torch_source(given_model(model), approximate, ids)
-    existed = folder.exists()
-    try:
-        folder.mkdir(exist_ok=True)
-        try:
-            with Replacement() as files:
-                with files.open(folder / "weights.safetensors") as file:
-                    write_tensors(file, _entries(source), _metadata(source), progress)
-                if sample is not None:
-                    with files.open(folder / "check.py") as file:
-                        file.write(_CHECK.replace("{agree}", inspect.getsource(agree)).encode())
-                    with files.open(folder / "sample.npz") as file:
-                        file.write(_packed(sample))
-                with files.open(folder / "model.py") as file:
-                    file.write(module_text(source).encode())
-            if sample is None:  # one that is there is of another model
-                for name in ("check.py", "sample.npz"):
-                    if (folder / name).exists() and not _foreign(folder / name):
-                        (folder / name).unlink()
-        except BaseException:
-            if not existed:
-                folder.rmdir()
-            raise
-    except OSError as error:
-        raise UncorkError(f"cannot be written: {error.strerror or error}", str(folder)) from None
+    with written_into(folder):
+        with Replacement() as files:
+            with files.open(folder / "weights.safetensors") as file:
+                write_tensors(file, _entries(source), _metadata(source), progress)
+            if sample is not None:
+                with files.open(folder / "check.py") as file:
+                    file.write(_CHECK.replace("{agree}", inspect.getsource(agree)).encode())
+                with files.open(folder / "sample.npz") as file:
+                    file.write(_packed(sample))
+            with files.open(folder / "model.py") as file:
+                file.write(module_text(source).encode())
+        if sample is None:  # one that is there is of another model
+            for name in ("check.py", "sample.npz"):
+                if (folder / name).exists() and not _foreign(folder / name):
+                    (folder / name).unlink()
     return list(source.approximations)
 
 

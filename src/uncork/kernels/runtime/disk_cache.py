@@ -95,7 +95,7 @@ class Folder:
                 with os.fdopen(handle, "wb") as file:
                     file.write(content + _checksum(key, content))
                 os.replace(scratch, self.path / (key + _SUFFIX))
-            except OSError:
+            except BaseException:  # Ctrl-C, too
                 with contextlib.suppress(OSError):
                     os.unlink(scratch)
                 raise

@@ -12,11 +12,12 @@ import subprocess
 import tempfile
 from importlib import resources
 from pathlib import Path
+from typing import BinaryIO
 
 from uncork.compiler.image import format
 from uncork.compiler.image.c.write import check, functions_of, sources
 from uncork.errors import CompileError, UnsupportedError
-from uncork.ir.replacement import Replacement
+from uncork.ir.replacement import Replacement, written_into
 
 #: What the loader calls.
 _EXPORTS = (
@@ -34,20 +35,21 @@ _OPTIONS = (
 )  # fmt: skip
 
 
-def write_wasm(compiled: str | os.PathLike[str], folder: str | os.PathLike[str]) -> None:
+def write_wasm(compiled: str | os.PathLike[str] | BinaryIO, folder: str | os.PathLike[str]) -> None:
     """Write a file that was compiled for wasm32 as model.wasm, model.js and model.uncork, into a
     folder that there need not be.
 
     Raises UnsupportedError for a file of another target, and where there is no clang with wasm-ld
     and a C library for WebAssembly; CompileError where they fail.
     """
-    description, data = format.read(Path(compiled))
+    description, data = format.read(compiled)
+    where = format.name_of(compiled)
     UnsupportedError.when(
         [image.arch for image in description.images] != ["wasm32"],
         "is not compiled for wasm32, and for it alone",
-        str(compiled),
+        where,
     )
-    check(description, str(compiled))
+    check(description, where)
     clang = shutil.which("clang")
     if clang is None or shutil.which("wasm-ld") is None:
         raise UnsupportedError(
@@ -58,10 +60,9 @@ def write_wasm(compiled: str | os.PathLike[str], folder: str | os.PathLike[str])
     with tempfile.TemporaryDirectory() as built:
         module = _linked(Path(built), description, data, clang)
     folder = Path(folder)
-    folder.mkdir(exist_ok=True)
     begin = description.constants.offset
     constants = bytes(data[begin : begin + description.constants.bytes])
-    with Replacement() as files:
+    with written_into(folder), Replacement() as files:
         for name, content in {
             "model.wasm": module,
             "model.js": loader,

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 from msgspec.structs import replace
@@ -21,7 +21,7 @@ from uncork.compiled_head import COMPILED
 from uncork.compiler.image import format
 from uncork.destination import begins_with
 from uncork.errors import InputError, UnsupportedError, ValidationError
-from uncork.ir.replacement import Replacement
+from uncork.ir.replacement import Replacement, written_into
 from uncork.kernels.runtime import (
     layout,
     loop_layout,
@@ -64,7 +64,7 @@ def check_folder(folder: str | os.PathLike[str], own: str, overwrite: bool) -> N
         "cannot be written: it is a file, and a folder is needed",
         where,
     )
-    if path.is_dir() and any(path.iterdir()):
+    if path.is_dir() and not all(entry.is_dir() for entry in path.rglob("*")):
         InputError.when(
             not overwrite,
             "is there already: choose another name, or overwrite it (--overwrite)",
@@ -87,25 +87,26 @@ def check_name(name: str) -> None:
 
 
 def write_c(
-    compiled: str | os.PathLike[str], folder: str | os.PathLike[str], name: str = "model"
+    compiled: str | os.PathLike[str] | BinaryIO,
+    folder: str | os.PathLike[str],
+    name: str = "model",
 ) -> None:
-    """Write a compiled file as C: into a folder that there need not be.
+    """Write a compiled file, which may be open, as C: into a folder that there need not be.
 
     Functions, types and macros begin with `name`, which must be one for C, so that a program can
     have several models. Raises UnsupportedError for what C does not get: see docs/compiled_c.md.
     """
     check_name(name)
-    description, data = format.read(Path(compiled))
-    check(description, str(compiled))
+    description, data = format.read(compiled)
+    check(description, format.name_of(compiled))
     for image in description.images:
         UnsupportedError.when(
-            image.arch == "wasm32", "is WebAssembly: write_wasm links it", str(compiled)
+            image.arch == "wasm32", "is WebAssembly: write_wasm links it", format.name_of(compiled)
         )
     order = {level: number for number, level in enumerate(LEVELS)}
     images = sorted(description.images, key=lambda image: order[image.level])
     description = replace(description, images=tuple(images))
     folder = Path(folder)
-    (folder / "parts").mkdir(parents=True, exist_ok=True)
     texts = {
         **sources(description, data),
         "parts/constants.S": (
@@ -118,18 +119,27 @@ def write_c(
         texts["CMakeLists.txt"] = texts["CMakeLists.txt"].replace(
             "if(MODEL_THREADS)", "if(TRUE)  # steps of the model are shared by threads"
         )
-    for old in (folder / "parts").glob("*.S"):
-        if f"parts/{old.name}" not in texts:
-            old.unlink()  # of targets that it was written for before
-    with Replacement() as files:
-        for file, text in texts.items():
-            path = folder / _renamed(file, name)
-            with files.open(path) as out:
-                out.write(_renamed(text, name).encode())
-        target = folder / f"{name}.uncork"
-        if not target.exists() or not os.path.samefile(compiled, target):
-            with files.open(target) as out, open(compiled, "rb") as source:
-                shutil.copyfileobj(source, out)
+    own = folder / f"{name}.uncork"
+    with written_into(folder, folder / "parts"):
+        with Replacement() as files:
+            for file, text in texts.items():
+                with files.open(folder / _renamed(file, name)) as out:
+                    out.write(_renamed(text, name).encode())
+            if not _is(own, compiled):
+                with files.open(own) as out:
+                    out.write(data)
+        for old in (folder / "parts").glob("*.S"):
+            if f"parts/{old.name}" not in texts:
+                old.unlink()  # of targets that it was written for before
+
+
+def _is(path: Path, compiled: str | os.PathLike[str] | BinaryIO) -> bool:
+    """Whether a path is that of the compiled file."""
+    try:
+        given = compiled if isinstance(compiled, (str, os.PathLike)) else compiled.fileno()
+        return os.path.samestat(os.stat(path), os.stat(given))
+    except FileNotFoundError:
+        return False
 
 
 def sources(description: format.Description, data: memoryview) -> dict[str, str]:
