@@ -13,7 +13,13 @@ from uncork.kernels.compressed.spec import ManyRows
 from uncork.kernels.elementwise.emit_steps import Operand
 from uncork.kernels.gemm.emit_matmul import row_epilogue
 from uncork.kernels.gemm.microkernel import AHEAD, Microkernel, RegisterTile, Widening, of_panels
-from uncork.kernels.gemm.microkernel_blocks import CHUNK, DECODED_CHUNK, RESUMED, InnerBlocks, Part
+from uncork.kernels.gemm.microkernel_blocks import (
+    CHUNK,
+    DECODED_CHUNK,
+    RESUMED,
+    InnerBlocks,
+    ProductPart,
+)
 from uncork.kernels.gemm.spec_matmul import MASKED
 from uncork.kernels.movement.emit_transpose import columns_of
 
@@ -60,7 +66,7 @@ def emit_many_rows(k: Kernel, spec: ManyRows) -> None:
     with k.loop(0, a["rows"]) as row:
         k.store(a["data"] + row * a["inner"] * (2 if spec.pairs else 4), a["table"] + row * 8)
 
-    def multiply(kernel: Microkernel, first: Value, block: Value, part: Part) -> None:
+    def multiply(kernel: Microkernel, first: Value, block: Value, part: ProductPart) -> None:
         """Multiply a part by its block of a panel, which begins with a column."""
 
         def ahead_of(row: Value) -> dict[str, Value]:
@@ -126,7 +132,7 @@ def _decode(
     first: Value,
     scratch: Value,
     panel: Value,
-    part: Part,
+    part: ProductPart,
 ) -> None:
     """Decode and transpose a block of as many columns as a vector has lanes; columns that do not
     exist are the last one again.
@@ -162,7 +168,7 @@ def _decode(
 
 
 def _turn_pairs(
-    k: Kernel, spec: ManyRows, a: dict[str, Value], first: Value, panel: Value, part: Part
+    k: Kernel, spec: ManyRows, a: dict[str, Value], first: Value, panel: Value, part: ProductPart
 ) -> None:
     """Transpose a block of as many columns of pairs as a vector has lanes; columns that do not
     exist are the last one again.

@@ -153,9 +153,11 @@ class _BlockCalls:
         self.runs = sets_of_outputs(work, 2 * self.vector_members)
         #: Slices of the channels in which sets of a run are computed, where several tiles read the
         #: filters of one.
-        alone = certainly(smallest(g.pixels, most_pixels(target) + 1), g.pixels)
-        whole = alone or (work.half and target.tiles)
-        self.slices = [1 if whole else slices_of(work, r.blocks, _SLICE_BYTES) for r in self.runs]
+        one = isinstance(g.pixels, int) and g.pixels <= most_pixels(target)
+        if one or (work.half and target.tiles):
+            self.slices = [1 for _ in self.runs]
+        else:
+            self.slices = [slices_of(work, run.blocks, _SLICE_BYTES) for run in self.runs]
         how = ("blocks", g.weights, work.inner, work.lanes, work.kind, work.half, *self.slices)
         self.packed_weights = packed(
             [work.source],

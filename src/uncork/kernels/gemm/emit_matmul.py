@@ -21,7 +21,7 @@ from uncork.kernels.gemm.microkernel import (
     of_panels,
     row_results,
 )
-from uncork.kernels.gemm.microkernel_blocks import RESUMED, InnerBlocks, Part
+from uncork.kernels.gemm.microkernel_blocks import RESUMED, InnerBlocks, ProductPart
 from uncork.kernels.gemm.spec_matmul import (
     DOUBLE,
     EITHER,
@@ -135,7 +135,7 @@ class _Panels:
                     self._panel(self.tail, whole, matrix, output, part)
 
     def _panel(
-        self, kernel: Microkernel, panel: Value, matrix: Value, output: Value, part: Part
+        self, kernel: Microkernel, panel: Value, matrix: Value, output: Value, part: ProductPart
     ) -> None:
         """Multiply a part of all rows by its block of a panel."""
         spec, a = self.spec, self.k.named
@@ -153,7 +153,7 @@ class _Panels:
 
         self.blocks.multiply(part, kernel, a["table"], (panel, block), extra_of)
 
-    def _ahead_of(self, row: Value, block: Value, part: Part) -> dict[str, Value]:
+    def _ahead_of(self, row: Value, block: Value, part: ProductPart) -> dict[str, Value]:
         """What the rows of a part from this one on ask for: their share of the next panel."""
         spec, inner = self.spec, self.k.named["inner"]
         if not spec.ahead:

@@ -54,7 +54,7 @@ def bytes_of_sums(
     return smallest(rows, most) * columns * size
 
 
-class Part(Struct, frozen=True):
+class ProductPart(Struct, frozen=True):
     """Some rows of a product, and some of its inner dimension, from `begin` on."""
 
     first: Value
@@ -87,7 +87,7 @@ class InnerBlocks:
         self.panel_row = self.line if panel_row is None else panel_row
         self.adding: dict[int, Microkernel] = {}
 
-    def parts(self, rows: Value, inner: Value) -> Iterator[Part]:
+    def parts(self, rows: Value, inner: Value) -> Iterator[ProductPart]:
         """The bodies of the loops over chunks of rows and blocks of the inner dimension: one for
         blocks whose sums wait, one for the last block.
         """
@@ -105,12 +105,12 @@ class InnerBlocks:
             if self.sums is not None:
                 begin = (inner - 1) // each * each
                 with k.loop(0, begin, each) as block:
-                    yield Part(first, count, block, each, False)
-            yield Part(first, count, begin, inner - begin, True)
+                    yield ProductPart(first, count, block, each, False)
+            yield ProductPart(first, count, begin, inner - begin, True)
 
     def multiply(
         self,
-        part: Part,
+        part: ProductPart,
         ending: Microkernel,
         table: Value,
         panel: tuple[Value, Value],
