@@ -20,7 +20,8 @@ from tests.compiler.test_state import BAD, GOOD, X, running_sum
 from uncork import cli
 from uncork.compiler.image import format, instance, write
 from uncork.ir.bodies import GraphBody
-from uncork.kernels.runtime.target import LEVELS, host_target, level_of
+from uncork.kernels.runtime import processor
+from uncork.kernels.runtime.target import LEVELS, Target, host_target, level_of
 from uncork.ops._body import BodyInput, BodyMap, BodyOutput
 
 Array = np.ndarray[Any, Any]
@@ -505,3 +506,23 @@ def test_a_further_plan_that_cannot_be_written_leaves_nothing(
     monkeypatch.setattr(write, "MOST_SAVED_PLANS", 1)
     path = saved(model, tmp_path)
     assert (path.stat().st_size, format.read(path)[0].constants.bytes) == sizes
+
+
+@pytest.mark.parametrize("codes", [True, False])
+def test_the_target_of_a_file_is_that_of_its_plans(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, codes: bool
+) -> None:
+    """A model of codes takes AMX in every precision: its kernels are compiled for that, too."""
+    written: dict[str, Target] = {}
+    monkeypatch.setattr(processor, "may_use_tiles", lambda: True)
+    monkeypatch.setattr(
+        "uncork.compiler.image.compile.write_compiled",
+        lambda to, model, executors, targets, *rest: written.update(targets),
+    )
+    builder = uncork.Builder("model")
+    x = builder.parameter("x", "f32", [2, 64])
+    matrix = np.ones((64, 64), np.int8 if codes else np.float32)
+    (weights,) = builder.add("Convert", 1, builder.constant(matrix), destination_type="f32")
+    builder.result(builder.add("MatMul", 1, x, weights)[0])
+    uncork.compile_to(builder.model(), tmp_path / "model.uncork", targets=["native"])
+    assert written["native"].tiles is codes

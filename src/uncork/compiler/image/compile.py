@@ -20,7 +20,7 @@ from uncork.compiler.options import PlanOptions, asked, taking
 from uncork.errors import CompileError, UncorkError, UnsupportedError
 from uncork.ir.model import Model
 from uncork.kernels.runtime.kernel_cache import CannotCompile
-from uncork.kernels.runtime.target import host_target, level_of, target_named
+from uncork.kernels.runtime.target import host_target, level_of
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -70,6 +70,10 @@ def compile_to(
         assert isinstance(made, Executor)
         return made
 
+    # What was settled, for AMX too: the options alone do not tell.
+    compiled_for = {
+        level: target for level, ones in made.items() if (target := ones[0].target) is not None
+    }
     sources = {} if source is None else _files_of(Path(source))
     try:
         with at_most(max(one.threads for ones in made.values() for one in ones)):
@@ -77,7 +81,7 @@ def compile_to(
                 Path(path) if isinstance(path, (str, os.PathLike)) else path,
                 read,
                 {level: [partial(executor, one) for one in ones] for level, ones in made.items()},
-                {level: target_named(level, wanted.precision != "f32") for level in made},
+                compiled_for,
                 sources,
                 with_source,
                 {name: value for name, value in wanted.given().items() if name != "tables"},
