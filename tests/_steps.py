@@ -8,13 +8,34 @@ from __future__ import annotations
 
 import builtins
 import errno
+import json
 import os
 import signal
+import subprocess
+import sys
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+ROOT = Path(__file__).resolve().parents[1]
+
 STEPS = ("rename", "replace", "link", "unlink", "rmdir", "mkdir", "fsync")
+
+
+def found_by(module: str, *words: str) -> dict[str, Any]:
+    """What a module that ends something at its steps finds, in a process of its own."""
+    done = subprocess.run(
+        [sys.executable, "-m", module, *words],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    sys.stderr.write(done.stderr)
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
 
 
 def count_steps(ends: Callable[[int], None]) -> None:

@@ -4,15 +4,12 @@ whole, nothing else is left, and the next one works.
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests._steps import found_by
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="every command is a fork")
 
@@ -22,11 +19,8 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="every command i
 def test_a_command_that_ends_at_any_step(tmp_path: Path, kind: str, before: str) -> None:
     if kind in ("out.uncork", "out"):
         pytest.importorskip("llvmlite")
-    words = [sys.executable, "-m", "tests.cli.every_step", str(tmp_path), kind, before]
-    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout.splitlines()[-1])
+    found = found_by("tests.cli.every_step", str(tmp_path), kind, before)
     assert found["steps"] > 5
-    assert found["failed"] == [], done.stderr
+    assert found["failed"] == []
     if hasattr(os, "O_TMPFILE") and kind != "out":
         assert found["hidden"] <= 2  # what is written has a name for the last steps only

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests._steps import found_by
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="every export is a fork")
 
@@ -20,11 +17,8 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="every export is
 def test_an_export_that_ends_at_any_step(tmp_path: Path, kind: str, before: str) -> None:
     if kind in ("inline", "external"):
         pytest.importorskip("onnx")
-    words = [sys.executable, "-m", "tests.export.steps", str(tmp_path), kind, before]
-    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout.splitlines()[-1])
+    found = found_by("tests.export.steps", str(tmp_path), kind, before)
     assert found["steps"] > 5
-    assert found["failed"] == [], done.stderr
+    assert found["failed"] == []
     # Files have names of their own for the last steps only.
     assert found["hidden"] < found["steps"]

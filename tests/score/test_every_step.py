@@ -4,19 +4,15 @@ resumed.
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests._steps import found_by
 from tests.score.conftest import write_lookup
-
-ROOT = Path(__file__).resolve().parents[2]
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="every run is a fork")
 
@@ -52,15 +48,6 @@ CASES += [
 def test_a_run_that_ends_at_any_step(
     folder: Path, output: str, rejects: str, before: str, how: str
 ) -> None:
-    words = [str(folder), output, rejects, before, how]
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.score.steps", *words],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout.splitlines()[-1])
+    found = found_by("tests.score.steps", str(folder), output, rejects, before, how)
     assert found["steps"] > 10
-    assert found["failed"] == [], done.stderr
+    assert found["failed"] == []

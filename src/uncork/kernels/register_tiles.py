@@ -6,6 +6,9 @@ side, and one vector of the other side at a time.
 
 from __future__ import annotations
 
+#: Of AMX the rows of a tile register, and the words of 32 bits that one holds of a row: pairs of
+#: bf16, or four bytes.
+AMX_ROWS, AMX_WORDS = 16, 16
 #: Rows of tiles, but for those of `most_rows`.
 _ROWS = (8, 4, 2, 1)
 #: Registers for vectors where there are few: three rows have a tile of their own there, since their

@@ -40,13 +40,10 @@ def emit_many_rows(k: Kernel, spec: ManyRows) -> None:
         long=is_long(spec.end),
         prefetches=spec.ahead,
     )
-    #: Bytes of a panel for one number, or pair, of the inner dimension.
-    panel_row = spec.width * (spec.stored.bits // 8 if spec.panels and not spec.pairs else 4)
     blocks = InnerBlocks(
         k,
         tile,
         a["sums"] if spec.deep else None,
-        panel_row,
         CHUNK if spec.panels else DECODED_CHUNK,
         spec.stored.block,
     )
@@ -94,7 +91,8 @@ def emit_many_rows(k: Kernel, spec: ManyRows) -> None:
             block = panel
             if spec.panels:
                 size = spec.stored.bits // 8
-                block = a["codes"] + first * a["inner"] * size + part.begin * panel_row
+                line = spec.width * (4 if spec.pairs else size)
+                block = a["codes"] + first * a["inner"] * size + part.begin * line
             else:
                 with k.loop(0, spec.width, spec.lanes) as column:
                     place = panel + column * 4

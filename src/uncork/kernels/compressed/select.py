@@ -19,7 +19,6 @@ from uncork.internal_ops.compressed_linear import (
 )
 from uncork.kernels.compressed.form import laid_out_book, stored_of
 from uncork.kernels.compressed.select_dots import (
-    ROWS_OF_TILE,
     DotCalls,
     FewCalls,
     dot_few,
@@ -71,7 +70,7 @@ from uncork.kernels.kernel_plan import (
 )
 from uncork.kernels.layer import Layer, joined, staged
 from uncork.kernels.movement.spec import Gather
-from uncork.kernels.register_tiles import FEW_REGISTERS
+from uncork.kernels.register_tiles import AMX_ROWS, FEW_REGISTERS
 from uncork.kernels.runtime.addresses import address_of
 from uncork.kernels.runtime.packed_weights import packed
 from uncork.kernels.runtime.target import Target
@@ -180,7 +179,7 @@ def select_compressed(layer: Layer) -> Selection:
         few, tiles = least_rows(dots) - 1, dot_rows_in_tiles(dots, target)
         ways += [
             (lambda: given.few_digits(dots, target, few), few),
-            (lambda: given.dots(dots, groups), ROWS_OF_TILE - 1 if tiles else most),
+            (lambda: given.dots(dots, groups), AMX_ROWS - 1 if tiles else most),
         ]
         if tiles is not None:
             ways.append((lambda: given.dots(tiles, groups), most))

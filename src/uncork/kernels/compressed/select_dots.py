@@ -35,6 +35,7 @@ from uncork.kernels.gemm.dots import (
 )
 from uncork.kernels.kernel_plan import In, KernelCall, Operand, Scratch, shares, whole_lines
 from uncork.kernels.kernel_spec import KernelSpec
+from uncork.kernels.register_tiles import AMX_ROWS
 from uncork.kernels.runtime.target import Target
 from uncork.symbolic import SizeLike
 
@@ -53,8 +54,8 @@ _FEW_ROWS = 2
 _BLOCKS_TOGETHER, _LEAST_TOGETHER = 8, 4
 #: Rows of a panel's tile by the digits of a number: sums and totals fit 32 registers.
 _TILE_ROWS = {3: 4, 2: 4, 1: 8}
-#: AMX tiles that hold sums, by the digits of a number; and the rows of one.
-_SUM_TILES, ROWS_OF_TILE = {3: 6, 2: 4, 1: 4}, 16
+#: AMX tiles that hold sums, by the digits of a number.
+_SUM_TILES = {3: 6, 2: 4, 1: 4}
 #: Bits of the codes of a column in a line whose bytes are codes.
 _BITS_OF_LINE = 8
 #: Sums of a tile beside which 16 registers hold codes and numbers; totals lie in memory there.
@@ -124,7 +125,7 @@ def dot_rows_in_tiles(spec: DotRows, target: Target) -> DotRows | None:
         return None
     vectors = _SUM_TILES[spec.digits] // spec.digits
     lines = _BITS_OF_LINE // spec.stored.bits
-    return replace(spec, rows=ROWS_OF_TILE, vectors=vectors, lines=lines, by=TILES)
+    return replace(spec, rows=AMX_ROWS, vectors=vectors, lines=lines, by=TILES)
 
 
 def _middle(stored: Stored, unsigned: bool, more: int) -> int:

@@ -198,9 +198,11 @@ class _BlockCalls:
 
     @property
     def table_bytes(self) -> SizeLike:
-        if is_known(self.block):
-            return 0
-        return sum(self._entries(self.regions[0], n) for n in range(len(self.runs))) * ENTRY
+        return 0 if is_known(self.block) else self._tables_before(len(self.runs))
+
+    def _tables_before(self, number: int) -> int:
+        """Bytes of the tables that calls fill for the runs before this one."""
+        return sum(self._entries(self.regions[0], n) for n in range(number)) * ENTRY
 
     def _steps(self, number: int) -> int:
         """Steps over the channels of a slice, of the sets of a run."""
@@ -234,8 +236,7 @@ class _BlockCalls:
         """
         run = self.runs[number]
         if not is_known(self.block):
-            before = sum(self._entries(region, n) for n in range(number))
-            return Scratch(self.laid_out + before * ENTRY)
+            return Scratch(self.laid_out + self._tables_before(number))
         key = (region.row_taps, region.column_taps, run.blocks, run.alike.channels_before)
         if key not in self._tables:
             steps = self._steps(number)
@@ -259,9 +260,9 @@ class _BlockCalls:
         """
         if is_known(self.block):
             return
-        g, table = self.g, self.laid_out
+        g = self.g
         for index, run in enumerate(self.runs):
-            steps = self._steps(index)
+            steps, table = self._steps(index), self.laid_out + self._tables_before(index)
             vector_members = steps if self.work.step == self.work.inner else 1
             counts = g.rows.taps, vector_members, g.columns.taps
             in_table = (steps * g.columns.taps * ENTRY, g.columns.taps * ENTRY, ENTRY)
@@ -274,7 +275,6 @@ class _BlockCalls:
                     yield address_table_call(
                         place, begin, list(zip(counts, in_table, some, strict=True))
                     )
-            table = table + self._entries(self.regions[0], index) * ENTRY
 
     def lay_out(
         self, images: tuple[SizeLike, SizeLike], strip: tuple[SizeLike, SizeLike]

@@ -81,12 +81,12 @@ def slices_of(work: BlockedWork, blocks: int, most: int) -> int:
     """In how many slices of the channels a set of so many blocks is computed, so that the filters
     of one take at most `most` bytes, or as few as they can: a slice is some whole blocks of data.
     """
-    g, steps = work.geometry, work.group_steps
-    whole = steps * work.step * g.rows.taps * g.columns.taps * blocks * work.lanes * work.size
     if work.step != work.inner:
         return 1
-    fitting = [n for n in range(1, steps + 1) if steps % n == 0 and whole <= n * most]
-    return fitting[0] if fitting else steps
+    g, steps = work.geometry, work.group_steps
+    whole = steps * work.step * g.rows.taps * g.columns.taps * blocks * work.lanes * work.size
+    fitting = (n for n in range(1, steps) if steps % n == 0 and whole <= n * most)
+    return next(fitting, steps)
 
 
 def packed_sets(work: BlockedWork, run: SetsOfOutputs, slices: int) -> Array:

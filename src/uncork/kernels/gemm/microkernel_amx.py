@@ -21,14 +21,15 @@ from msgspec import Struct
 from uncork.kernels.codegen import llvm_ir as ir
 from uncork.kernels.codegen.emit import F32, I32, I64, U8, U16, Kernel, Type, Value
 from uncork.kernels.gemm.microkernel import EpilogueEmitter, Row
+from uncork.kernels.register_tiles import AMX_ROWS, AMX_WORDS
 
 #: Rows of a full tile, and the bytes of one.
-ROWS, ROW_BYTES = 16, 64
+ROWS, ROW_BYTES = AMX_ROWS, 64
 #: Bytes of a configuration, and of the sums of a block: of up to 4 tiles.
 CONFIGURATION_BYTES, SUMS_BYTES = 64, 4 * ROWS * ROW_BYTES
 #: Words of 32 bits that one tile holds of a row, each a pair of bf16 or four bytes, and the bytes
 #: of one.
-WORDS, _WORD = 16, 4
+WORDS, _WORD = AMX_WORDS, 4
 REGISTERS = 8
 #: What blocks are told whose rows end elsewhere: where the pairs past the last 16 of the first row
 #: lie, zeros behind them; those of each further row are `ROW_BYTES` further on.

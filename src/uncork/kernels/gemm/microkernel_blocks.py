@@ -22,7 +22,8 @@ from uncork.symbolic import SizeLike
 _BLOCK = 1024
 #: Bytes of the rows of a chunk: with a block of a panel they take two thirds of 1 MB.
 CHUNK = 448 << 10
-#: Panels are decoded for every chunk, which takes more time than the second cache saves.
+#: The same where panels are decoded anew for each chunk, which takes more time than rows that come
+#: from the third cache.
 DECODED_CHUNK = 4 << 20
 #: A chunk has a multiple of so many rows, which are whole blocks of any microkernel.
 _ROWS = 8
@@ -42,15 +43,12 @@ def block_of(inner: int, unit: int) -> int:
 
 
 def bytes_of_sums(
-    inner: SizeLike, rows: SizeLike, columns: SizeLike, size: int, chunk: int = CHUNK
+    inner: int, rows: SizeLike, columns: SizeLike, size: int, chunk: int = CHUNK
 ) -> SizeLike:
     """The working memory for sums that go from block to block, each of `size` bytes as the numbers
     are; `columns` are those of whole panels.
     """
-    if not isinstance(inner, int) or not has_blocks(inner):
-        return 0
-    least = -(-inner // -(-inner // _BLOCK))
-    most = max(_ROWS, chunk // (least * size) & -_ROWS)
+    most = max(_ROWS, chunk // (block_of(inner, 1) * size) & -_ROWS)
     return smallest(rows, most) * columns * size
 
 
@@ -73,18 +71,15 @@ class InnerBlocks:
         k: Kernel,
         tile: RegisterTile,
         sums: Value | None,
-        panel_row: int | None = None,
         chunk: int = CHUNK,
         unit: int = 4,
     ) -> None:
         """`tile` is that of the microkernels that end a product. `sums`: the working memory, where
-        there are several blocks, each of a multiple of `unit` numbers. `panel_row`: bytes of a
-        panel for one number of the inner dimension, where those are not of the tile's type.
+        there are several blocks, each of a multiple of `unit` numbers, which is a power of 2.
         """
         self.k, self.tile, self.sums, self.chunk, self.unit = k, tile, sums, chunk, unit
         self.size, self.vector = tile.number.bytes, tile.lanes * tile.number.bytes
         self.line = tile.vectors * self.vector
-        self.panel_row = self.line if panel_row is None else panel_row
         self.adding: dict[int, Microkernel] = {}
 
     def parts(self, rows: Value, inner: Value) -> Iterator[ProductPart]:

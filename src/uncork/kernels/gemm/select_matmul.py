@@ -441,8 +441,10 @@ class _Maker:
         """The working memory for sums of a part that go from block to block."""
         if not self.spec.deep:
             return 0
-        columns = (part.columns[1] + (self.spec.width - 1)) // self.spec.width * self.spec.width
-        return whole_lines(bytes_of_sums(self.shape.inner, part.rows[1], columns, self.size))
+        inner, width = self.shape.inner, self.spec.width
+        assert isinstance(inner, int)
+        columns = (part.columns[1] + (width - 1)) // width * width
+        return whole_lines(bytes_of_sums(inner, part.rows[1], columns, self.size))
 
     def _parts(self, whole: _Part, threads: int) -> list[_Part]:
         """The parts for a number of threads: one product is divided by columns and rows, so that

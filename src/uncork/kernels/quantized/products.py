@@ -23,6 +23,7 @@ from uncork.kernels.kernel_plan import KernelCall, KernelPlan, Operand, Scratch,
 from uncork.kernels.layer import staged
 from uncork.kernels.quantized.layout import CodesWork, Laid
 from uncork.kernels.quantized.spec import ENTRY, KINDS, TILE_PIXELS, Dots
+from uncork.kernels.register_tiles import AMX_ROWS, AMX_WORDS
 from uncork.kernels.runtime.addresses import address_of
 from uncork.kernels.runtime.packed_weights import packed
 from uncork.kernels.runtime.target import Target
@@ -36,8 +37,8 @@ _MANY_PIXELS, _FEW_PIXELS = 14, 6
 _MOST_BLOCKS = 8
 #: Weights of up to so many bytes are read again for every tile, so that the data are read once.
 _FEW_WEIGHTS = 1 << 16
-#: Words of 32 bits that an AMX tile holds of a row, rows of a tile, vectors of outputs beside it.
-_TILE_WORDS, _TILE_ROWS, _TILE_BLOCKS = 16, 16, 2
+#: Vectors of outputs beside an AMX tile of pixels.
+_TILE_BLOCKS = 2
 #: Cycles of a product of tiles, and of one vector of products by VNNI.
 _TILE_CYCLES, _VECTOR_CYCLES = 16, 0.5
 #: Rough products in a nanosecond, per lane of a vector.
@@ -64,14 +65,14 @@ def _words_of_steps(run: int) -> tuple[int, int]:
     """Words that AMX tiles take at a time of a run of so many, and what is left for the last step:
     in as few steps as can be, of one length where that needs no more.
     """
-    steps = -(-run // _TILE_WORDS)
-    return (run // steps, 0) if run % steps == 0 else (_TILE_WORDS, run % _TILE_WORDS)
+    steps = -(-run // AMX_WORDS)
+    return (run // steps, 0) if run % steps == 0 else (AMX_WORDS, run % AMX_WORDS)
 
 
 def _pays_in_tiles(count: SizeLike, run: int) -> bool:
     """Whether tiles are full enough: of a run of so many words, for so many pixels of a row."""
-    pixels = min(count, _TILE_ROWS) if isinstance(count, int) else _TILE_ROWS
-    steps = -(-run // _TILE_WORDS)
+    pixels = min(count, AMX_ROWS) if isinstance(count, int) else AMX_ROWS
+    steps = -(-run // AMX_WORDS)
     return pixels > 1 and pixels * run * _VECTOR_CYCLES > steps * _TILE_CYCLES
 
 
