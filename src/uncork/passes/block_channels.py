@@ -61,6 +61,8 @@ _TURNED = 5.0
 #: that lie so many bytes apart that they meet in the same sets of a cache.
 _BY_TILES, _BY_CHANNEL, _STRIDED = {4: 0.6, 2: 0.4}, 0.6, 0.4
 _ELSE, _MEETING = 0.06, 0.25
+#: The part that one of three axes saves: else planes are gathered and scattered.
+_VOLUMES = 0.5
 _PAGE = 1 << 12
 #: The part of its time that a convolution saves in bf16, and numbers that are converted in a
 #: nanosecond.
@@ -129,12 +131,14 @@ def _candidate(
     filters = specs[1].value
     assert operation is not None and filters is not None
     g = _geometry(product, specs, node.outputs[0].spec)
-    if g is None or is_few(g) or not all_finite(filters):
+    if g is None or is_few(g.plane) or not all_finite(filters) or not _has_places(g):
         return None
     inner, block = block_of(g.groups * g.channels, target), block_of(g.groups * g.outputs, target)
     if not inner or not block:
         return None
     apart = g.groups > 1 and groups_fit(g.channels, g.outputs, inner, block)
+    if apart and not g.depth.trivial:
+        return None
     if g.groups > 1 and not apart and not lie_in_blocks(g, inner, block):
         return None
     try:
@@ -177,9 +181,16 @@ def _geometry(
     product: Operation, specs: Sequence[TensorSpec], result: TensorSpec
 ) -> Geometry | None:
     try:
-        return geometry(product, extents(specs[0]), specs[1].known, extents(result))[0]
+        return geometry(product, extents(specs[0]), specs[1].known, extents(result), axes=3)[0]
     except KernelDeclined:
         return None
+
+
+def _has_places(g: Geometry) -> bool:
+    """Whether planes of data lie where a plan can tell: where some are left out at the borders,
+    all sizes are known.
+    """
+    return g.depth.inside or not any(axis.is_open for axis in g.axes)
 
 
 def _side(g: Geometry, room: int, target: Target) -> int:
@@ -204,10 +215,12 @@ def _saved(g: Geometry, side: int, block: int, target: Target) -> float:
     if g.groups > 1:
         rate = _APART if g.channels == 1 else _GROUPED
         return products / (rate * target.lanes) * (1 - (1 - _BY_CHANNEL) * target.lanes / block)
-    regions = regions_of(g)
-    whole = known(one.pixels) * g.rows.taps * g.columns.taps
+    regions = regions_of(g.plane)
+    whole = known(one.plane.pixels) * g.rows.taps * g.columns.taps
     least = (
-        _STRIDED
+        _VOLUMES
+        if not g.depth.trivial
+        else _STRIDED
         if any(axis.stride > 1 and axis.taps > axis.stride for axis in (g.rows, g.columns))
         else _MEETING
         if direct(g) and isinstance(g.data_size, int) and g.data_size * 4 % _PAGE == 0

@@ -21,7 +21,7 @@ from uncork.kernels.convolution.group_places import (
 )
 from uncork.kernels.convolution.microkernel_blocks import AHEAD_TILES
 from uncork.kernels.convolution.spec_blocks import ENTRY, KINDS, Dense, number_size
-from uncork.kernels.convolution.tap_regions import Region, regions_of
+from uncork.kernels.convolution.tap_regions import Region, regions_of, runs_of_taps
 from uncork.kernels.convolution.tiles import (
     most_pixels,
     open_widths,
@@ -40,6 +40,7 @@ from uncork.kernels.kernel_plan import (
     Stages,
     Workspace,
     grid,
+    shares,
 )
 from uncork.kernels.layer import staged
 from uncork.kernels.movement.nd_copy import Loop, nd_copy, zeros
@@ -133,21 +134,33 @@ class _BlockCalls:
         whole = Region(
             (0, g.rows.count), (0, g.columns.count), (0, g.rows.taps), (0, g.columns.taps)
         )
-        regions = regions_of(g)
-        self.regions = regions or [whole]
+        regions = regions_of(g.plane)
+        #: Windows see planes where they lie, and those outside of the data not at all.
+        self.regions = [
+            replace(region, planes=planes, plane_taps=taps)
+            for run, taps in runs_of_taps(g.depth)
+            for planes in self._planes_together(run, taps)
+            for region in regions or [whole]
+        ]
         #: The data are laid out: with zeros around them where windows leave them, or apart where
         #: blocks would meet in a cache.
         self.padded = regions is None and (not g.inside or _meets(work))
         #: Rows of taps that lie outside of the data are left out.
-        self.skips = self.padded and not g.rows.inside and g.rows.lhs_dilation == 1
+        self.skips = (
+            self.padded
+            and not g.rows.inside
+            and g.rows.lhs_dilation == 1
+            and g.depth.taps == 1
+        )
         self.width = g.columns.windows_extent(g.columns.count) if self.padded else g.columns.size
         self.row = self.width * work.inner * work.size
         #: Rows of the result whose data are laid out together.
         self.strips = self._strips() if self.padded else [(0, g.rows.count)]
         self.height = g.rows.windows_extent(self.strips[0][1]) if self.padded else g.rows.size
-        self.block = self.height * self.row
-        if self.padded and isinstance(self.block, int) and self.block % _PAGE == 0:
-            self.block += _LINE
+        self.plane = self.height * self.row
+        if self.padded and isinstance(self.plane, int) and self.plane % _PAGE == 0:
+            self.plane += _LINE
+        self.block = g.depth.size * self.plane
         #: Blocks that a vector holds: short ones stand side by side.
         self.vector_members = max(1, target.lanes // work.lanes)
         self.runs = sets_of_outputs(work, 2 * self.vector_members)
@@ -168,6 +181,20 @@ class _BlockCalls:
         self._tables: dict[tuple[object, ...], Array] = {}
         self.images, self.most = images_together(g.images, self.padded)
 
+    def _planes_together(
+        self, run: tuple[SizeLike, SizeLike], taps: tuple[int, int]
+    ) -> Iterator[tuple[SizeLike, SizeLike]]:
+        """Planes of a run that see the same taps, as many as see one row each of data that stay in
+        the second-level cache.
+        """
+        first, count = run
+        g, work = self.g, self.work
+        seen = g.columns.size * work.channels * work.inner * work.size * g.rows.taps
+        whole = seen * (extent(taps[1], g.depth.dilation) + (count - 1) * g.depth.stride)
+        parts = max(1, whole // _STRIP_BYTES) if isinstance(whole, int) else 1
+        for begin, number in shares(count, parts):
+            yield first + begin, number
+
     def _strips(self) -> list[tuple[SizeLike, SizeLike]]:
         """The rows of the result in strips whose data stay in the second-level cache; one strip of
         all rows where only the call knows sizes.
@@ -176,18 +203,10 @@ class _BlockCalls:
         if g.is_open:
             return [(0, g.rows.count)]
         count = known(g.rows.count)
-        whole = known(g.rows.windows_extent(count)) * known(self.row) * self.work.channels
-        step = known(self.row) * self.work.channels * g.rows.stride
-        rows = max(
-            1,
-            (
-                _SCRATCH_BYTES
-                - (known(g.rows.windows_extent(1)) - g.rows.stride)
-                * known(self.row)
-                * self.work.channels
-            )
-            // step,
-        )
+        row = known(self.row) * self.work.channels * known(g.depth.size)
+        whole = known(g.rows.windows_extent(count)) * row
+        beside = (known(g.rows.windows_extent(1)) - g.rows.stride) * row
+        rows = max(1, (_SCRATCH_BYTES - beside) // (row * g.rows.stride))
         each = count if whole <= _SCRATCH_BYTES else min(count, -(-count // -(-count // rows)))
         return [(first, min(each, count - first)) for first in range(0, count, each)]
 
@@ -209,15 +228,16 @@ class _BlockCalls:
         return self.work.group_steps // self.slices[number]
 
     def _entries(self, region: Region, number: int) -> int:
-        return self._steps(number) * region.row_taps[1] * region.column_taps[1]
+        return self._steps(number) * region.taps
 
-    def _in_filters(self, number: int) -> tuple[int, int, int]:
-        """Bytes from one row of taps, step over channels and column of taps to the next in the
-        filters of a run.
+    def _in_filters(self, number: int) -> tuple[int, int, int, int]:
+        """Bytes from one plane of taps, row of taps, step over channels and column of taps to the
+        next in the filters of a run.
         """
         tap = self.work.step * self.runs[number].blocks * self.work.lanes * self.work.size
-        columns = self.g.columns.taps
-        return self._steps(number) * columns * tap, columns * tap, tap
+        rows, columns = self.g.rows.taps, self.g.columns.taps
+        row = self._steps(number) * columns * tap
+        return rows * row, row, columns * tap, tap
 
     def _channels_of(self, run: SetsOfOutputs, step: int) -> SizeLike:
         """Bytes from the first block of a group's data to the channels of a step."""
@@ -225,10 +245,14 @@ class _BlockCalls:
         return blocks * self.block + lane * self.work.size
 
     @property
-    def _tap(self) -> tuple[SizeLike, int]:
-        """Bytes from one row of taps, and one column of taps, to the next in the data."""
+    def _tap(self) -> tuple[SizeLike, SizeLike, int]:
+        """Bytes from one plane, row, and column of taps to the next in the data."""
         g = self.g
-        return g.rows.dilation * self.row, g.columns.dilation * self.work.inner * self.work.size
+        return (
+            g.depth.dilation * self.plane,
+            g.rows.dilation * self.row,
+            g.columns.dilation * self.work.inner * self.work.size,
+        )
 
     def _table(self, region: Region, number: int) -> Operand:
         """The table of a region's taps, for a run of sets; counted from the first of these taps in
@@ -237,17 +261,19 @@ class _BlockCalls:
         run = self.runs[number]
         if not is_known(self.block):
             return Scratch(self.laid_out + self._tables_before(number))
-        key = (region.row_taps, region.column_taps, run.blocks, run.alike.channels_before)
+        taps = region.plane_taps, region.row_taps, region.column_taps
+        key = (*taps, run.blocks, run.alike.channels_before)
         if key not in self._tables:
             steps = self._steps(number)
-            rows, channels, columns = np.indices(
-                (region.row_taps[1], steps, region.column_taps[1])
-            ).reshape(3, -1)
+            planes, rows, channels, columns = np.indices(
+                (region.plane_taps[1], region.row_taps[1], steps, region.column_taps[1])
+            ).reshape(4, -1)
             places = np.array([known(self._channels_of(run, step)) for step in range(steps)])
-            down, right = (known(size) for size in self._tap)
-            skipped = rows + region.row_taps[0], channels, columns + region.column_taps[0]
+            inward, down, right = (known(size) for size in self._tap)
+            (plane, _), (row, _), (column, _) = taps
+            skipped = planes + plane, rows + row, channels, columns + column
             words = [
-                rows * down + places[channels] + columns * right,
+                planes * inward + rows * down + places[channels] + columns * right,
                 np.dot(self._in_filters(number), np.stack(skipped)),
             ]
             self._tables[key] = np.ascontiguousarray(np.stack(words, 1).reshape(-1, 2), np.int64)
@@ -264,14 +290,15 @@ class _BlockCalls:
         for index, run in enumerate(self.runs):
             steps, table = self._steps(index), self.laid_out + self._tables_before(index)
             vector_members = steps if self.work.step == self.work.inner else 1
-            counts = g.rows.taps, vector_members, g.columns.taps
-            in_table = (steps * g.columns.taps * ENTRY, g.columns.taps * ENTRY, ENTRY)
-            down, right = self._tap
-            distances = (down, self.block, right), self._in_filters(index)
+            counts = g.depth.taps, g.rows.taps, vector_members, g.columns.taps
+            step = g.columns.taps * ENTRY
+            in_table = (g.rows.taps * steps * step, steps * step, step, ENTRY)
+            inward, down, right = self._tap
+            distances = (inward, down, self.block, right), self._in_filters(index)
             for first in range(0, steps, vector_members):
-                begins = self._channels_of(run, first), first * distances[1][1]
+                begins = self._channels_of(run, first), first * distances[1][2]
                 for word, (begin, some) in enumerate(zip(begins, distances, strict=True)):
-                    place = Scratch(table + first * in_table[1] + word * 8)
+                    place = Scratch(table + first * step + word * 8)
                     yield address_table_call(
                         place, begin, list(zip(counts, in_table, some, strict=True))
                     )
@@ -289,7 +316,7 @@ class _BlockCalls:
             g.rows.data_range(strip[0] * g.rows.stride, height),
             g.columns.data_range(0, self.width),
         )
-        planes = images[1] * work.channels
+        planes = images[1] * work.channels * g.depth.size
         source = (
             images[0] * work.channels * g.data_size * pixel
             + (rows.first * g.columns.size + columns.first) * pixel
@@ -297,11 +324,11 @@ class _BlockCalls:
         target = rows.position * self.row + columns.position * pixel
         covered = same(rows.length, height) and same(columns.length, self.width)
         loops = [
-            Loop(planes, g.data_size * pixel, self.block),
+            Loop(planes, g.plane.data_size * pixel, self.plane),
             Loop(rows.length, g.columns.size * pixel, self.row),
         ]
         if not covered:
-            yield zeros(Scratch(0), planes * self.block)
+            yield zeros(Scratch(0), planes * self.plane)
         yield nd_copy(In(0, source), Scratch(target), loops, columns.length * pixel)
 
     def compute(
@@ -353,13 +380,16 @@ class _BlockCalls:
             - begin[1]
         )
         x = x + left * g.columns.stride
+        (plane, planes), (plane_tap, _) = region.planes, region.plane_taps
+        z = plane * g.depth.stride + plane_tap * g.depth.dilation - g.depth.begin
         seen = (
-            y * self.row
+            z * self.plane
+            + y * self.row
             + x * work.inner * work.size
             + group * g.channels // work.inner * self.block
         )
         rows = part.rows[1]
-        height = self._strip_rows(rows, sets[1], slices * filters[0].nbytes)
+        height = self._strip_rows(region, rows, sets[1], slices * filters[0].nbytes)
         source_row, target_row = g.rows.stride * self.row, g.columns.count * work.lanes * work.size
         if part.runs is not None:  # each is a row
             (rows, pixels), height = part.runs, 1
@@ -368,12 +398,13 @@ class _BlockCalls:
             target_row = pixels * work.lanes * work.size
         sums: Operand = Scratch(0)
         if slices > 1:
-            pixels_waiting = smallest(height, rows) * columns
+            pixels_waiting = planes * smallest(height, rows) * columns
             sums = memory.take(pixels_waiting * blocks * work.lanes * number_size(False))
         image = work.channels * self.block
         before = run.first + sets[0] * blocks
         block = group * g.outputs // work.lanes + before
-        pixel = first * g.columns.count + region.columns[0] + left
+        of_plane = g.plane.pixels
+        pixel = plane * of_plane + first * g.columns.count + region.columns[0] + left
         made = images[0] * work.result_image + (block * g.pixels + pixel) * work.lanes * work.size
         operands: dict[str, Operand] = {
             "source": Scratch(seen) if self.padded else In(0, images[0] * image + seen),
@@ -382,7 +413,7 @@ class _BlockCalls:
             "table": self._table(region, number),
             "count": entries // region.row_taps[1] if self.skips else entries,
             "step": g.columns.stride * work.inner * work.size,
-            "asks_ahead": self._asks_ahead(smallest(height, rows), columns, filters),
+            "asks_ahead": self._asks_ahead(planes * smallest(height, rows), columns, filters),
             **self._rows_of_taps(first),
             "columns": columns,
             "low": alike.outputs_before - before * work.lanes,
@@ -390,6 +421,9 @@ class _BlockCalls:
             "images": images[1],
             "source_image": image,
             "target_image": work.result_image,
+            "planes": planes,
+            "source_plane": g.depth.stride * self.plane,
+            "target_plane": of_plane * work.lanes * work.size,
             "rows": rows,
             "strip": height,
             "source_row": source_row,
@@ -407,7 +441,9 @@ class _BlockCalls:
             operands["source"] = In(0)
         return spec(**operands)
 
-    def _strip_rows(self, rows: SizeLike, sets: SizeLike, filters: int) -> SizeLike:
+    def _strip_rows(
+        self, region: Region, rows: SizeLike, sets: SizeLike, filters: int
+    ) -> SizeLike:
         """The rows of a strip; a set has so many bytes of filters."""
         g, row = self.g, self.row
         pixel = self.work.inner * self.work.size
@@ -415,12 +451,14 @@ class _BlockCalls:
         if pixel >= _LINE and seen < g.columns.stride:  # lines between windows are not read
             row = g.columns.count * seen * pixel
         new_rows = min(g.rows.stride, extent(g.rows.taps, g.rows.dilation))
-        return _at_a_time(rows, row * new_rows * self._blocks_seen, sets, filters)
+        return _at_a_time(rows, row * new_rows * self._blocks_seen(region), sets, filters)
 
-    @property
-    def _blocks_seen(self) -> int:
-        """Blocks of the data that a group sees."""
-        return -(-self.g.channels // self.work.inner)
+    def _blocks_seen(self, region: Region) -> SizeLike:
+        """Blocks of the planes of data that a group sees in a region."""
+        depth, planes = self.g.depth, region.planes[1]
+        new_planes = min(depth.stride, extent(region.plane_taps[1], depth.dilation))
+        seen = planes * new_planes + region.plane_taps[1] - new_planes
+        return seen * -(-self.g.channels // self.work.inner)
 
     def _in_strips(
         self, region: Region, part: _Portion, filters: int
@@ -438,7 +476,8 @@ class _BlockCalls:
             wide = smallest(count, known(widths_of(columns, self.target)[1][0]) - known(first))
         else:
             wide = columns // most
-        seen = most * self.g.columns.stride * self.work.inner * self.work.size * self._blocks_seen
+        pixel = self.g.columns.stride * self.work.inner * self.work.size
+        seen = most * pixel * self._blocks_seen(region)
         each = _at_a_time(wide, seen, part.sets[1], filters)
         if not isinstance(each, int):
             yield region, part

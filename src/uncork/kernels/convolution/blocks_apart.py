@@ -7,9 +7,10 @@ from __future__ import annotations
 import numpy as np
 
 from uncork.kernels.convolution.blocked_work import BlockedWork
-from uncork.kernels.convolution.geometry import Geometry
+from uncork.kernels.convolution.geometry import Geometry, known
 from uncork.kernels.convolution.group_places import in_pairs
 from uncork.kernels.convolution.spec_blocks import Depthwise, Winograd
+from uncork.kernels.convolution.tap_regions import runs_of_taps
 from uncork.kernels.convolution.tiles import most_pixels, widths_of
 from uncork.kernels.convolution.winograd import TAPS, Transformation
 from uncork.kernels.extents import nanoseconds
@@ -63,33 +64,51 @@ def tile_for(g: Geometry, target: Target) -> int:
 
 def filter_bytes(g: Geometry, side: int) -> int:
     """Bytes of transformed filters."""
-    return (side + TAPS - 1) ** 2 * g.channels * g.outputs * 4
+    return (side + TAPS - 1) ** 2 * g.depth.taps * g.channels * g.outputs * 4
 
 
 class _ApartCalls:
-    """The calls of one convolution by tiles of so many pixels."""
+    """The calls of one convolution by tiles of so many pixels, for the planes of the result that
+    see the same planes of data: both as (first, number).
+    """
 
-    def __init__(self, work: BlockedWork, side: int, target: Target) -> None:
+    def __init__(
+        self,
+        work: BlockedWork,
+        side: int,
+        target: Target,
+        planes: tuple[SizeLike, SizeLike],
+        plane_taps: tuple[int, int],
+    ) -> None:
         g = work.geometry
         self.work, self.g, self.side = work, g, side
+        self.planes, self.plane_taps = planes, plane_taps
         self.patch_size = (side + TAPS - 1) ** 2
         self.blocks = 1 if work.outputs % 2 else 2
         self.across, self.down = -(-g.columns.count // side), -(-g.rows.count // side)
-        widths, self.tiles = widths_of(g.images * self.across * self.down, target)
-        self.spec = Winograd(side, work.lanes, work.inner, self.blocks, widths, work.end, work.half)
+        #: Channels that a tile sees.
+        self.channels = plane_taps[1] * g.channels
+        widths, self.tiles = widths_of(g.images * planes[1] * self.across * self.down, target)
+        volumes = not g.depth.trivial
+        self.spec = Winograd(
+            side, work.lanes, work.inner, self.blocks, widths, work.end, work.half, volumes
+        )
         self.total: SizeLike = sum(self.tiles[1:], self.tiles[0])
-        each = self.patch_size * (g.channels + g.outputs) * 4 * widths[0]
+        each = self.patch_size * (self.channels + g.outputs) * 4 * widths[0]
         strip = max(_FEWEST, _SCRATCH_BYTES // each)
         self.strip = min(strip, self.total) if isinstance(self.total, int) else strip
         how = ("winograd", side, g.weights, work.inner, work.lanes, work.kind, self.spec.pairs)
         self.packed_weights = packed([work.source], how, lambda: [self._packed()])
 
     def _packed(self) -> Array:
-        """The transformed filters, `[position, group, channel, outputs of the group]`."""
+        """The transformed filters, `[position, group, plane and channel, outputs of the group]`."""
         g, wide = self.g, self.blocks * self.work.lanes
-        filters = self.work.filters[0]
-        made = zeros((self.patch_size, g.outputs // wide, g.channels, wide))
-        transformed = Transformation(self.side, wide, g.channels)
+        # [outputs, channels, planes and rows, columns]
+        apart = self.work.filters[0].reshape(g.outputs, g.channels, g.depth.taps, TAPS, TAPS)
+        filters = np.moveaxis(apart, 2, 1).reshape(g.outputs, -1, TAPS, TAPS)
+        channels = filters.shape[1]
+        made = zeros((self.patch_size, g.outputs // wide, channels, wide))
+        transformed = Transformation(self.side, wide, channels)
         for index in range(g.outputs // wide):  # some at a time: they fit in the cache
             made[:, index] = transformed(filters[index * wide : (index + 1) * wide])
         return in_pairs(made) if self.spec.pairs else made
@@ -98,7 +117,7 @@ class _ApartCalls:
     def scratch(self) -> int:
         """Bytes of working memory of a thread."""
         work, tiles = self.work, self.strip * self.spec.widths[0]
-        numbers = tiles * (self.g.channels + self.g.outputs) + max(work.lanes, work.inner)
+        numbers = tiles * (self.channels + self.g.outputs) + max(work.lanes, work.inner)
         return self.patch_size * (numbers * 4 + 2 * 64)
 
     def compute(
@@ -110,13 +129,18 @@ class _ApartCalls:
         """The call by which thread `share` computes some groups of tiles for some outputs."""
         g, work = self.g, self.work
         pixel, result = work.inner * work.size, work.lanes * work.size
-        of_set = g.channels * self.blocks * work.lanes * self.spec.inside
+        of_channel = self.blocks * work.lanes * self.spec.inside
+        of_set = g.depth.taps * g.channels * of_channel
         channel = outputs[0] * (self.blocks * work.lanes * 4)
-        made = outputs[0] * (self.blocks * g.pixels * result)
+        plane, of_plane = g.plane.data_size * pixel, g.plane.pixels * result
+        made = outputs[0] * (self.blocks * g.pixels * result) + self.planes[0] * of_plane
+        tap = self.plane_taps[0]
+        seen = self.planes[0] * g.depth.stride + tap * g.depth.dilation - g.depth.begin
+        filters = outputs[0] * of_set + tap * g.channels * of_channel
         operands: dict[str, Operand] = {
-            "source": In(0),
+            "source": In(0, seen * plane) if self.plane_taps[1] else In(0),  # nothing is seen
             "target": Out(0, made),
-            "filters": outputs[0] * of_set + address_of(self.packed_weights.arrays[0]),
+            "filters": filters + address_of(self.packed_weights.arrays[0]),
             "scratch": Scratch(share * self.scratch),
             "across": self.across,
             "down": self.down,
@@ -134,6 +158,12 @@ class _ApartCalls:
             "target_row": g.columns.count * result,
             "channels": work.channels,
             "groups": outputs[1],
+            "planes": self.planes[1],
+            "source_plane": g.depth.stride * plane,
+            "target_plane": of_plane,
+            "plane_taps": self.plane_taps[1],
+            "source_tap": g.depth.dilation * plane,
+            "all_taps": g.depth.taps,
             **{f"tiles_{kind}": count for kind, count in enumerate(self.tiles)},
             "first": groups[0],
             "end": groups[0] + groups[1],
@@ -156,10 +186,20 @@ class _ApartCalls:
 
 def winograd_over_blocks(work: BlockedWork, side: int, target: Target) -> KernelPlan:
     """The calls of a convolution by Winograd's tiles."""
-    maker = _ApartCalls(work, side, target)
-    pixels = work.geometry.images * work.geometry.pixels
-    cost = nanoseconds(pixels, work.cost * (side + TAPS - 1) ** 2 / (side * TAPS) ** 2)
-    return staged(maker.stages, cost, [maker.packed_weights, *work.numbers])
+    g = work.geometry
+    makers = [_ApartCalls(work, side, target, *run) for run in runs_of_taps(g.depth)]
+    cost = nanoseconds(
+        g.images * g.pixels, work.cost * (side + TAPS - 1) ** 2 / (side * TAPS) ** 2
+    )
+
+    def stages(threads: int) -> Stages:
+        found = [maker.stages(threads) for maker in makers]
+        return Stages(
+            [stage for some in found for stage in some.stages],
+            max(known(some.scratch) for some in found),
+        )
+
+    return staged(stages, cost, [makers[0].packed_weights, *work.numbers])
 
 
 def groups_fit(channels: int, outputs: int, inner: int, lanes: int) -> bool:

@@ -179,7 +179,7 @@ def by_phases(
     """A transposed convolution as one convolution of planes for each remainder of positions by the
     strides.
     """
-    whole = found.planar
+    whole = found.geometry
     groups, outputs, channels = found.filters.shape[:3]
     ordered = found.ordered(whole)
     made: list[tuple[_Phase, _Phase, Moved]] = []

@@ -33,9 +33,10 @@ def emit_dense(k: Kernel, spec: Dense) -> None:
         with k.loop(0, a["passes"]) as turn:
             with k.if_(a["asks_ahead"] > 0):
                 rows.ahead.set(a["filters"] + (turn + 1) * a["group"])
-            for which in rows.slices(turn, end - first):
-                with k.loop(first, end) as y:
-                    rows.row(image, y, y - first, which)
+            lines = end - first
+            for which in rows.slices(turn, a["planes"] * lines):
+                with k.loop(0, a["planes"]) as plane, k.loop(first, end) as y:
+                    rows.row(image, plane, y, plane * lines + (y - first), which)
     if spec.amx:
         amx.release(k)
 
@@ -94,16 +95,18 @@ class _Rows:
             with ends:
                 yield _Slice(turn, group, number, True)
 
-    def row(self, image: Value, y: Value, in_strip: Value, which: _Slice) -> None:
-        """The tiles of a row, the number of which in its strip is known too, for one slice of one
-        set of outputs.
+    def row(self, image: Value, plane: Value, y: Value, in_strip: Value, which: _Slice) -> None:
+        """The tiles of a row of a plane, the number of which in its strip is known too, for one
+        slice of one set of outputs.
         """
         k, a, spec = self.k, self.a, self.spec
-        source = a["source"] + image * a["source_image"] + y * a["source_row"]
+        source = a["source"] + image * a["source_image"] + plane * a["source_plane"]
+        source = source + y * a["source_row"]
         if spec.sliced:
             source = source + which.number * a["slice_source"]
         sums = a["sums"] + in_strip * a["columns"] * self.pixel_of_sums
-        target = a["target"] + image * a["target_image"] + y * a["target_row"]
+        target = a["target"] + image * a["target_image"] + plane * a["target_plane"]
+        target = target + y * a["target_row"]
         first, count = _taps(k, a, y)
         x = k.variable(k.integer(0))
 

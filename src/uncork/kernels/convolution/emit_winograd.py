@@ -77,7 +77,7 @@ def _strip(k: Kernel, spec: Winograd, a: dict[str, Value], first: Value, end: Va
         a["strip_tiles"] * (spec.inner * spec.inside),
         a["strip_tiles"] * (spec.lanes * 4),
     )
-    data_position = a["channels"] * data_block + 64
+    data_position = _seen_blocks(k, spec) * data_block + 64
     made_position = a["groups"] * spec.blocks * made_block + 64
     made = data + data_position * (side * side)
     return _Strip(
@@ -94,22 +94,21 @@ def _each_tile(
     ends: dict[str, Value] | None,
 ) -> None:
     """The transform of every tile, for all blocks: of the data, or with `ends` of the products."""
-    into = ends is None
     m = spec.outputs
-    blocks = a["channels"] if into else a["groups"] * spec.blocks
+    blocks = _seen_blocks(k, spec) if ends is None else a["groups"] * spec.blocks
     with k.loop(0, blocks) as block, k.loop(0, strip.count) as number:
         place = strip.first + number
         line = place // a["across"]
         image = line // a["down"]
         y, x = (line - image * a["down"]) * m, (place - line * a["across"]) * m
         if ends is None:
-            source = a["source"] + image * a["source_image"] + block * a["source_block"]
+            source = a["source"] + _of_image(k, spec, "source", image) + _of_block(k, spec, block)
             target = strip.data + block * strip.data_block + number * (spec.inner * spec.inside)
             where = [y - a["top"], x - a["left"], a["height"], a["width"], a["source_row"]]
             k.call(function, [source, target, strip.data_position, strip.patch, *where])
         else:
             source = strip.made + block * strip.made_block + number * (spec.lanes * 4)
-            target = a["target"] + image * a["target_image"] + block * a["target_block"]
+            target = a["target"] + _of_image(k, spec, "target", image) + block * a["target_block"]
             target = target + y * a["target_row"] + x * (spec.lanes * spec.size)
             where = [
                 k.minimum(a["result_height"] - y, k.integer(m)),
@@ -121,6 +120,31 @@ def _each_tile(
                 function, [source, target, strip.made_position, strip.patch, *where, *own.values()]
             )
             k.stop_unless(status.equals(0), k.integer(1))
+
+
+def _seen_blocks(k: Kernel, spec: Winograd) -> Value:
+    """The blocks of data that a tile sees."""
+    a = k.named
+    return a["channels"] * a["plane_taps"] if spec.volumes else a["channels"]
+
+
+def _of_image(k: Kernel, spec: Winograd, name: str, image: Value) -> Value:
+    """Bytes to an image of the source or the target; where there are planes, to one of these."""
+    a = k.named
+    if not spec.volumes:
+        return image * a[f"{name}_image"]
+    whole = image // a["planes"]
+    plane = image - whole * a["planes"]
+    return whole * a[f"{name}_image"] + plane * a[f"{name}_plane"]
+
+
+def _of_block(k: Kernel, spec: Winograd, block: Value) -> Value:
+    """Bytes to a block of what a tile sees."""
+    a = k.named
+    if not spec.volumes:
+        return block * a["source_block"]
+    tap = block // a["channels"]
+    return tap * a["source_tap"] + (block - tap * a["channels"]) * a["source_block"]
 
 
 def _multiply(
@@ -136,7 +160,8 @@ def _multiply(
     """All tiles of a strip at a position, for a group of outputs."""
     a = k.named
     step = spec.inner * spec.blocks * spec.lanes * spec.inside
-    filters = a["filters"] + (position * a["all_groups"] + outputs) * a["channels"] * step
+    all_channels = a["channels"] * a["all_taps"] if spec.volumes else a["channels"]
+    filters = a["filters"] + (position * a["all_groups"] + outputs) * all_channels * step
     source = strip.data + position * strip.data_position
     target = strip.made + position * strip.made_position + outputs * strip.made_block * spec.blocks
     begun, tiles = k.variable(k.integer(0)), k.variable(k.integer(0))
@@ -151,7 +176,7 @@ def _multiply(
                 target + place * (spec.lanes * 4),
                 strip.made_block,
             ]
-            k.call(function, [a["channels"], *given])
+            k.call(function, [_seen_blocks(k, spec), *given])
             tiles.set(place + width)
         begun.set(end)
     assert len(spec.widths) <= KINDS

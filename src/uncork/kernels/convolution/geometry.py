@@ -126,9 +126,14 @@ class DataRange(Struct, frozen=True):
     position_step: int
 
 
+#: Nothing slides along such an axis.
+_NONE = WindowAxis(1, 1, 1)
+
+
 class Geometry(Struct, frozen=True):
     """The geometry of a convolution of `data [images, groups * channels, rows, columns]` with
-    `filters [groups, outputs, channels, taps of rows, taps of columns]`.
+    `filters [groups, outputs, channels, taps of rows, taps of columns]`. Where windows slide along
+    three axes, `depth` is the first one, and rows and columns are those of a plane.
     """
 
     images: SizeLike
@@ -137,35 +142,46 @@ class Geometry(Struct, frozen=True):
     outputs: int
     rows: WindowAxis
     columns: WindowAxis
+    depth: WindowAxis = _NONE
+
+    @property
+    def axes(self) -> tuple[WindowAxis, WindowAxis, WindowAxis]:
+        """The axes, in the order of the data."""
+        return self.depth, self.rows, self.columns
+
+    @property
+    def plane(self) -> Geometry:
+        """The geometry of one plane by itself."""
+        return replace(self, depth=_NONE)
 
     @property
     def inner(self) -> int:
         """Products in a sum."""
-        return self.channels * self.rows.taps * self.columns.taps
+        return self.channels * prod(axis.taps for axis in self.axes)
 
     @property
     def pixels(self) -> SizeLike:
         """Pixels of one image and channel of the output."""
-        return self.rows.count * self.columns.count
+        return self.depth.count * self.rows.count * self.columns.count
 
     @property
     def data_size(self) -> SizeLike:
         """Cells of one image and channel of the data."""
-        return self.rows.size * self.columns.size
+        return self.depth.size * self.rows.size * self.columns.size
 
     @property
     def weights(self) -> tuple[int, ...]:
         """The key of packed filters: all that they depend on."""
-        return self.groups, self.outputs, self.channels, self.rows.taps, self.columns.taps
+        return self.groups, self.outputs, self.channels, *(axis.taps for axis in self.axes)
 
     @property
     def is_open(self) -> bool:
         """Whether only the call knows some of the sizes."""
-        return not is_known(self.images) or self.rows.is_open or self.columns.is_open
+        return not is_known(self.images) or any(axis.is_open for axis in self.axes)
 
     @property
     def inside(self) -> bool:
-        """Whether nothing outside of the data is seen."""
+        """Whether nothing outside of the rows and columns of the data is seen."""
         return self.rows.inside and self.columns.inside
 
 
@@ -195,17 +211,18 @@ class Windows(Struct, frozen=True):
     filters: Array
 
     @property
-    def planar(self) -> Geometry:
-        """The geometry along rows and columns, of a convolution of at most two axes."""
-        rows, columns = [WindowAxis(1, 1, 1)] * (2 - len(self.axes)) + list(self.axes)
+    def geometry(self) -> Geometry:
+        """The geometry, of a convolution of at most three axes."""
+        depth, rows, columns = [_NONE] * (3 - len(self.axes)) + list(self.axes)
         groups, outputs, channels = self.filters.shape[:3]
-        return Geometry(self.images, groups, channels, outputs, rows, columns)
+        return Geometry(self.images, groups, channels, outputs, rows, columns, depth)
 
     def ordered(self, g: Geometry) -> Array:
-        """The filters `[groups, outputs, channels, rows, columns]`."""
-        return np.ascontiguousarray(
-            self.filters.reshape(g.groups, g.outputs, g.channels, g.rows.taps, g.columns.taps)
-        )
+        """The filters `[groups, outputs, channels, rows, columns]`, with those of each tap along
+        the first of three axes as rows of their own.
+        """
+        taps = g.depth.taps * g.rows.taps, g.columns.taps
+        return np.ascontiguousarray(self.filters.reshape(g.groups, g.outputs, g.channels, *taps))
 
 
 def geometry(
@@ -213,16 +230,14 @@ def geometry(
     data: Sequence[SizeLike],
     filters: Array,
     output: Sequence[SizeLike],
-    sized: bool = False,
+    axes: int = 2,
 ) -> tuple[Geometry, Array]:
-    """The geometry, and the filters `[groups, outputs, channels, rows, columns]`. Raises
-    KernelDeclined where there is none.
-
-    `sized`: the sizes of the output were an input of the operation.
+    """The geometry along at most so many axes, and the filters as `ordered`. Raises KernelDeclined
+    where there is none.
     """
-    result = windows(operation, data, filters, output, sized)
-    decline_if(len(result.axes) > 2, "no kernel for three spatial axes")
-    return result.planar, result.ordered(result.planar)
+    result = windows(operation, data, filters, output)
+    decline_if(len(result.axes) > axes, f"no kernel for more than {axes} spatial axes")
+    return result.geometry, result.ordered(result.geometry)
 
 
 def windows(
@@ -234,6 +249,8 @@ def windows(
 ) -> Windows:
     """The windows of a convolution along all of its axes. Raises KernelDeclined where no kernel can
     tell them.
+
+    `sized`: the sizes of the output were an input of the operation.
     """
     assert isinstance(operation, (Convolution1, ConvolutionBackpropData1))
     grouped = filters if operation.lead == 3 else filters[np.newaxis]
@@ -258,7 +275,7 @@ def typical(g: Geometry) -> Geometry:
     """The geometry of one image with typical numbers for open sizes, which serves only to compare
     costs.
     """
-    axes = [
+    depth, rows, columns = (
         replace(
             axis,
             size=_number(axis.size),
@@ -267,11 +284,10 @@ def typical(g: Geometry) -> Geometry:
         )
         if axis.is_open
         else axis
-        for axis in (g.rows, g.columns)
-    ]
-    return replace(
-        g, images=1 if isinstance(g.images, Size) else g.images, rows=axes[0], columns=axes[1]
+        for axis in g.axes
     )
+    images = 1 if isinstance(g.images, Size) else g.images
+    return replace(g, images=images, depth=depth, rows=rows, columns=columns)
 
 
 def runs_of_images(g: Geometry, image: SizeLike, scratch: int) -> int:

@@ -28,8 +28,6 @@ from uncork.kernels.convolution.geometry import (
     typical,
     windows,
 )
-from uncork.kernels.convolution.tiles import block_of
-from uncork.kernels.convolution.volumes import fits_blocks, over_volumes_in_blocks
 from uncork.kernels.epilogue import ELEMENT
 from uncork.kernels.extents import decline_if, extents, is_empty
 from uncork.kernels.kernel_plan import KernelPlan, Selection
@@ -70,15 +68,10 @@ def select_convolution(layer: Layer) -> Selection:
         return planar(work, target)
 
     if len(result.axes) > 2:
-        inner, lanes = (block_of(result.filters.shape[axis], target) for axis in (2, 1))
-        if fits_blocks(result, end.operands, inner, lanes):
-            return over_volumes_in_blocks(
-                result, work, inner, lanes, layer.hints.direct_sums, target
-            )
         return over_volumes(result, work, planes, target.lanes)
     if phases_pay(result, end.operands):
         return by_phases(result, work, planes, target.lanes)
-    whole = work(result.planar)
+    whole = work(result.geometry)
     whole = replace(whole, filters=result.ordered(whole.geometry))
     few = _few_pixels(whole.geometry, target.lanes)
     return (by_pixels(whole, target) if few else None) or planes(whole)
@@ -116,7 +109,7 @@ def select_blocked(layer: Layer) -> Selection:
     data = layer.shape(0)
     inner, lanes = data[-1], operation.block
     assert isinstance(inner, int)
-    g, ordered = geometry(product, extents(present(plain[0])), filters, extents(result))
+    g, ordered = geometry(product, extents(present(plain[0])), filters, extents(result), axes=3)
     layer.require_room(plan_bytes(g.images, g.groups * g.channels, (g.rows, g.columns)))
     ends = epilogue_of(own, plain, result, 1)
     decline_if(

@@ -33,9 +33,10 @@ class Dense(EpilogueSpec, frozen=True):
     time.
 
     What a tap sees of a pixel are `inner` numbers; neighbouring pixels see what lies `step` bytes
-    apart. A call makes `passes` over each `strip` of its rows, one for each set of outputs, whose
-    filters the first cache keeps for a pass, and the second one the data of a strip. Where it
-    `asks_ahead` (1; else 0), the first tiles of a set of outputs ask for the filters of the next.
+    apart. A call makes `passes` over each `strip` of the rows of all its `planes`, one for each set
+    of outputs, whose filters the first cache keeps for a pass, and the second one the data of a
+    strip. Where it `asks_ahead` (1; else 0), the first tiles of a set of outputs ask for the filters
+    of the next.
     A set whose filters the second cache would not keep is computed in `slices` of the channels,
     `slice_source` bytes of data apart: `group` bytes are then the filters of a slice, and a pass is
     one, whose sums wait at `sums`.
@@ -48,6 +49,7 @@ class Dense(EpilogueSpec, frozen=True):
     emitter: ClassVar[str] = "uncork.kernels.convolution.emit_blocks:emit_dense"
     arguments_of_call: ClassVar[tuple[str, ...]] = (
         "source", "target", "filters", "table", "count", "images", "source_image", "target_image",
+        "planes", "source_plane", "target_plane",
         "rows", "source_row", "target_row", "target_block", "strip", "passes", "group",
         *(f"tiles_{kind}" for kind in range(KINDS)), "columns", "low", "high", "step",
         "asks_ahead", "line", "height", "taps", "tap_stride", "tap_dilation", "slices",
@@ -81,6 +83,9 @@ class Dense(EpilogueSpec, frozen=True):
 class Winograd(EpilogueSpec, frozen=True):
     """A 3x3 convolution at stride 1 by products of transformed tiles of `outputs` x `outputs`
     pixels, `widths` tiles at a time.
+
+    An image has `planes` of results; each sees `plane_taps` planes of data, which are as many times
+    the `channels`, of `all_taps` that the filters have.
     """
 
     emitter: ClassVar[str] = "uncork.kernels.convolution.emit_winograd:emit_winograd"
@@ -88,6 +93,7 @@ class Winograd(EpilogueSpec, frozen=True):
         "source", "target", "filters", "scratch", "across", "down", "height", "width",
         "result_height", "result_width", "top", "left", "source_image", "source_block",
         "source_row", "target_image", "target_block", "target_row", "channels", "groups",
+        "planes", "source_plane", "target_plane", "plane_taps", "source_tap", "all_taps",
         *(f"tiles_{kind}" for kind in range(KINDS)), "first", "end", "strip", "strip_tiles",
         "all_groups",
     )  # fmt: skip
@@ -99,6 +105,8 @@ class Winograd(EpilogueSpec, frozen=True):
     end: Epilogue = PLAIN
     #: Data and results are bf16.
     half: bool = False
+    #: There are several planes of results or of taps.
+    volumes: bool = False
 
     @property
     def size(self) -> int:

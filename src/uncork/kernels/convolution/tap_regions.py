@@ -14,25 +14,36 @@ _SAVED = 0.25
 
 
 class Region(Struct, frozen=True):
-    """Pixels that see the same taps: rows and columns as (first, number), taps of rows and columns
-    as (first, number).
+    """Pixels that see the same taps: rows, columns and planes as (first, number), and the taps
+    along each as (first, number).
     """
 
     rows: tuple[SizeLike, SizeLike]
     columns: tuple[SizeLike, SizeLike]
     row_taps: tuple[int, int]
     column_taps: tuple[int, int]
+    planes: tuple[SizeLike, SizeLike] = (0, 1)
+    plane_taps: tuple[int, int] = (0, 1)
+
+    @property
+    def taps(self) -> int:
+        """The taps that a pixel sees."""
+        return self.plane_taps[1] * self.row_taps[1] * self.column_taps[1]
 
     @property
     def products(self) -> int:
-        """Pixels times taps, where all is known."""
-        return known(self.rows[1]) * known(self.columns[1]) * self.row_taps[1] * self.column_taps[1]
+        """Pixels of a plane times taps, where all is known."""
+        return known(self.rows[1]) * known(self.columns[1]) * self.taps
 
 
-def runs_of_taps(axis: WindowAxis) -> list[tuple[tuple[int, int], tuple[int, int]]]:
+def runs_of_taps(
+    axis: WindowAxis,
+) -> list[tuple[tuple[SizeLike, SizeLike], tuple[int, int]]]:
     """Runs of windows along an axis that see the same taps on the data: (first, number) of windows,
     then of taps.
     """
+    if axis.inside:
+        return [((0, axis.count), (0, axis.taps))]
     result: list[tuple[tuple[int, int], tuple[int, int]]] = []
     for window in range(known(axis.count)):
         begin = window * axis.stride - known(axis.begin)
