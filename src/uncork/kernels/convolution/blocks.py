@@ -142,16 +142,17 @@ class _BlockCalls:
             for planes in self._planes_together(run, taps)
             for region in regions or [whole]
         ]
-        #: The data are laid out: with zeros around them where windows leave them, or apart where
-        #: blocks would meet in a cache.
-        self.padded = regions is None and (not g.inside or _meets(work))
         #: Rows of taps that lie outside of the data are left out.
         self.skips = (
-            self.padded
+            regions is None
             and not g.rows.inside
             and g.rows.lhs_dilation == 1
             and g.depth.taps == 1
         )
+        #: The data are laid out: with zeros around them where windows see what is outside, or apart
+        #: where blocks would meet in a cache.
+        sees_outside = not g.columns.inside or not (g.rows.inside or self.skips)
+        self.padded = regions is None and (sees_outside or _meets(work))
         self.width = g.columns.windows_extent(g.columns.count) if self.padded else g.columns.size
         self.row = self.width * work.inner * work.size
         #: Rows of the result whose data are laid out together.

@@ -20,7 +20,7 @@ def emit_pool(k: Kernel, spec: Pooled) -> None:
         _inside(k, spec, row, x)
 
     nothing = _begin(k, spec), k.named["outside"]
-    walk_rows(k, spec, nothing, spec.width, lambda _plane: (border, inside))
+    walk_rows(k, spec, nothing, spec.width, lambda _plane: (border, inside), spec.deep)
 
 
 def _begin(k: Kernel, spec: Pooled) -> Value:
@@ -71,7 +71,8 @@ def _share(k: Kernel, spec: Pooled, row: PixelRow, columns: Value) -> Value | No
     if spec.op != "sum":
         return None
     if spec.counts_all:
-        return k.constant(1 / (spec.rows * spec.columns), F32)
+        cells = spec.rows * spec.columns * (spec.deep.taps if spec.deep else 1)
+        return k.constant(1 / cells, F32)
     return k.constant(1.0, F32) / k.maximum(row.inside * columns, k.integer(1)).to(F32)
 
 

@@ -15,7 +15,7 @@ from msgspec import Struct
 from uncork.kernels.codegen.emit import Kernel, Value
 from uncork.kernels.convolution.emit_numbers import write
 from uncork.kernels.convolution.spec_blocks import Depthwise
-from uncork.kernels.convolution.spec_pool import Pooled
+from uncork.kernels.convolution.spec_pool import Deep, Pooled
 
 
 class PixelRow(Struct, frozen=True):
@@ -39,6 +39,7 @@ def walk_rows(
     nothing: tuple[Value, Value],
     step: int,
     of_plane: Callable[[Value], tuple[Pixels, Pixels]],
+    deep: Deep | None = None,
 ) -> None:
     """Emit the walk over planes and their rows, `step` pixels at a time. Lines outside of the data
     hold a vector that changes nothing, at an address with room for one: `nothing`.
@@ -52,14 +53,15 @@ def walk_rows(
     begin, end = _whole_pixels(k, spec)
     with k.loop(a["first"], a["end"]) as plane:
         border, inside = of_plane(plane)
-        source = a["source"] + plane * a["height"] * line_bytes
+        seen_planes = _seen_planes(k, plane, a["height"] * line_bytes, deep)
         target = a["target"] + plane * a["result_height"] * a["result_width"] * pixel
         with k.loop(a["first_row"], a["end_row"]) as y:
             lines: list[Value] = []
             count = k.integer(0)
-            for tap in range(spec.rows):
+            for (source, there), tap in product(seen_planes, range(spec.rows)):
                 line = y * spec.stride[0] - a["top"] + tap * spec.dilation[0]
                 seen = line.below(a["height"])
+                seen = seen if there is None else seen & there
                 lines.append(k.select(seen, source + line * line_bytes, outside))
                 count = count + k.select(seen, k.integer(1), k.integer(0))
             row = PixelRow(target + y * a["result_width"] * pixel, lines, count)
@@ -72,6 +74,20 @@ def walk_rows(
                     border(row, x)
             with k.loop(end, a["result_width"]) as x:
                 border(row, x)
+
+
+def _seen_planes(
+    k: Kernel, plane: Value, plane_bytes: Value, deep: Deep | None
+) -> list[tuple[Value, Value | None]]:
+    """The planes of data that a plane of results sees, and whether they exist; None: it does."""
+    a = k.named
+    if deep is None:
+        return [(a["source"] + plane * plane_bytes, None)]
+    block = plane // a["result_depth"]
+    first = (plane - block * a["result_depth"]) * deep.stride - a["front"]
+    source = a["source"] + block * a["depth"] * plane_bytes
+    seen = [first + tap * deep.dilation for tap in range(deep.taps)]
+    return [(source + place * plane_bytes, place.below(a["depth"])) for place in seen]
 
 
 def _whole_pixels(k: Kernel, spec: Depthwise | Pooled) -> tuple[Value, Value]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 from uncork.internal_ops.blocks import BlockedPooling
-from uncork.kernels.convolution.spec_pool import Pooled
+from uncork.kernels.convolution.spec_pool import Deep, Pooled
 from uncork.kernels.extents import extents, nanoseconds
 from uncork.kernels.kernel_plan import (
     In,
@@ -33,8 +34,8 @@ def pooling_of(operation: Operation | None) -> Pooling | None:
 
 
 def pools_blocks(pool: Pooling, sizes: Sequence[SizeLike], counts: Sequence[SizeLike]) -> bool:
-    """Whether a kernel pools two axes of so many cells into so many windows."""
-    if len(sizes) != len(pool.kernel) or len(sizes) > 2 or pool.kernel[0] * pool.kernel[-1] > _MOST:
+    """Whether a kernel pools at most three axes of so many cells into so many windows."""
+    if len(sizes) != len(pool.kernel) or len(sizes) > 3 or prod(pool.kernel) > _MOST:
         return False
     windows = windows_of(pool, sizes, counts, pool.kernel)
     if (
@@ -53,7 +54,11 @@ def select_pool(layer: Layer) -> Selection:
     counts = extents(outputs[0])[2:-1]
     assert isinstance(pool, Pooling) and isinstance(lanes, int)
     windows = windows_of(pool, sizes, counts, pool.kernel)
-    rows, columns = windows[0] if len(windows) > 1 else None, windows[-1]
+    deep, rows = (windows[-n] if len(windows) >= n else None for n in (3, 2))
+    columns = windows[-1]
+    planes = images * blocks
+    if deep and deep.is_pointwise:
+        planes, deep = planes * deep.size, None  # a plane is as good as an image
     mean = isinstance(pool, AvgPool1)
     count = columns.count
     width = min(_PIXELS, max(1, count - 2)) if isinstance(count, int) else _PIXELS
@@ -67,8 +72,9 @@ def select_pool(layer: Layer) -> Selection:
         width,
         isinstance(pool, AvgPool1) and not pool.exclude_pad,
         operation.half,
+        Deep(deep.kernel, deep.stride, deep.dilation) if deep else None,
     )
-    planes, height = images * blocks, rows.count if rows else 1
+    planes, height = planes * (deep.count if deep else 1), rows.count if rows else 1
     line = columns.size * lanes * spec.size
 
     def part(
@@ -88,8 +94,11 @@ def select_pool(layer: Layer) -> Selection:
             result_width=columns.count,
             top=rows.begin if rows else 0,
             left=columns.begin,
+            depth=deep.size if deep else 1,
+            result_depth=deep.count if deep else 1,
+            front=deep.begin if deep else 0,
         )
 
     work = planes * height * columns.count
-    cost = nanoseconds(work, spec.rows * spec.columns / 4)
+    cost = nanoseconds(work, prod(pool.kernel) / 4)
     return shared_call(part, [(planes, 1), (height, 1)], cost, own=line)

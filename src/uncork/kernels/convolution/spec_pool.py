@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from msgspec import Struct
+
 from uncork.kernels.kernel_spec import KernelSpec
 
-#: Planes from `first` to `end`, a plane for each block of each image, and rows of their results;
-#: `outside` has room for a row of the data.
+#: Planes of results from `first` to `end`, `result_depth` for each block of each image, and rows of
+#: these; `outside` has room for a row of the data.
 ARGUMENTS = (
     "source",
     "target",
@@ -22,7 +24,20 @@ ARGUMENTS = (
     "result_width",
     "top",
     "left",
+    "depth",
+    "result_depth",
+    "front",
 )
+
+
+class Deep(Struct, frozen=True):
+    """How windows lie along the first of three axes: their taps, and how far windows and taps are
+    apart.
+    """
+
+    taps: int
+    stride: int
+    dilation: int
 
 
 class Pooled(KernelSpec, frozen=True):
@@ -43,6 +58,7 @@ class Pooled(KernelSpec, frozen=True):
     counts_all: bool = False
     #: Data and results are bf16.
     half: bool = False
+    deep: Deep | None = None
 
     @property
     def size(self) -> int:

@@ -69,6 +69,11 @@ class Window(Struct, frozen=True):
         """A window may hold cells outside the data."""
         return not (certainly(self.begin, 0) and certainly(self.end, 0) and self.stays_inside)
 
+    @property
+    def is_pointwise(self) -> bool:
+        """Each window is the cell at its own place."""
+        return self.kernel == self.stride == 1 and not self.is_padded
+
 
 def windows_of(
     operation: Sliding, sizes: Sequence[SizeLike], counts: Sequence[SizeLike], kernel: Sequence[int]
