@@ -114,9 +114,12 @@ def described(
     whole: Operation = operation
     if ended:
         bias, other = (
-            numbers(generator, 1, filters[0] * filters[1], 1, 1),
+            numbers(generator, 1, filters[0] * filters[1], *[1] * len(counts)),
             numbers(generator, *expected.shape),
         )
+        like = len(counts) <= 2  # no other tensor ends results of three axes
+        if not like:
+            other = numbers(generator, *bias.shape)
         members = [FusedMember(find("Add", 1)(), (0, 1)), FusedMember(find("Add", 1)(), (4, 2))]
         members += [
             FusedMember(find("Multiply", 1)(), (5, 3)),
@@ -124,8 +127,9 @@ def described(
         ]
         whole = FusedConvolution(operation, 2, members)
         expected = np.maximum((expected + bias + other) * 0.5, 0)
-        arrays += [bias, to_blocks(other, blocks[1]), np.array([0.5], np.float32)]
-        lies += [False, True, False]
+        arrays += [bias, to_blocks(other, blocks[1]) if like else other]
+        arrays += [np.array([0.5], np.float32)]
+        lies += [False, like, False]
     return BlockedConvolution(whole, lies, blocks[1], side=side), arrays, expected
 
 
@@ -487,43 +491,82 @@ def test_the_name_says_what_it_is() -> None:
     )
 
 
+VOLUMES = [
+    ((5, 26, 25), (3, 3, 3), (1, 1, 1), (1, 1, 1)),
+    ((2, 13, 14), (3, 3, 3), (1, 1, 1), (1, 1, 1)),
+    ((1, 4, 4), (3, 3, 3), (1, 1, 1), (1, 1, 1)),
+    ((6, 9, 8), (3, 3, 3), (2, 2, 2), (1, 1, 1)),
+    ((6, 9, 8), (3, 3, 3), (2, 1, 1), (0, 1, 1)),
+    ((4, 9, 8), (2, 1, 1), (2, 2, 2), (0, 0, 0)),
+    ((9, 6, 20), (7, 1, 1), (2, 1, 1), (3, 0, 0)),
+    ((4, 9, 8), (1, 3, 3), (1, 1, 1), (0, 1, 1)),
+    ((3, 7, 30), (5, 1, 3), (1, 2, 1), (4, 0, 2)),
+]
+
+
 @pytest.mark.parametrize("blocks", list(itertools.product(BLOCKS, BLOCKS)))
-@pytest.mark.parametrize(
-    ("sizes", "taps", "strides", "begin"),
-    [
-        ((5, 26, 25), (3, 3, 3), (1, 1, 1), (1, 1, 1)),
-        ((2, 13, 14), (3, 3, 3), (1, 1, 1), (1, 1, 1)),
-        ((1, 4, 4), (3, 3, 3), (1, 1, 1), (1, 1, 1)),
-        ((6, 9, 8), (3, 3, 3), (2, 2, 2), (1, 1, 1)),
-        ((4, 9, 8), (2, 1, 1), (2, 2, 2), (0, 0, 0)),
-        ((3, 7, 30), (5, 1, 3), (1, 2, 1), (4, 0, 2)),
-    ],
-)
+@pytest.mark.parametrize("dilation", [1, 2])
+@pytest.mark.parametrize(("sizes", "taps", "strides", "begin"), VOLUMES)
 def test_three_axes(
     blocks: tuple[int, int],
+    dilation: int,
     sizes: tuple[int, ...],
     taps: tuple[int, ...],
     strides: tuple[int, ...],
     begin: tuple[int, ...],
 ) -> None:
-    """Data and result are plain; slices are gathered in blocks. Taps along the first axis that lie
-    in the padding, too.
+    """Windows that see other planes at the borders; taps along the first axis of which none is on
+    the data, too.
     """
-    generator = np.random.default_rng(len(sizes))
-    x, w = (
-        numbers(generator, 2, 2 * blocks[0], *sizes),
-        numbers(generator, 1, 3 * blocks[1], 2 * blocks[0], *taps),
-    )
-    counts = [
-        (n + 2 * b - k) // s + 1 for n, b, k, s in zip(sizes, begin, taps, strides, strict=True)
-    ]
-    expected = by_formula(x, w, strides, (1, 1, 1), begin, counts)
-    for direct_sums in (False, True):
-        operation = find("Convolution", 1)(
-            strides=strides, dilations=(1, 1, 1), pads_begin=begin, pads_end=begin
+    dilations = (dilation, 1, 1)
+    if sizes[0] + 2 * begin[0] < (taps[0] - 1) * dilation + 1:
+        pytest.skip("windows are longer than the data")
+    winograd = taps[1:] == (3, 3) and strides[1:] == (1, 1)
+    for side in (0, 2, 4) if winograd else (0,):
+        chosen = convolved(
+            (2, 2 * blocks[0], *sizes),
+            (1, 3 * blocks[1], 2 * blocks[0], *taps),
+            blocks,
+            strides=strides,
+            dilations=dilations,
+            begin=begin,
+            end=begin,
+            side=side,
+            ended=side != 2,
         )
-        chosen = run(operation, [x, w[0]], expected, (1, 2), hints=Hints(direct_sums=direct_sums))
-        assert not direct_sums or "winograd" not in chosen.kernel
+        assert bool(side) == ("winograd" in chosen.kernel)
+
+
+def test_three_axes_of_rows_and_groups() -> None:
+    """Regions of dilated windows, groups of whole blocks, and a plane that fills the cache."""
+    block = BLOCKS[0]
+    convolved(
+        (1, block, 4, 7, 9),
+        (1, block, block, 2, 3, 3),
+        (block, block),
+        strides=(1, 1, 1),
+        dilations=(1, 5, 5),
+        begin=(1, 5, 5),
+        end=(0, 5, 5),
+    )
+    convolved(
+        (2, 2 * block, 5, 6, 9),
+        (2, block, block, 3, 1, 2),
+        (block, block),
+        strides=(1, 1, 1),
+        dilations=(1, 1, 1),
+        begin=(1, 0, 0),
+        end=(1, 0, 0),
+    )
+    convolved(
+        (1, 4 * block, 5, 3, 400),
+        (1, block, 4 * block, 3, 1, 1),
+        (block, block),
+        strides=(1, 1, 1),
+        dilations=(1, 1, 1),
+        begin=(1, 0, 0),
+        end=(1, 0, 0),
+    )
 
 
 @pytest.mark.skipif(

@@ -39,6 +39,15 @@ WINDOWS = [
 ]
 
 
+#: Of three axes.
+DEEP = [
+    {"kernel": (1, 3, 3), "strides": (1, 2, 2), "pads_begin": (0, 1, 1), "pads_end": (0, 1, 1)},
+    {"kernel": (3, 3, 3), "strides": (1, 1, 1), "pads_begin": (1, 1, 1), "pads_end": (1, 1, 1)},
+    {"kernel": (2, 2, 2), "strides": (2, 2, 2), "pads_begin": (0, 0, 0), "pads_end": (0, 0, 0)},
+    {"kernel": (3, 1, 2), "strides": (2, 1, 1), "pads_begin": (2, 0, 0), "pads_end": (0, 0, 1)},
+]
+
+
 def pooled(operation: Operation, wrapped: Operation, block: int, x: np.ndarray) -> None:
     blocked = BlockedPooling(wrapped, (True,), block)
     specs = [spec_of(to_blocks(x, block), ElementType.f32)]
@@ -83,3 +92,15 @@ def test_means(window: dict, exclude_pad: bool, block: int) -> None:
     x = np.random.default_rng(2).standard_normal((2, 2 * block, 11, 13)).astype(np.float32)
     operation = find("AvgPool", 1)(exclude_pad=exclude_pad, **window)
     pooled(operation, operation, block, x)
+
+
+@pytest.mark.parametrize("block", BLOCKS)
+@pytest.mark.parametrize("window", DEEP, ids=lambda w: str(w["kernel"]))
+def test_three_axes(window: dict, block: int) -> None:
+    x = np.random.default_rng(3).standard_normal((2, 2 * block, 5, 6, 13)).astype(np.float32)
+    for exclude_pad in (True, False):
+        mean = find("AvgPool", 1)(exclude_pad=exclude_pad, **window)
+        pooled(mean, mean, block, x)
+    x[0, 0, 1, 1] = np.nan
+    largest = find("MaxPool", 8)(**window)
+    pooled(largest, PooledValues(largest), block, x)

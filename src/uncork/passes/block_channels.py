@@ -137,9 +137,7 @@ def _candidate(
     inner, block = block_of(g.groups * g.channels, target), block_of(g.groups * g.outputs, target)
     if not inner or not block:
         return None
-    apart = g.groups > 1 and groups_fit(g.channels, g.outputs, inner, block)
-    if apart and not g.depth.trivial:
-        return None
+    apart = groups_fit(g, inner, block)
     if g.groups > 1 and not apart and not lie_in_blocks(g, inner, block):
         return None
     try:

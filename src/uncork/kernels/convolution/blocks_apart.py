@@ -202,11 +202,12 @@ def winograd_over_blocks(work: BlockedWork, side: int, target: Target) -> Kernel
     return staged(stages, cost, [makers[0].packed_weights, *work.numbers])
 
 
-def groups_fit(channels: int, outputs: int, inner: int, lanes: int) -> bool:
-    """Whether groups of so many channels and outputs lie side by side in blocks, which have the
-    same size in the data and in the result.
+def groups_fit(g: Geometry, inner: int, lanes: int) -> bool:
+    """Whether groups, along two axes, lie side by side in blocks, which have the same size in the
+    data and in the result.
     """
-    return inner == lanes and channels == outputs and lanes % channels == 0
+    fit = inner == lanes and g.channels == g.outputs and lanes % g.channels == 0
+    return g.groups > 1 and g.depth.trivial and fit
 
 
 def _pixels(g: Geometry, vector_members: int, target: Target) -> int:

@@ -120,7 +120,7 @@ def select_blocked(layer: Layer) -> Selection:
         ),
         "no kernel for channels in bf16 at the end of a convolution",
     )
-    if g.groups > 1 and groups_fit(g.channels, g.outputs, inner, lanes):
+    if groups_fit(g, inner, lanes):
         return depthwise_over_blocks(
             BlockedWork(g, ordered, filters, inner, lanes, *ends, half=operation.half), target
         )
