@@ -147,6 +147,41 @@ def test_open_sizes() -> None:
     )
 
 
+def test_open_sizes_of_three_axes() -> None:
+    """One plan for clips of every length, whose windows leave the data on all sides."""
+    channels = 2 * WIDE
+    b = uncork.Builder("clips")
+    y = b.parameter("x", "f32", [None, channels, None, None, None])
+    for taps, stride in (((3, 3, 3), 1), ((7, 1, 1), 2), ((1, 3, 3), 1), ((3, 3, 3), 2)):
+        pads = [tap // 2 for tap in taps]
+        around = {"strides": [stride, 1, 1], "pads_begin": pads, "pads_end": pads}
+        filters = b.constant(numbers(channels, channels, *taps) / 10)
+        (y,) = b.add("Convolution", 1, y, filters, dilations=[1, 1, 1], **around)
+        (y,) = b.add("ReLU", 1, y)
+        (y, _) = b.add(
+            "MaxPool",
+            8,
+            y,
+            kernel=[3, 2, 2],
+            strides=[1, 1, 1],
+            dilations=[1, 1, 1],
+            pads_begin=[1, 0, 1],
+            pads_end=[1, 1, 0],
+        )
+    b.result(y, "y")
+    fast = compile_model(model := b.model())
+    slow = compile_model(model, backend="reference")
+    for shape in ((1, 4, 14, 15), (2, 1, 3, 8), (1, 9, 1, 1), (1, 5, 30, 2)):
+        x = numbers(shape[0], channels, *shape[1:])
+        expected = slow(x)["y"]
+        np.testing.assert_allclose(
+            fast(x)["y"], expected, rtol=0, atol=2e-5 * max(1.0, float(np.abs(expected).max()))
+        )
+    assert fast.plan.made == 1
+    operations = [step.operation for step in fast.plan.steps]
+    assert operations[1:-1] == ["BlockedConvolution-0", "BlockedPooling-0"] * 4
+
+
 def test_rows_of_any_length_are_computed_in_strips() -> None:
     """All pixels of 1x1 convolutions are one row. Where channels are many, the second-level cache
     holds a strip of it.

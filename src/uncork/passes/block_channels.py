@@ -132,7 +132,7 @@ def _candidate(
     filters = specs[1].value
     assert operation is not None and filters is not None
     g = _geometry(product, specs, node.outputs[0].spec)
-    if g is None or is_few(g.plane) or not all_finite(filters) or not _has_places(g):
+    if g is None or is_few(g.plane) or not all_finite(filters):
         return None
     inner, block = block_of(g.groups * g.channels, target), block_of(g.groups * g.outputs, target)
     if not inner or not block:
@@ -183,13 +183,6 @@ def _geometry(
         return geometry(product, extents(specs[0]), specs[1].known, extents(result), axes=3)[0]
     except KernelDeclined:
         return None
-
-
-def _has_places(g: Geometry) -> bool:
-    """Whether planes of data lie where a plan can tell: where some are left out at the borders,
-    all sizes are known.
-    """
-    return g.depth.inside or not any(axis.is_open for axis in g.axes)
 
 
 def _side(g: Geometry, room: int, target: Target) -> int:

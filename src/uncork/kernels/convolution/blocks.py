@@ -4,7 +4,7 @@ taps, what threads share.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import product
 
 import numpy as np
@@ -21,7 +21,7 @@ from uncork.kernels.convolution.group_places import (
 )
 from uncork.kernels.convolution.microkernel_blocks import AHEAD_TILES
 from uncork.kernels.convolution.spec_blocks import ENTRY, KINDS, Dense, number_size
-from uncork.kernels.convolution.tap_regions import Region, regions_of, runs_of_taps
+from uncork.kernels.convolution.tap_regions import Region, regions_of
 from uncork.kernels.convolution.tiles import (
     most_pixels,
     open_widths,
@@ -135,23 +135,17 @@ class _BlockCalls:
             (0, g.rows.count), (0, g.columns.count), (0, g.rows.taps), (0, g.columns.taps)
         )
         regions = regions_of(g.plane)
-        #: Windows see planes where they lie, and those outside of the data not at all.
         self.regions = [
-            replace(region, planes=planes, plane_taps=taps)
-            for run, taps in runs_of_taps(g.depth)
-            for planes in self._planes_together(run, taps)
+            replace(region, planes=planes)
+            for planes in self._planes_together()
             for region in regions or [whole]
         ]
-        #: Rows of taps that lie outside of the data are left out.
-        self.skips = (
-            regions is None
-            and not g.rows.inside
-            and g.rows.lhs_dilation == 1
-            and g.depth.taps == 1
-        )
+        #: The axis along which taps outside of the data are left out: planes, or rows.
+        self.skipped = self._skipped(regions is None)
         #: The data are laid out: with zeros around them where windows see what is outside, or apart
         #: where blocks would meet in a cache.
-        sees_outside = not g.columns.inside or not (g.rows.inside or self.skips)
+        rows_inside = g.rows.inside or self.skipped is g.rows
+        sees_outside = not (g.columns.inside and rows_inside)
         self.padded = regions is None and (sees_outside or _meets(work))
         self.width = g.columns.windows_extent(g.columns.count) if self.padded else g.columns.size
         self.row = self.width * work.inner * work.size
@@ -182,19 +176,25 @@ class _BlockCalls:
         self._tables: dict[tuple[object, ...], Array] = {}
         self.images, self.most = images_together(g.images, self.padded)
 
-    def _planes_together(
-        self, run: tuple[SizeLike, SizeLike], taps: tuple[int, int]
-    ) -> Iterator[tuple[SizeLike, SizeLike]]:
-        """Planes of a run that see the same taps, as many as see one row each of data that stay in
-        the second-level cache.
+    def _planes_together(self) -> Sequence[tuple[SizeLike, SizeLike]]:
+        """The planes of the result in parts: as many as see data that stay in the second-level
+        cache, of a row of each.
         """
-        first, count = run
         g, work = self.g, self.work
-        seen = g.columns.size * work.channels * work.inner * work.size * g.rows.taps
-        whole = seen * (extent(taps[1], g.depth.dilation) + (count - 1) * g.depth.stride)
+        row = g.columns.size * work.channels * work.inner * work.size * g.rows.taps
+        whole = row * g.depth.windows_extent(g.depth.count)
         parts = max(1, whole // _STRIP_BYTES) if isinstance(whole, int) else 1
-        for begin, number in shares(count, parts):
-            yield first + begin, number
+        return shares(g.depth.count, parts)
+
+    def _skipped(self, rows_alike: bool) -> WindowAxis | None:
+        """The axis along which taps are left out: they come first in the table of taps. None where
+        all are on the data, or a region (where rows are not alike) says which.
+        """
+        depth, rows = self.g.depth, self.g.rows
+        if not depth.inside:
+            return depth
+        skips = rows_alike and not rows.inside and rows.lhs_dilation == 1 and depth.taps == 1
+        return rows if skips else None
 
     def _strips(self) -> list[tuple[SizeLike, SizeLike]]:
         """The rows of the result in strips whose data stay in the second-level cache; one strip of
@@ -229,7 +229,7 @@ class _BlockCalls:
         return self.work.group_steps // self.slices[number]
 
     def _entries(self, region: Region, number: int) -> int:
-        return self._steps(number) * region.taps
+        return self.g.depth.taps * self._steps(number) * region.taps
 
     def _in_filters(self, number: int) -> tuple[int, int, int, int]:
         """Bytes from one plane of taps, row of taps, step over channels and column of taps to the
@@ -262,17 +262,16 @@ class _BlockCalls:
         run = self.runs[number]
         if not is_known(self.block):
             return Scratch(self.laid_out + self._tables_before(number))
-        taps = region.plane_taps, region.row_taps, region.column_taps
-        key = (*taps, run.blocks, run.alike.channels_before)
+        key = (region.row_taps, region.column_taps, run.blocks, run.alike.channels_before)
         if key not in self._tables:
             steps = self._steps(number)
             planes, rows, channels, columns = np.indices(
-                (region.plane_taps[1], region.row_taps[1], steps, region.column_taps[1])
+                (self.g.depth.taps, region.row_taps[1], steps, region.column_taps[1])
             ).reshape(4, -1)
             places = np.array([known(self._channels_of(run, step)) for step in range(steps)])
             inward, down, right = (known(size) for size in self._tap)
-            (plane, _), (row, _), (column, _) = taps
-            skipped = planes + plane, rows + row, channels, columns + column
+            row, column = region.row_taps[0], region.column_taps[0]
+            skipped = planes, rows + row, channels, columns + column
             words = [
                 planes * inward + rows * down + places[channels] + columns * right,
                 np.dot(self._in_filters(number), np.stack(skipped)),
@@ -381,8 +380,8 @@ class _BlockCalls:
             - begin[1]
         )
         x = x + left * g.columns.stride
-        (plane, planes), (plane_tap, _) = region.planes, region.plane_taps
-        z = plane * g.depth.stride + plane_tap * g.depth.dilation - g.depth.begin
+        plane, planes = region.planes
+        z = plane * g.depth.stride - g.depth.begin
         seen = (
             z * self.plane
             + y * self.row
@@ -412,10 +411,10 @@ class _BlockCalls:
             "target": Out(0, made),
             "filters": sets[0] * slices * filters[0].nbytes + address_of(filters),
             "table": self._table(region, number),
-            "count": entries // region.row_taps[1] if self.skips else entries,
+            "count": entries // self.skipped.taps if self.skipped else entries,
             "step": g.columns.stride * work.inner * work.size,
             "asks_ahead": self._asks_ahead(planes * smallest(height, rows), columns, filters),
-            **self._rows_of_taps(first),
+            **self._taps_of(plane, first),
             "columns": columns,
             "low": alike.outputs_before - before * work.lanes,
             "high": alike.outputs_before - before * work.lanes + g.outputs,
@@ -442,9 +441,7 @@ class _BlockCalls:
             operands["source"] = In(0)
         return spec(**operands)
 
-    def _strip_rows(
-        self, region: Region, rows: SizeLike, sets: SizeLike, filters: int
-    ) -> SizeLike:
+    def _strip_rows(self, region: Region, rows: SizeLike, sets: SizeLike, filters: int) -> SizeLike:
         """The rows of a strip; a set has so many bytes of filters."""
         g, row = self.g, self.row
         pixel = self.work.inner * self.work.size
@@ -457,8 +454,8 @@ class _BlockCalls:
     def _blocks_seen(self, region: Region) -> SizeLike:
         """Blocks of the planes of data that a group sees in a region."""
         depth, planes = self.g.depth, region.planes[1]
-        new_planes = min(depth.stride, extent(region.plane_taps[1], depth.dilation))
-        seen = planes * new_planes + region.plane_taps[1] - new_planes
+        new_planes = min(depth.stride, extent(depth.taps, depth.dilation))
+        seen = planes * new_planes + depth.taps - new_planes
         return seen * -(-self.g.channels // self.work.inner)
 
     def _in_strips(
@@ -468,7 +465,7 @@ class _BlockCalls:
         widest tiles, and then what is left. A set has so many bytes of filters.
         """
         begin, columns = region.columns
-        if not certainly(region.rows[1], 1) or self.skips:
+        if not certainly(region.rows[1], 1) or self.skipped is self.g.rows:
             yield region, part
             return
         most = most_pixels(self.target)
@@ -496,19 +493,29 @@ class _BlockCalls:
         if known(part.tiles[1]):
             yield region, part
 
-    def _rows_of_taps(self, first: SizeLike) -> dict[str, SizeLike]:
-        """The arguments that tell which rows of taps are on the data, from row `first` of the
-        result on. Where no row is left out, all taps are one row that is on them.
+    def _taps_of(self, plane: SizeLike, row: SizeLike) -> dict[str, SizeLike]:
+        """The arguments that tell which taps of the skipped axis are on the data, from a plane and
+        a row of the result on. Where none is left out, all taps are one that is on them.
         """
-        rows = self.g.rows
-        if not self.skips:
-            return {"line": 0, "height": 1, "taps": 1, "tap_stride": 0, "tap_dilation": 1}
+        axis = self.skipped
+        if axis is None:
+            return {
+                "line": 0,
+                "height": 1,
+                "taps": 1,
+                "tap_stride": 0,
+                "tap_plane": 0,
+                "tap_dilation": 1,
+            }
+        by_planes = axis is self.g.depth
+        first = plane if by_planes else row
         return {
-            "line": first * rows.stride - rows.begin,
-            "height": rows.size,
-            "taps": rows.taps,
-            "tap_stride": rows.stride,
-            "tap_dilation": rows.dilation,
+            "line": first * axis.stride - axis.begin,
+            "height": axis.size,
+            "taps": axis.taps,
+            "tap_stride": 0 if by_planes else axis.stride,
+            "tap_plane": axis.stride if by_planes else 0,
+            "tap_dilation": axis.dilation,
         }
 
     def _asks_ahead(self, rows: SizeLike, columns: SizeLike, filters: Array) -> SizeLike:

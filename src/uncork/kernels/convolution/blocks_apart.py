@@ -164,6 +164,10 @@ class _ApartCalls:
             "plane_taps": self.plane_taps[1],
             "source_tap": g.depth.dilation * plane,
             "all_taps": g.depth.taps,
+            "depth": g.depth.size,
+            "front": seen,
+            "plane_stride": g.depth.stride,
+            "plane_dilation": g.depth.dilation,
             **{f"tiles_{kind}": count for kind, count in enumerate(self.tiles)},
             "first": groups[0],
             "end": groups[0] + groups[1],
@@ -187,10 +191,10 @@ class _ApartCalls:
 def winograd_over_blocks(work: BlockedWork, side: int, target: Target) -> KernelPlan:
     """The calls of a convolution by Winograd's tiles."""
     g = work.geometry
-    makers = [_ApartCalls(work, side, target, *run) for run in runs_of_taps(g.depth)]
-    cost = nanoseconds(
-        g.images * g.pixels, work.cost * (side + TAPS - 1) ** 2 / (side * TAPS) ** 2
-    )
+    whole = [((0, g.depth.count), (0, g.depth.taps))]
+    runs = whole if g.depth.is_open else runs_of_taps(g.depth)
+    makers = [_ApartCalls(work, side, target, *run) for run in runs]
+    cost = nanoseconds(g.images * g.pixels, work.cost * (side + TAPS - 1) ** 2 / (side * TAPS) ** 2)
 
     def stages(threads: int) -> Stages:
         found = [maker.stages(threads) for maker in makers]

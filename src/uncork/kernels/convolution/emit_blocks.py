@@ -107,7 +107,7 @@ class _Rows:
         sums = a["sums"] + in_strip * a["columns"] * self.pixel_of_sums
         target = a["target"] + image * a["target_image"] + plane * a["target_plane"]
         target = target + y * a["target_row"]
-        first, count = _taps(k, a, y)
+        first, count = _taps(k, a, plane, y)
         x = k.variable(k.integer(0))
 
         def take_tiles(kind: int) -> None:
@@ -179,10 +179,10 @@ class _Rows:
             self.ahead.set(k.minimum(self.ahead.get() + part, last))
 
 
-def _taps(k: Kernel, a: dict[str, Value], y: Value) -> tuple[Value, Value]:
-    """The taps of a row that are on the data: the first one, and how many."""
+def _taps(k: Kernel, a: dict[str, Value], plane: Value, y: Value) -> tuple[Value, Value]:
+    """The taps of a row of a plane that are on the data: the first one, and how many."""
     taps, dilation = a["taps"], a["tap_dilation"]
-    line = a["line"] + y * a["tap_stride"]
+    line = a["line"] + plane * a["tap_plane"] + y * a["tap_stride"]
     first = k.minimum(k.maximum(dilation - 1 - line, k.integer(0)) // dilation, taps)
     end = k.maximum(a["height"] - line + (dilation - 1), k.integer(0)) // dilation
     number = k.maximum(k.minimum(end, taps) - first, k.integer(0))

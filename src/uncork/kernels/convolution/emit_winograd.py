@@ -102,13 +102,13 @@ def _each_tile(
         image = line // a["down"]
         y, x = (line - image * a["down"]) * m, (place - line * a["across"]) * m
         if ends is None:
-            source = a["source"] + _of_image(k, spec, "source", image) + _of_block(k, spec, block)
+            source, height = _seen(k, spec, image, block)
             target = strip.data + block * strip.data_block + number * (spec.inner * spec.inside)
-            where = [y - a["top"], x - a["left"], a["height"], a["width"], a["source_row"]]
+            where = [y - a["top"], x - a["left"], height, a["width"], a["source_row"]]
             k.call(function, [source, target, strip.data_position, strip.patch, *where])
         else:
             source = strip.made + block * strip.made_block + number * (spec.lanes * 4)
-            target = a["target"] + _of_image(k, spec, "target", image) + block * a["target_block"]
+            target = a["target"] + _of_image(k, spec, image) + block * a["target_block"]
             target = target + y * a["target_row"] + x * (spec.lanes * spec.size)
             where = [
                 k.minimum(a["result_height"] - y, k.integer(m)),
@@ -128,23 +128,32 @@ def _seen_blocks(k: Kernel, spec: Winograd) -> Value:
     return a["channels"] * a["plane_taps"] if spec.volumes else a["channels"]
 
 
-def _of_image(k: Kernel, spec: Winograd, name: str, image: Value) -> Value:
-    """Bytes to an image of the source or the target; where there are planes, to one of these."""
-    a = k.named
-    if not spec.volumes:
-        return image * a[f"{name}_image"]
-    whole = image // a["planes"]
-    plane = image - whole * a["planes"]
-    return whole * a[f"{name}_image"] + plane * a[f"{name}_plane"]
+def _plane(k: Kernel, image: Value) -> tuple[Value, Value]:
+    """The image and the plane of it, where planes count as images."""
+    whole = image // k.named["planes"]
+    return whole, image - whole * k.named["planes"]
 
 
-def _of_block(k: Kernel, spec: Winograd, block: Value) -> Value:
-    """Bytes to a block of what a tile sees."""
+def _of_image(k: Kernel, spec: Winograd, image: Value) -> Value:
+    """Bytes to an image of the result, or to a plane of it."""
     a = k.named
     if not spec.volumes:
-        return block * a["source_block"]
+        return image * a["target_image"]
+    whole, plane = _plane(k, image)
+    return whole * a["target_image"] + plane * a["target_plane"]
+
+
+def _seen(k: Kernel, spec: Winograd, image: Value, block: Value) -> tuple[Value, Value]:
+    """Where a block of what tiles of an image see lies, and its height: 0 outside of the data."""
+    a = k.named
+    if not spec.volumes:
+        return a["source"] + image * a["source_image"] + block * a["source_block"], a["height"]
+    whole, plane = _plane(k, image)
     tap = block // a["channels"]
-    return tap * a["source_tap"] + (block - tap * a["channels"]) * a["source_block"]
+    place = a["front"] + plane * a["plane_stride"] + tap * a["plane_dilation"]
+    source = a["source"] + whole * a["source_image"] + plane * a["source_plane"]
+    source = source + tap * a["source_tap"] + (block - tap * a["channels"]) * a["source_block"]
+    return source, k.select(place.below(a["depth"]), a["height"], k.integer(0))
 
 
 def _multiply(

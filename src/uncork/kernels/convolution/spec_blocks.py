@@ -35,15 +35,16 @@ class Dense(EpilogueSpec, frozen=True):
     What a tap sees of a pixel are `inner` numbers; neighbouring pixels see what lies `step` bytes
     apart. A call makes `passes` over each `strip` of the rows of all its `planes`, one for each set
     of outputs, whose filters the first cache keeps for a pass, and the second one the data of a
-    strip. Where it `asks_ahead` (1; else 0), the first tiles of a set of outputs ask for the filters
-    of the next.
+    strip. Where it `asks_ahead` (1; else 0), the first tiles of a set of outputs ask for filters
+    of the next one.
     A set whose filters the second cache would not keep is computed in `slices` of the channels,
     `slice_source` bytes of data apart: `group` bytes are then the filters of a slice, and a pass is
     one, whose sums wait at `sums`.
 
-    There are `taps` rows of taps with `count` taps each, their windows `tap_stride` rows apart, the
-    taps of a window `tap_dilation`; those outside of the data are left out. The first row sees from
-    `line` on of `height` rows of data.
+    There are `taps` rows, or planes, of taps with `count` taps each, the taps of a window
+    `tap_dilation` lines apart; those outside of the data are left out. The first row of the first
+    plane sees from `line` on of `height` lines of data, the next row `tap_stride` further, and the
+    next plane `tap_plane`.
     """
 
     emitter: ClassVar[str] = "uncork.kernels.convolution.emit_blocks:emit_dense"
@@ -52,7 +53,7 @@ class Dense(EpilogueSpec, frozen=True):
         "planes", "source_plane", "target_plane",
         "rows", "source_row", "target_row", "target_block", "strip", "passes", "group",
         *(f"tiles_{kind}" for kind in range(KINDS)), "columns", "low", "high", "step",
-        "asks_ahead", "line", "height", "taps", "tap_stride", "tap_dilation", "slices",
+        "asks_ahead", "line", "height", "taps", "tap_stride", "tap_plane", "tap_dilation", "slices",
         "slice_source", "sums",
     )  # fmt: skip
     lanes: int
@@ -85,7 +86,8 @@ class Winograd(EpilogueSpec, frozen=True):
     pixels, `widths` tiles at a time.
 
     An image has `planes` of results; each sees `plane_taps` planes of data, which are as many times
-    the `channels`, of `all_taps` that the filters have.
+    the `channels`, of `all_taps` that the filters have. The first one sees from plane `front` of
+    `depth` on; planes outside of the data are zeros.
     """
 
     emitter: ClassVar[str] = "uncork.kernels.convolution.emit_winograd:emit_winograd"
@@ -94,6 +96,7 @@ class Winograd(EpilogueSpec, frozen=True):
         "result_height", "result_width", "top", "left", "source_image", "source_block",
         "source_row", "target_image", "target_block", "target_row", "channels", "groups",
         "planes", "source_plane", "target_plane", "plane_taps", "source_tap", "all_taps",
+        "depth", "front", "plane_stride", "plane_dilation",
         *(f"tiles_{kind}" for kind in range(KINDS)), "first", "end", "strip", "strip_tiles",
         "all_groups",
     )  # fmt: skip

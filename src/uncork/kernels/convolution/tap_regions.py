@@ -14,8 +14,8 @@ _SAVED = 0.25
 
 
 class Region(Struct, frozen=True):
-    """Pixels that see the same taps: rows, columns and planes as (first, number), and the taps
-    along each as (first, number).
+    """Pixels that see the same taps of a plane: rows and columns as (first, number), and the taps
+    along each; and the planes in which they lie.
     """
 
     rows: tuple[SizeLike, SizeLike]
@@ -23,12 +23,11 @@ class Region(Struct, frozen=True):
     row_taps: tuple[int, int]
     column_taps: tuple[int, int]
     planes: tuple[SizeLike, SizeLike] = (0, 1)
-    plane_taps: tuple[int, int] = (0, 1)
 
     @property
     def taps(self) -> int:
-        """The taps that a pixel sees."""
-        return self.plane_taps[1] * self.row_taps[1] * self.column_taps[1]
+        """The taps of a plane that a pixel sees."""
+        return self.row_taps[1] * self.column_taps[1]
 
     @property
     def products(self) -> int:
