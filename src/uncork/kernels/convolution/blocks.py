@@ -144,10 +144,7 @@ class _BlockCalls:
         ]
         #: Rows of taps that lie outside of the data are left out.
         self.skips = (
-            regions is None
-            and not g.rows.inside
-            and g.rows.lhs_dilation == 1
-            and g.depth.taps == 1
+            regions is None and not g.rows.inside and g.rows.lhs_dilation == 1 and g.depth.taps == 1
         )
         #: The data are laid out: with zeros around them where windows see what is outside, or apart
         #: where blocks would meet in a cache.
@@ -162,9 +159,12 @@ class _BlockCalls:
         if self.padded and isinstance(self.plane, int) and self.plane % _PAGE == 0:
             self.plane += _LINE
         self.block = g.depth.size * self.plane
-        #: Blocks that a vector holds: short ones stand side by side.
+        #: Blocks that a vector holds, where short ones stand side by side, and vectors of a long
+        #: one.
         self.vector_members = max(1, target.lanes // work.lanes)
-        self.runs = sets_of_outputs(work, 2 * self.vector_members)
+        self.block_vectors = max(1, work.lanes // target.lanes)
+        most = max(1, 2 * self.vector_members // self.block_vectors)
+        self.runs = sets_of_outputs(work, most)
         #: Slices of the channels in which sets of a run are computed, where several tiles read the
         #: filters of one.
         one = isinstance(g.pixels, int) and g.pixels <= most_pixels(target)
@@ -366,6 +366,7 @@ class _BlockCalls:
             widths,
             work.end,
             vector_members,
+            self.block_vectors,
             is_open,
             alike.blocks * work.lanes > g.outputs,
             work.half,
@@ -442,9 +443,7 @@ class _BlockCalls:
             operands["source"] = In(0)
         return spec(**operands)
 
-    def _strip_rows(
-        self, region: Region, rows: SizeLike, sets: SizeLike, filters: int
-    ) -> SizeLike:
+    def _strip_rows(self, region: Region, rows: SizeLike, sets: SizeLike, filters: int) -> SizeLike:
         """The rows of a strip; a set has so many bytes of filters."""
         g, row = self.g, self.row
         pixel = self.work.inner * self.work.size

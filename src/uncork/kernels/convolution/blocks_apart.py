@@ -43,6 +43,8 @@ _SCRATCH_BYTES, _FEWEST = 1 << 20, 2
 _PIXELS, _FEWEST_PIXELS = 8, 4
 #: Registers that groups have beside those of a tile of two blocks.
 _BESIDE = 2
+#: Most channels of a group that is a part of a block: of more, sums of all groups are dense.
+_MOST_MEMBERS = 16
 
 
 def tile_for(g: Geometry, target: Target) -> int:
@@ -188,9 +190,7 @@ def winograd_over_blocks(work: BlockedWork, side: int, target: Target) -> Kernel
     """The calls of a convolution by Winograd's tiles."""
     g = work.geometry
     makers = [_ApartCalls(work, side, target, *run) for run in runs_of_taps(g.depth)]
-    cost = nanoseconds(
-        g.images * g.pixels, work.cost * (side + TAPS - 1) ** 2 / (side * TAPS) ** 2
-    )
+    cost = nanoseconds(g.images * g.pixels, work.cost * (side + TAPS - 1) ** 2 / (side * TAPS) ** 2)
 
     def stages(threads: int) -> Stages:
         found = [maker.stages(threads) for maker in makers]
@@ -203,23 +203,27 @@ def winograd_over_blocks(work: BlockedWork, side: int, target: Target) -> Kernel
 
 
 def groups_fit(channels: int, outputs: int, inner: int, lanes: int) -> bool:
-    """Whether groups of so many channels and outputs lie side by side in blocks, which have the
-    same size in the data and in the result.
+    """Whether small groups of so many channels and outputs lie side by side in blocks, which have
+    the same size in the data and in the result.
     """
-    return inner == lanes and channels == outputs and lanes % channels == 0
+    small = channels == outputs and channels <= _MOST_MEMBERS
+    return inner == lanes and small and lanes % channels == 0
 
 
-def _pixels(g: Geometry, vector_members: int, target: Target) -> int:
-    """The number of vectors of pixels at a time; for groups of several channels, as many as
-    registers hold the sums of, beside the data that they see.
+def _pixels(g: Geometry, vector_members: int, block_vectors: int, target: Target) -> int:
+    """The number of vectors of pixels at a time, or of as many vectors as a long block has; for
+    groups of several channels, as many as registers hold the sums of, beside the data that they
+    see.
     """
-    count, most = g.columns.count, _PIXELS
+    count, widest = g.columns.count, max(1, _PIXELS // block_vectors)
+    most = widest
     if g.channels > 1:
-        room = 2 * most_pixels(target) + _BESIDE
+        room = (2 * most_pixels(target) + _BESIDE) // block_vectors
         span = (g.columns.taps - 1) * g.columns.dilation
-        most = max(_FEWEST_PIXELS, (room - span) // (1 + g.columns.stride))
+        fewest = max(1, _FEWEST_PIXELS // block_vectors)
+        most = max(fewest, (room - span) // (1 + g.columns.stride))
     if not isinstance(count, int):
-        return min(_PIXELS, most)
+        return min(widest, most)
     inside = max(1, (count - 2) // vector_members)
     return -(-inside // -(-inside // most)) if g.channels > 1 else min(most, inside)
 
@@ -229,7 +233,7 @@ def depthwise_over_blocks(work: BlockedWork, target: Target) -> KernelPlan:
     g = work.geometry
     # Neighbouring pixels of short blocks are neighbours in memory, where windows are, too.
     vector_members = max(1, target.lanes // work.lanes) if g.columns.stride == 1 else 1
-    width = _pixels(g, vector_members, target)
+    width = _pixels(g, vector_members, max(1, work.lanes // target.lanes), target)
     strides, dilations = (g.rows.stride, g.columns.stride), (g.rows.dilation, g.columns.dilation)
     spec = Depthwise(
         work.lanes,

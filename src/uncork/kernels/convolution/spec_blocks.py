@@ -35,8 +35,8 @@ class Dense(EpilogueSpec, frozen=True):
     What a tap sees of a pixel are `inner` numbers; neighbouring pixels see what lies `step` bytes
     apart. A call makes `passes` over each `strip` of the rows of all its `planes`, one for each set
     of outputs, whose filters the first cache keeps for a pass, and the second one the data of a
-    strip. Where it `asks_ahead` (1; else 0), the first tiles of a set of outputs ask for the filters
-    of the next.
+    strip. Where it `asks_ahead` (1; else 0), the first tiles of a set of outputs ask for the
+    filters of the next.
     A set whose filters the second cache would not keep is computed in `slices` of the channels,
     `slice_source` bytes of data apart: `group` bytes are then the filters of a slice, and a pass is
     one, whose sums wait at `sums`.
@@ -62,6 +62,8 @@ class Dense(EpilogueSpec, frozen=True):
     end: Epilogue = PLAIN
     #: Blocks that a vector holds, side by side.
     vector_members: int = 1
+    #: Vectors of a block that is longer than one.
+    block_vectors: int = 1
     #: Only the call knows how many columns there are: tiles are chosen as they go, not counted.
     open: bool = False
     #: Outputs from `low` to `high` are stored, counted from the first of the call; others are of
@@ -73,6 +75,16 @@ class Dense(EpilogueSpec, frozen=True):
     amx: bool = False
     #: There are several slices of a set.
     sliced: bool = False
+
+    @property
+    def vector(self) -> int:
+        """Outputs that a vector holds."""
+        return self.lanes * self.vector_members // self.block_vectors
+
+    @property
+    def vectors(self) -> int:
+        """Vectors of a set of outputs."""
+        return self.blocks * self.block_vectors // self.vector_members
 
     @property
     def size(self) -> int:
