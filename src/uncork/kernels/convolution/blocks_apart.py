@@ -9,7 +9,7 @@ import numpy as np
 from uncork.kernels.convolution.blocked_work import BlockedWork
 from uncork.kernels.convolution.geometry import Geometry, known
 from uncork.kernels.convolution.group_places import in_pairs
-from uncork.kernels.convolution.spec_blocks import Depthwise, Winograd
+from uncork.kernels.convolution.spec_blocks import HELD, Depthwise, Winograd
 from uncork.kernels.convolution.tap_regions import runs_of_taps
 from uncork.kernels.convolution.tiles import most_pixels, widths_of
 from uncork.kernels.convolution.winograd import TAPS, Transformation
@@ -211,12 +211,14 @@ def groups_fit(channels: int, outputs: int, inner: int, lanes: int) -> bool:
 
 
 def _pixels(g: Geometry, vector_members: int, block_vectors: int, target: Target) -> int:
-    """The number of vectors of pixels at a time, or of as many vectors as a long block has; for
-    groups of several channels, as many as registers hold the sums of, beside the data that they
-    see.
+    """The number of vectors of pixels at a time, or of as many vectors as a long block has: as many
+    as registers hold the sums of, beside filters and a pixel or, for groups of several channels,
+    beside the data that they see.
     """
-    count, widest = g.columns.count, max(1, _PIXELS // block_vectors)
-    most = widest
+    count, taps = g.columns.count, g.rows.taps * g.columns.taps * g.channels
+    beside = 1 + (taps if taps <= HELD else 1)
+    widest = min(_PIXELS // block_vectors, target.vector_registers // block_vectors - beside)
+    most = widest = max(1, widest)
     if g.channels > 1:
         room = (2 * most_pixels(target) + _BESIDE) // block_vectors
         span = (g.columns.taps - 1) * g.columns.dilation

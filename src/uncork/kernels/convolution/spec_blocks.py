@@ -10,6 +10,8 @@ from uncork.kernels.epilogue import PLAIN, Epilogue, EpilogueSpec
 
 #: Bytes of an entry of the table of taps: bytes to what a tap sees, and to its filters.
 ENTRY = 16
+#: Most taps of a depthwise convolution whose filters stay in registers.
+HELD = 9
 #: Kinds of tiles of one kernel.
 KINDS = 3
 
