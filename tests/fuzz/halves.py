@@ -22,7 +22,6 @@ from uncork.types import Array
 
 #: The largest error, as a share of the results' root mean square: layers add theirs.
 _MOST = 0.06
-_ONE = {"strides": (1, 1), "dilations": (1, 1)}
 
 
 class _Network:
@@ -32,6 +31,8 @@ class _Network:
         self.random = random.Random(seed)
         self.numbers = np.random.default_rng(self.random.getrandbits(32))
         self.builder = uncork.Builder(seed)
+        #: Spatial axes of an image.
+        self.axes = self.random.choice([1, 2, 2, 2, 2, 3])
 
     def constant(self, *shape: int, inner: int = 1) -> Source:
         value = self.numbers.standard_normal(shape) / np.sqrt(inner)
@@ -51,50 +52,73 @@ class _Network:
 
     # ---- images
 
-    def convolution(self, x: Source, inner: int, outer: int) -> Source:
-        taps = self.random.choice([1, 1, 3, 3, 5])
-        around = (taps // 2,) * 2
-        given = {**_ONE, "pads_begin": around, "pads_end": around}
-        y = self.add(
-            "Convolution",
-            1,
-            x,
-            self.constant(outer, inner, taps, taps, inner=inner * taps**2),
-            **given,
-        )
+    def windows(self, taps: int, stride: int = 1, dilation: int = 1) -> dict[str, object]:
+        """The attributes of windows of an odd number of taps, which keep sizes but for the
+        stride.
+        """
+        around = (taps // 2 * dilation,) * self.axes
+        strides, dilations = (stride,) * self.axes, (dilation,) * self.axes
+        given = {"strides": strides, "dilations": dilations}
+        return {**given, "pads_begin": around, "pads_end": around}
+
+    def ended(self, x: Source, channels: int) -> Source:
         if self.random.random() < 0.8:
-            y = self.add("Add", 1, y, self.constant(1, outer, 1, 1))
-        return self.activated(y)
+            x = self.add("Add", 1, x, self.constant(1, channels, *[1] * self.axes))
+        return self.activated(x)
+
+    def convolution(self, x: Source, inner: int, outer: int, stride: int = 1) -> Source:
+        taps = self.random.choice([1, 1, 3, 3, 5])
+        dilation = self.random.choice([1, 1, 1, 2])
+        filters = self.constant(outer, inner, *[taps] * self.axes, inner=inner * taps**self.axes)
+        given = self.windows(taps, stride, dilation)
+        return self.ended(self.add("Convolution", 1, x, filters, **given), outer)
+
+    def enlarged(self, x: Source, inner: int, outer: int) -> Source:
+        """A transposed convolution that doubles sizes."""
+        filters = self.constant(inner, outer, *[2] * self.axes, inner=inner)
+        nothing = (0,) * self.axes
+        given = {"strides": (2,) * self.axes, "dilations": (1,) * self.axes}
+        given |= {"pads_begin": nothing, "pads_end": nothing}
+        return self.ended(self.add("ConvolutionBackpropData", 1, x, filters, **given), outer)
 
     def apart(self, x: Source, channels: int) -> Source:
-        members = self.random.choice([m for m in (1, 2, 4) if channels % m == 0])
-        filters = self.constant(channels // members, members, members, 3, 3, inner=9 * members)
-        given = {**_ONE, "pads_begin": (1, 1), "pads_end": (1, 1)}
-        return self.activated(self.add("GroupConvolution", 1, x, filters, **given))
+        members = self.random.choice([m for m in (1, 1, 2, 4, 12, 24, 32) if channels % m == 0])
+        taps, inner = [3] * self.axes, 3**self.axes * members
+        filters = self.constant(channels // members, members, members, *taps, inner=inner)
+        return self.activated(self.add("GroupConvolution", 1, x, filters, **self.windows(3)))
 
     def pooled(self, x: Source) -> Source:
-        given = {"strides": (1, 1), "pads_begin": (1, 1), "pads_end": (1, 1), "kernel": (3, 3)}
+        ones = (1,) * self.axes
+        given = {"strides": ones, "pads_begin": ones, "pads_end": ones, "kernel": (3,) * self.axes}
         if self.random.random() < 0.5:
             return self.add("MaxPool", 1, x, **given)
         return self.add("AvgPool", 1, x, **given, exclude_pad=True)
 
     def gated(self, x: Source) -> Source:
-        mean = self.add("ReduceMean", 1, x, self.sizes(2, 3), keep_dims=True)
+        mean = self.add("ReduceMean", 1, x, self.spatial, keep_dims=True)
         return self.add("Multiply", 1, x, self.add("Sigmoid", 1, mean))
 
+    @property
+    def spatial(self) -> Source:
+        return self.sizes(*range(2, 2 + self.axes))
+
     def image(self) -> uncork.Model:
-        channels = self.random.choice([8, 16, 24, 32, 48, 20])
+        channels = self.random.choice([8, 16, 24, 32, 32, 48, 64, 20])
         first = self.random.choice([3, channels])
         batch = self.random.choice([None, 1, 2])
-        x = self.builder.parameter("x", "f32", [batch, first, None, None])
+        x = self.builder.parameter("x", "f32", [batch, first, *[None] * self.axes])
         x = self.convolution(x, first, channels)
         for _ in range(self.random.randint(2, 6)):
             kind = self.random.choice(
-                ["conv", "conv", "conv", "apart", "pool", "gate", "sum", "cat"]
+                ["conv", "conv", "conv", "apart", "pool", "gate", "sum", "cat", "down", "up"]
             )
             if kind == "conv":
                 outer = self.random.choice([channels, 16, 32, 40])
                 x, channels = self.convolution(x, channels, outer), outer
+            elif kind == "down":
+                x = self.convolution(x, channels, channels, 2)
+            elif kind == "up" and self.axes < 3:
+                x = self.enlarged(x, channels, channels)
             elif kind == "apart":
                 x = self.apart(x, channels)
             elif kind == "pool":
@@ -103,13 +127,13 @@ class _Network:
                 x = self.gated(x)
             elif kind == "sum":
                 x = self.add("Add", 1, x, self.convolution(x, channels, channels))
-            elif channels <= 64:
+            elif kind == "cat" and channels <= 64:
                 x = self.add("Concat", 1, x, self.convolution(x, channels, channels), axis=1)
                 channels *= 2
             if self.random.random() < 0.15:
                 self.builder.result(x, f"middle{self.random.getrandbits(40)}")
         if self.random.random() < 0.5:
-            mean = self.add("ReduceMean", 1, x, self.sizes(2, 3), keep_dims=False)
+            mean = self.add("ReduceMean", 1, x, self.spatial, keep_dims=False)
             x = self.linear(mean, channels, 24)
         self.builder.result(x, "y")
         return self.builder.model()
@@ -191,9 +215,8 @@ class _Network:
 def _inputs(model: uncork.Model, generator: random.Random) -> Array:
     """An input whose open sizes are drawn."""
     shape = next(n for n in model.nodes if n.type_name == "Parameter").outputs[0].spec.shape
-    sizes = [
-        generator.choice([1, 2, 3, 7, 13, 24, 27]) if d.size is None else int(d) for d in shape
-    ]
+    some = [1, 2, 3, 7, 13, 24, 27] if len(shape) < 5 else [1, 2, 3, 7, 13]
+    sizes = [generator.choice(some) if d.size is None else int(d) for d in shape]
     if shape[0].size is None:
         sizes[0] = generator.choice([1, 2, 3])
     numbers = np.random.default_rng(generator.getrandbits(32))

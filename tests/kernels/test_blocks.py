@@ -40,6 +40,8 @@ from uncork.types import ElementType, TensorSpec
 
 LANES = host_target().lanes
 BLOCKS = [LANES] if LANES < 16 else [16, 8]
+#: Channels of a block of two vectors.
+LONG = 2 * LANES
 
 
 def run(
@@ -188,6 +190,30 @@ def test_widths_around_tiles(blocks: tuple[int, int], columns: int) -> None:
         end=(1, 1),
         ended=True,
     )
+
+
+@pytest.mark.parametrize("blocks", [(LONG, LONG), (LONG, LANES), (LANES, LONG)])
+@pytest.mark.parametrize("columns", [1, 15, 29])
+def test_blocks_of_two_vectors(blocks: tuple[int, int], columns: int) -> None:
+    """Dense ones, within the data and around them, groups of whole blocks and such that begin
+    within one.
+    """
+    inner, lanes = blocks
+    around = {"begin": (1, 1), "end": (1, 1), "ended": True}
+    convolved((2, 2 * inner, 2, columns), (1, 3 * lanes, 2 * inner, 1, 1), blocks, ended=True)
+    convolved((2, inner, 3, columns), (1, 2 * lanes, inner, 3, 3), blocks, **around)
+    convolved((1, 2 * inner, 3, columns), (2, lanes, inner, 3, 3), blocks, **around)
+    parts = (2, lanes * 3 // 2, inner * 3 // 2, 3, 3)
+    convolved((2, 3 * inner, 4, columns), parts, blocks, **around, strides=(2, 1))
+
+
+@pytest.mark.parametrize("members", [1, 2, 8, 16])
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("columns", [3, 21])
+def test_groups_within_blocks_of_two_vectors(members: int, stride: int, columns: int) -> None:
+    filters = (3 * LONG // members, members, members, 3, 3)
+    around = {"strides": (stride,) * 2, "begin": (1, 1), "end": (2, 2), "ended": True}
+    convolved((2, 3 * LONG, 5, columns), filters, (LONG, LONG), **around)
 
 
 def test_tiles_of_a_row_whose_length_the_call_tells() -> None:

@@ -13,7 +13,7 @@ pytest.importorskip("llvmlite")
 
 from tests.kernels._fences import run_fenced
 from tests.kernels._run import spec_of
-from tests.kernels.test_blocks import BLOCKS
+from tests.kernels.test_blocks import BLOCKS, LONG
 from uncork.internal_ops.blocks import BlockedPooling, to_blocks
 from uncork.internal_ops.held import HALF
 from uncork.internal_ops.pooled_values import PooledValues
@@ -73,7 +73,7 @@ def pooled(operation: Operation, wrapped: Operation, block: int, x: np.ndarray) 
     np.testing.assert_allclose(decode(results[0], HALF), exact.value, rtol=2**-8, atol=1e-6)
 
 
-@pytest.mark.parametrize("block", BLOCKS)
+@pytest.mark.parametrize("block", [*BLOCKS, LONG])
 @pytest.mark.parametrize("window", WINDOWS, ids=lambda w: str(w["kernel"]))
 @pytest.mark.parametrize("size", [(3, 3), (7, 9), (14, 31)])
 def test_largest_cells(window: dict, size: tuple[int, int], block: int) -> None:
@@ -85,7 +85,7 @@ def test_largest_cells(window: dict, size: tuple[int, int], block: int) -> None:
     pooled(operation, PooledValues(operation), block, x)
 
 
-@pytest.mark.parametrize("block", BLOCKS)
+@pytest.mark.parametrize("block", [*BLOCKS, LONG])
 @pytest.mark.parametrize("window", WINDOWS, ids=lambda w: str(w["kernel"]))
 @pytest.mark.parametrize("exclude_pad", [True, False])
 def test_means(window: dict, exclude_pad: bool, block: int) -> None:

@@ -10,7 +10,7 @@ pytest.importorskip("llvmlite")
 import uncork
 from uncork.compiler.compiled_model import compile_for
 from uncork.ir.model import Source as Tensor
-from uncork.kernels.runtime.target import Target, host_target
+from uncork.kernels.runtime.target import LEVELS, Target, host_target
 from uncork.kernels.stored_types import multiplies_pairs
 
 SIZE, HEADS = 64, 4
@@ -191,3 +191,20 @@ def test_convolutions(threads: int, channels: int) -> None:
     held = [kind for name, kind in outputs(compiled) if name.startswith("Blocked")]
     assert all("bf16" in kind for kind in held)
     assert bool(held) == (channels % 8 == 0)
+
+
+@pytest.mark.parametrize(
+    ("channels", "blocks"), [(32, {32}), (64, {32}), (48, {16}), (24, {8}), (18, set())]
+)
+def test_blocks_fill_rows_of_tiles(channels: int, blocks: set[int]) -> None:
+    """A Concat of twice 48 channels cannot hand on blocks of 32, though these divide its result.
+    Blocks of f32 are as long as vectors.
+    """
+
+    def found(precision: str) -> set[int]:
+        compiled = compile_for(convolutional(channels), LEVELS["x86-64-v4-amx"], 1, precision)
+        shapes = [kind for name, kind in outputs(compiled) if name.startswith("Blocked")]
+        return {int(kind.rsplit(",", 1)[1].rstrip("]")) for kind in shapes}
+
+    assert found("bf16") == blocks
+    assert found("f32") <= {16, 8}

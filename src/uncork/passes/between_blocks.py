@@ -55,8 +55,8 @@ class Between(Struct, frozen=True):
     saved: float = 0.0
 
 
-def between(model: Model, node: Node, target: Target) -> Between | None:
-    """How a layer could be done over blocks; None where it cannot."""
+def between(model: Model, node: Node, target: Target, *, deep: bool = False) -> Between | None:
+    """How a layer could be done over blocks, which may be `deep`; None where it cannot."""
     operation = node.operation
     if operation is None or len(node.outputs) != 1 or not node.inputs:
         return None
@@ -70,7 +70,7 @@ def between(model: Model, node: Node, target: Target) -> Between | None:
     specs, result = [model.spec(source) for source in node.inputs], node.outputs[0].spec
     if not wanted or not _is_plain(specs[0]) or not _is_plain(result):
         return None
-    block = block_of(_channels(result), target)
+    block = block_of(_channels(result), target, deep=deep)
     if not block:
         return None
     if pool is not None:
@@ -80,7 +80,10 @@ def between(model: Model, node: Node, target: Target) -> Between | None:
     if not all(spec.element_type is ElementType.f32 and has_extents(spec) for spec in specs):
         return None
     if isinstance(operation, Concat1):
-        return _concat(operation, specs, block, target)
+        blocks = [
+            block_of(_channels(spec), target, deep=deep) if _is_plain(spec) else 0 for spec in specs
+        ]
+        return _concat(operation, specs, blocks, block)
     return _by_element(operation, specs, result, block)
 
 
@@ -129,13 +132,15 @@ def _is_one(sizes: Sequence[SizeLike]) -> bool:
 
 
 def _concat(
-    operation: Concat1, specs: Sequence[TensorSpec], block: int, target: Target
+    operation: Concat1, specs: Sequence[TensorSpec], blocks: Sequence[int], block: int
 ) -> Between | None:
-    """The way to do a Concat along the channels over blocks: whole blocks follow each other."""
+    """The way to do a Concat along the channels over blocks: whole blocks follow each other, which
+    have so many channels in each input and in the result.
+    """
     rank = len(extents(specs[0]))
     if normalised_axis(operation, operation.axis, rank) != 1:
         return None
-    if not all(_is_plain(spec) and block_of(_channels(spec), target) == block for spec in specs):
+    if any(own != block for own in blocks):
         return None
     return Between((True,) * len(specs), block, Concat1(axis=1))
 

@@ -88,6 +88,8 @@ class _Candidate(Struct, frozen=True):
     other: Between | None = None
     #: What bf16 saves of it; None where it may not be rounded, or has no kernel for that.
     halved: float | None = None
+    #: Its blocks, and those of what it reads, are `deep`.
+    deep: bool = False
 
     @property
     def sources(self) -> list[Source]:
@@ -113,14 +115,16 @@ def block_channels(model: Model, target: Target) -> Model:
                 )
     chosen = _profitable(model, candidates) if candidates else candidates
     halves = _halves(model, chosen) if multiplies_pairs(target) else set()
+    if target.tiles:
+        chosen = _deepened(model, chosen, halves, target)
     return _rewritten(model, chosen, halves, target) if chosen else model
 
 
 def _candidate(
-    model: Model, node: Node, target: Target, room: int
+    model: Model, node: Node, target: Target, room: int, *, deep: bool = False
 ) -> tuple[_Candidate, int] | None:
-    """The candidate that a node is, with the bytes of its transformed filters, for which there is
-    `room` left.
+    """The candidate that a convolution is, over blocks that may be `deep`, with the bytes of its
+    transformed filters, for which there is `room` left.
     """
     operation = node.operation
     product = operation.product if isinstance(operation, FusedConvolution) else operation
@@ -134,7 +138,9 @@ def _candidate(
     g = _geometry(product, specs, node.outputs[0].spec)
     if g is None or is_few(g.plane) or not all_finite(filters):
         return None
-    inner, block = block_of(g.groups * g.channels, target), block_of(g.groups * g.outputs, target)
+    inner, block = (
+        block_of(g.groups * each, target, deep=deep) for each in (g.channels, g.outputs)
+    )
     if not inner or not block:
         return None
     apart = groups_fit(g, inner, block)
@@ -159,7 +165,7 @@ def _candidate(
         multiplied = not _side_of(side, True, target) or multiplies_transformed(True, side)
         halved = 0.0 if apart or not multiplied else _HALVED
         halved *= _products(g) / (_DENSE * target.lanes)
-    found = _Candidate(node, lies, block, side, saved, halved=halved)
+    found = _Candidate(node, lies, block, side, saved, halved=halved, deep=deep)
     return found, filter_bytes(g, side) if side else 0
 
 
@@ -311,6 +317,30 @@ def _halves(model: Model, chosen: Mapping[int, _Candidate]) -> set[int]:
     return found
 
 
+def _deepened(
+    model: Model, chosen: Mapping[int, _Candidate], halves: set[int], target: Target
+) -> dict[int, _Candidate]:
+    """The chosen layers, those of bf16 over blocks that fill rows of AMX's tiles. Layers that hand
+    blocks to each other stay as they are where one of them cannot be done so.
+    """
+    found = dict(chosen)
+    for group in _connected(chosen, set(chosen) & halves):
+        deep = [_deep(model, chosen[number], target) for number in group]
+        if all(deep):
+            found |= {candidate.node.id: candidate for candidate in deep if candidate}
+    return found
+
+
+def _deep(model: Model, candidate: _Candidate, target: Target) -> _Candidate | None:
+    """A layer over deep blocks; None where it cannot be done so. Sums are direct."""
+    node = candidate.node
+    if candidate.other is None:
+        found = _candidate(model, node, target, 0, deep=True)
+        return found and found[0]
+    other = between(model, node, target, deep=True)
+    return other and _Candidate(node, other.lies, other.block, 0, other.saved, other, deep=True)
+
+
 def _connected(candidates: Mapping[int, _Candidate], chosen: set[int]) -> Iterator[set[int]]:
     """Chosen convolutions that hand blocks to each other."""
     neighbours: dict[int, set[int]] = {number: set() for number in chosen}
@@ -400,7 +430,12 @@ def _rewritten(
         spec, lies = model.spec(source), candidate is not None and candidate.lies[position]
         if not lies and source.node not in chosen:
             return source
-        block = block_of(int(spec.shape[1]), target)
+        maker = chosen.get(source.node)
+        if maker is None:
+            deep = candidate is not None and candidate.deep
+            block = block_of(int(spec.shape[1]), target, deep=deep)
+        else:
+            block = maker.block
         if not lies:
             return turned(source, FromBlocks(), spec, held(source, lying(source, block), _SINGLE))
         # What is computed element by element is given f32.

@@ -8,7 +8,7 @@ as there are two of a kind, so that few registers hold them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from uncork.kernels.attention.emit_blocks import ScoreBlock
 from uncork.kernels.attention.spec import FewQueries
@@ -115,16 +115,16 @@ def _attend(
 
 def _numbers(
     block: ScoreBlock, line: Value, starts: Sequence[int], tails: Sequence[Value | None]
-) -> list[Value]:
-    """All numbers of a key."""
+) -> Iterator[Value]:
+    """All numbers of a key, each vector decoded where it is taken: registers hold one of them."""
     numbers = block.row_of(line, block.spec.size)
-    return [
-        numbers(start, block.spec.lanes, tail) for start, tail in zip(starts, tails, strict=True)
-    ]
+    for start, tail in zip(starts, tails, strict=True):
+        yield numbers(start, block.spec.lanes, tail)
 
 
-def _product(k: Kernel, a: Sequence[Value], b: Sequence[Value]) -> Value:
-    total = a[0] * b[0]
-    for x, y in zip(a[1:], b[1:], strict=True):
-        total = k.fma(x, y, total)
+def _product(k: Kernel, a: Iterable[Value], b: Iterable[Value]) -> Value:
+    total: Value | None = None
+    for x, y in zip(a, b, strict=True):
+        total = x * y if total is None else k.fma(x, y, total)
+    assert total is not None
     return total

@@ -156,9 +156,12 @@ class _BlockCalls:
         if self.padded and isinstance(self.plane, int) and self.plane % _PAGE == 0:
             self.plane += _LINE
         self.block = g.depth.size * self.plane
-        #: Blocks that a vector holds: short ones stand side by side.
+        #: Blocks that a vector holds, where short ones stand side by side, and vectors of a long
+        #: one.
         self.vector_members = max(1, target.lanes // work.lanes)
-        self.runs = sets_of_outputs(work, 2 * self.vector_members)
+        self.block_vectors = max(1, work.lanes // target.lanes)
+        most = max(1, 2 * self.vector_members // self.block_vectors)
+        self.runs = sets_of_outputs(work, most)
         #: Slices of the channels in which sets of a run are computed, where several tiles read the
         #: filters of one.
         one = isinstance(g.pixels, int) and g.pixels <= most_pixels(target)
@@ -365,6 +368,7 @@ class _BlockCalls:
             widths,
             work.end,
             vector_members,
+            self.block_vectors,
             is_open,
             alike.blocks * work.lanes > g.outputs,
             work.half,

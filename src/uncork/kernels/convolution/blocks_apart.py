@@ -9,7 +9,7 @@ import numpy as np
 from uncork.kernels.convolution.blocked_work import BlockedWork
 from uncork.kernels.convolution.geometry import Geometry, known
 from uncork.kernels.convolution.group_places import in_pairs
-from uncork.kernels.convolution.spec_blocks import Depthwise, Winograd
+from uncork.kernels.convolution.spec_blocks import HELD, Depthwise, Winograd
 from uncork.kernels.convolution.tap_regions import runs_of_taps
 from uncork.kernels.convolution.tiles import most_pixels, widths_of
 from uncork.kernels.convolution.winograd import TAPS, Transformation
@@ -43,6 +43,8 @@ _SCRATCH_BYTES, _FEWEST = 1 << 20, 2
 _PIXELS, _FEWEST_PIXELS = 8, 4
 #: Registers that groups have beside those of a tile of two blocks.
 _BESIDE = 2
+#: Most channels of a group that is a part of a block: of more, sums of all groups are dense.
+_MOST_MEMBERS = 16
 
 
 def tile_for(g: Geometry, target: Target) -> int:
@@ -207,24 +209,30 @@ def winograd_over_blocks(work: BlockedWork, side: int, target: Target) -> Kernel
 
 
 def groups_fit(g: Geometry, inner: int, lanes: int) -> bool:
-    """Whether groups, along two axes, lie side by side in blocks, which have the same size in the
-    data and in the result.
+    """Whether small groups, along two axes, lie side by side in blocks, which have the same size in
+    the data and in the result.
     """
-    fit = inner == lanes and g.channels == g.outputs and lanes % g.channels == 0
+    small = g.channels == g.outputs and g.channels <= _MOST_MEMBERS
+    fit = inner == lanes and small and lanes % g.channels == 0
     return g.groups > 1 and g.depth.trivial and fit
 
 
-def _pixels(g: Geometry, vector_members: int, target: Target) -> int:
-    """The number of vectors of pixels at a time; for groups of several channels, as many as
-    registers hold the sums of, beside the data that they see.
+def _pixels(g: Geometry, vector_members: int, block_vectors: int, target: Target) -> int:
+    """The number of vectors of pixels at a time, or of as many vectors as a long block has: as many
+    as registers hold the sums of, beside filters and a pixel or, for groups of several channels,
+    beside the data that they see.
     """
-    count, most = g.columns.count, _PIXELS
+    count, taps = g.columns.count, g.rows.taps * g.columns.taps * g.channels
+    beside = 1 + (taps if taps <= HELD else 1)
+    widest = min(_PIXELS // block_vectors, target.vector_registers // block_vectors - beside)
+    most = widest = max(1, widest)
     if g.channels > 1:
-        room = 2 * most_pixels(target) + _BESIDE
+        room = (2 * most_pixels(target) + _BESIDE) // block_vectors
         span = (g.columns.taps - 1) * g.columns.dilation
-        most = max(_FEWEST_PIXELS, (room - span) // (1 + g.columns.stride))
+        fewest = max(1, _FEWEST_PIXELS // block_vectors)
+        most = max(fewest, (room - span) // (1 + g.columns.stride))
     if not isinstance(count, int):
-        return min(_PIXELS, most)
+        return min(widest, most)
     inside = max(1, (count - 2) // vector_members)
     return -(-inside // -(-inside // most)) if g.channels > 1 else min(most, inside)
 
@@ -234,7 +242,7 @@ def depthwise_over_blocks(work: BlockedWork, target: Target) -> KernelPlan:
     g = work.geometry
     # Neighbouring pixels of short blocks are neighbours in memory, where windows are, too.
     vector_members = max(1, target.lanes // work.lanes) if g.columns.stride == 1 else 1
-    width = _pixels(g, vector_members, target)
+    width = _pixels(g, vector_members, max(1, work.lanes // target.lanes), target)
     strides, dilations = (g.rows.stride, g.columns.stride), (g.rows.dilation, g.columns.dilation)
     spec = Depthwise(
         work.lanes,

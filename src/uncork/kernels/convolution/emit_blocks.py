@@ -211,21 +211,23 @@ def _tile(outer: Kernel, spec: Dense, width: int, asks_on: bool, waits: bool = F
 
     def end(k: Kernel, pixel: int, vector: int, total: Value, a: dict[str, Value]) -> None:
         """Store the result of a sum."""
-        first = vector * spec.vector_members
+        block, part = divmod(vector, spec.block_vectors)
+        first, lane = block * spec.vector_members, part * own
+        in_block = (pixel * spec.lanes + lane) * spec.size
         places = [
-            a["target"] + a["target_block"] * (first + n) + pixel * spec.lanes * spec.size
+            a["target"] + a["target_block"] * (first + n) + in_block
             for n in range(spec.vector_members)
         ]
 
         def operand(name: str, kind: str) -> Value:
             if kind == ELEMENT:
                 return side_by_side(
-                    [read_held(k, place + a[name], spec.lanes, spec.half) for place in places]
+                    [read_held(k, place + a[name], own, spec.half) for place in places]
                 )
             # Read once for all pixels: results are stored between them, so LLVM may not do that.
             if kind == CHANNEL:
                 if (name, vector) not in read:
-                    read[name, vector] = k.load(a[name] + first * spec.lanes * 4, F32, wide)
+                    read[name, vector] = k.load(a[name] + vector * wide * F32.bytes, F32, wide)
                 return read[name, vector]
             if (name, 0) not in read:
                 read[name, 0] = k.splat(k.load(a[name], F32), wide)
@@ -233,17 +235,16 @@ def _tile(outer: Kernel, spec: Dense, width: int, asks_on: bool, waits: bool = F
 
         made = apply_epilogue(k, spec.end, total, operand)
         for n, place in enumerate(places):
-            part = made.part(n * spec.lanes, spec.lanes)
+            stored = made.part(n * own, own)
             if spec.partial:
-                before, end = (
-                    k.lanes_below(a[name] - (first + n) * spec.lanes, spec.lanes)
-                    for name in _STORED
-                )
-                write(k, part, place, spec.half, before ^ end)
+                passed = (first + n) * spec.lanes + lane
+                before, end = (k.lanes_below(a[name] - passed, own) for name in _STORED)
+                write(k, stored, place, spec.half, before ^ end)
             else:
-                write(k, part, place, spec.half)
+                write(k, stored, place, spec.half)
 
-    wide, shape = spec.lanes * spec.vector_members, _shape(spec, width)
+    #: Outputs of a vector, and those of them that lie in one block.
+    wide, own, shape = spec.vector, spec.lanes // spec.block_vectors, _shape(spec, width)
     arguments = (
         *_ARGUMENTS,
         *(_STORED if spec.partial else ()),
@@ -264,8 +265,7 @@ def _tile(outer: Kernel, spec: Dense, width: int, asks_on: bool, waits: bool = F
 
 def _shape(spec: Dense, width: int) -> TileShape:
     """What a tile of so many pixels multiplies."""
-    lanes, vectors = spec.lanes * spec.vector_members, spec.blocks // spec.vector_members
-    return TileShape(lanes, spec.inner, vectors, width, None, spec.half, spec.amx)
+    return TileShape(spec.vector, spec.inner, spec.vectors, width, None, spec.half, spec.amx)
 
 
 def side_by_side(parts: Sequence[Value]) -> Value:

@@ -14,11 +14,8 @@ from uncork.kernels.codegen.epilogue import advanced_operands, apply_epilogue, r
 from uncork.kernels.convolution.emit_blocks import side_by_side
 from uncork.kernels.convolution.emit_numbers import read, write
 from uncork.kernels.convolution.emit_rows import PixelRow, Pixels, columns_seen, walk_rows
-from uncork.kernels.convolution.spec_blocks import Depthwise
+from uncork.kernels.convolution.spec_blocks import HELD, Depthwise
 from uncork.kernels.epilogue import CHANNEL, ELEMENT
-
-#: Taps whose filters are kept in registers.
-_HELD = 9
 
 
 @emitter
@@ -34,7 +31,7 @@ def emit_depthwise(k: Kernel, spec: Depthwise) -> None:
         ends = advanced_operands(spec.end, places, block * own)
         held = (
             [k.load(filters + tap * wide * 4, F32, wide) for tap in range(count)]
-            if count <= _HELD
+            if count <= HELD
             else []
         )
 

@@ -10,6 +10,8 @@ from uncork.kernels.epilogue import PLAIN, Epilogue, EpilogueSpec
 
 #: Bytes of an entry of the table of taps: bytes to what a tap sees, and to its filters.
 ENTRY = 16
+#: Most taps of a depthwise convolution whose filters stay in registers.
+HELD = 9
 #: Kinds of tiles of one kernel.
 KINDS = 3
 
@@ -63,6 +65,8 @@ class Dense(EpilogueSpec, frozen=True):
     end: Epilogue = PLAIN
     #: Blocks that a vector holds, side by side.
     vector_members: int = 1
+    #: Vectors of a block that is longer than one.
+    block_vectors: int = 1
     #: Only the call knows how many columns there are: tiles are chosen as they go, not counted.
     open: bool = False
     #: Outputs from `low` to `high` are stored, counted from the first of the call; others are of
@@ -74,6 +78,16 @@ class Dense(EpilogueSpec, frozen=True):
     amx: bool = False
     #: There are several slices of a set.
     sliced: bool = False
+
+    @property
+    def vector(self) -> int:
+        """Outputs that a vector holds."""
+        return self.lanes * self.vector_members // self.block_vectors
+
+    @property
+    def vectors(self) -> int:
+        """Vectors of a set of outputs."""
+        return self.blocks * self.block_vectors // self.vector_members
 
     @property
     def size(self) -> int:

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 
 from uncork.kernels.convolution.geometry import Geometry, known, typical
-from uncork.kernels.convolution.spec_blocks import KINDS
+from uncork.kernels.convolution.spec_blocks import KINDS, number_size
+from uncork.kernels.register_tiles import AMX_WORDS
 from uncork.kernels.runtime.target import Target
 from uncork.symbolic import SizeLike
 
@@ -48,11 +49,14 @@ class TileShape(Struct, frozen=True):
     amx: bool = False
 
 
-def block_of(channels: int, target: Target) -> int:
+def block_of(channels: int, target: Target, *, deep: bool = False) -> int:
     """Channels of a block: as many as a vector has or, where only that divides them, half as many
-    of a long one; else 0.
+    of a long one; else 0. `deep` blocks have, before these, as many as a row of a tile of AMX holds
+    in bf16.
     """
     widths = [target.lanes, *([target.lanes // 2] if target.lanes > _SHORT else [])]
+    if deep:
+        widths.insert(0, AMX_WORDS * number_size(False) // number_size(True))
     return next((width for width in widths if channels % width == 0), 0)
 
 
