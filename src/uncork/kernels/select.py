@@ -98,6 +98,7 @@ SELECTORS: Mapping[str, str] = {
     "loops.regions:select_align": "ROIAlign",
     "loops.resize:select_resizing": "Interpolate",
     "loops.sample:select_sampling": "GridSample",
+    "loops.scan:select_running_product": "RunningProduct",
     "loops.scan:select_running_sum": "CumSum",
     "loops.yolo:select_probabilities": "RegionYolo",
     "movement.blocks:select_blocks": "FromBlocks ToBlocks",

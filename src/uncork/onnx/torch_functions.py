@@ -63,6 +63,7 @@ class _Functions:
         self.split_evenly = torch.tensor_split
         self.sorted = torch.sort
         self.counted = torch.arange
+        self.multiplied = torch.cumprod
         self.strides = torch.Tensor.stride
         self.repeat_alike = torch.repeat_interleave
         self.grouped: Any = getattr(torch.nn.functional, "grouped_mm", None)
@@ -265,15 +266,9 @@ class _Functions:
         return ~found if invert else found
 
     def cumprod(self, input: Any, dim: int, *, dtype: Any = None, out: Any = None) -> Any:
-        torch = self.torch
         if dtype is None and not input.dtype.is_floating_point:
-            dtype = torch.int64
-        data = self.movedim(input.to(dtype or input.dtype), dim, -1)
-        places = torch.arange(data.shape[-1])
-        before = places <= places.unsqueeze(1)
-        one = torch.ones((), dtype=data.dtype)
-        product = torch.where(before, data.unsqueeze(-2), one).prod(-1)
-        return self.movedim(product, -1, dim)
+            dtype = self.torch.int64
+        return self.multiplied(input.to(dtype or input.dtype), dim)
 
     def sort(self, input: Any, dim: int = -1, descending: bool = False, stable: Any = None) -> Any:
         """Always stable, as ONNX orders what is alike."""

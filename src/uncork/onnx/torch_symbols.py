@@ -20,6 +20,7 @@ def own_symbols(torch: Any, opset: int) -> Iterator[None]:
         "scaled_dot_product_attention": ("v v v v v i v i", _attention),
         "unfold": ("v i i i", _unfold),
         "diff": ("v i i v v", _diff),
+        "cumprod": ("v i v", _cumprod),
         "diagonal": ("v i i i", _diagonal),
         "permute": ("v is", _permute),
         "index_add": ("v i v v v", _index_add),
@@ -126,6 +127,13 @@ def _diff(torch: Any, g: Any, data: Any, n: int, axis: int, before: Any, behind:
     if len(given) > 1:
         data = g.op("Concat", *given, axis_i=axis)
     return g.op("uncork::Diff", data, n_i=n, axis_i=axis)
+
+
+def _cumprod(torch: Any, g: Any, data: Any, axis: int, dtype: Any) -> Any:
+    """The data have the type of the result."""
+    made = g.op("uncork::CumProd", data, axis_i=axis)
+    made.setType(data.type())
+    return made
 
 
 def _diagonal(torch: Any, g: Any, data: Any, offset: int, one: int, other: int) -> Any:
