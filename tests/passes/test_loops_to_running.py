@@ -58,7 +58,9 @@ def model(**other: Any) -> uncork.Model:
         (BodyOutput(0, 1, put),),
         ((0, 1),),
     )
-    b.result(b.add_with_bodies("TensorIterator", 1, data, first, bodies={"body": joined})[0], "so_far")
+    b.result(
+        b.add_with_bodies("TensorIterator", 1, data, first, bodies={"body": joined})[0], "so_far"
+    )
     return b.model()
 
 

@@ -125,4 +125,6 @@ def _is_shape_of_part(model: Model, shape: Source, data: Source, axis: int) -> b
 
 
 def _number(spec: TensorSpec) -> int | None:
-    return int(spec.value.reshape(-1)[0]) if spec.value is not None and spec.value.size == 1 else None
+    return (
+        int(spec.value.reshape(-1)[0]) if spec.value is not None and spec.value.size == 1 else None
+    )

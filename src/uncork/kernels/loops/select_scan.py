@@ -67,7 +67,14 @@ def _along_columns(scan: _Scan, sizes: Sequence[SizeLike], name: str, target: Ta
     }
     counts = {"n": outer, "c": count, "x": inner}
     return Call(
-        f"running_{scan.word}", text, counts, views, target, 2, product(sizes) // 8, shared=("n", "x")
+        f"running_{scan.word}",
+        text,
+        counts,
+        views,
+        target,
+        2,
+        product(sizes) // 8,
+        shared=("n", "x"),
     )
 
 
@@ -88,4 +95,6 @@ def _along_rows(scan: _Scan, sizes: Sequence[SizeLike], name: str, target: Targe
         views["Z"] = View(Out(0, row - size if scan.reverse else 0), name, (outer,), (row,))
         views["Y"] = View(Out(0, 0 if scan.reverse else size), name, shape, (row, size))
         counts |= {"x": count - 1, "f": count - 2}
-    return Call(f"running_{scan.word}_rows", text, counts, views, target, 1, product(sizes) // 2, shared="n")
+    return Call(
+        f"running_{scan.word}_rows", text, counts, views, target, 1, product(sizes) // 2, shared="n"
+    )

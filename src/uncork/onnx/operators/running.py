@@ -39,9 +39,7 @@ def _cumprod(call: Call) -> Source:
         reduction="none",
         use_init_val=True,
     )
-    product = running_product(
-        graph, graph.make("Transpose", data, order), 0, exclusive, reverse
-    )
+    product = running_product(graph, graph.make("Transpose", data, order), 0, exclusive, reverse)
     return graph.make("Transpose", product, back)
 
 
