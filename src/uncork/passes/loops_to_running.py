@@ -15,7 +15,7 @@ from msgspec import Struct
 from uncork.internal_ops.running_product import RunningProduct
 from uncork.ir.bodies import GraphBody
 from uncork.ir.model import Model, Node, Source
-from uncork.ops._body import BodyMap, Slicing, SubGraphOperation
+from uncork.ops._body import Slicing, SubGraphOperation
 from uncork.ops.cumsum import CumSum
 from uncork.passes.rewrite import NewLayers
 from uncork.types import TensorSpec
