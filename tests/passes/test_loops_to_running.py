@@ -1,4 +1,4 @@
-"""Loops that carry a product or a sum so far: what is one step, what stays, and the results."""
+"""Loops that carry a product or a sum so far: what becomes a step, what stays, and the results."""
 
 from __future__ import annotations
 
