@@ -89,6 +89,7 @@ SELECTORS: Mapping[str, str] = {
     "loops.normalise:select_normalising": (
         "FusedNormalization GRN GroupNormalization LRN NormalizeL2"
     ),
+    "loops.pad:select_padding": "Pad",
     "loops.patches:select_patches": "ExtractImagePatches",
     "loops.pool:select_adaptive_largest": "AdaptiveMaxPool",
     "loops.pool:select_adaptive_mean": "AdaptiveAvgPool",
