@@ -1,6 +1,7 @@
-"""Selection of the loop nest that lays a tensor into a frame of one number: Pad. Each row is written
-once, by vectors: a fill and a copy would write it twice. Rows shorter than a vector, other modes,
-and pads that only the call knows, are copies.
+"""Selection of the loop nest that lays a tensor into a frame of one number: Pad.
+
+Each row is written once, by vectors: a fill and a copy would write it twice. Rows shorter than a
+vector, other modes, and pads that only the call knows, are copies.
 """
 
 from __future__ import annotations
