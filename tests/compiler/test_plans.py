@@ -514,6 +514,12 @@ def patches(builder: uncork.Builder) -> list[Source]:
     return list(builder.add("ExtractImagePatches", 3, x, name="patches", **how))
 
 
+def padding(builder: uncork.Builder) -> list[Source]:
+    x, value = builder.parameter("x", "f32", [None, 4, 6, 30]), builder.constant(np.float32(2))
+    pads = [builder.constant(np.array(each)) for each in ([0, 0, 1, 1], [0, 0, 2, 0])]
+    return list(builder.add("Pad", 12, x, *pads, value, name="frame", pad_mode="constant"))
+
+
 def yolo(builder: uncork.Builder) -> list[Source]:
     x = builder.parameter("x", "f32", [None, 14, 6, 7])
     how = {"coords": 4, "classes": 2, "num": 2, "mask": [0, 1], "axis": 1, "end_axis": 3}
@@ -891,6 +897,7 @@ FAMILIES = {
     "loops.levels": levels,
     "loops.normalise": normalise,
     "loops.folded": folded,
+    "loops.pad": padding,
     "loops.patches": patches,
     "loops.pool": pool,
     "loops.regions": regions,

@@ -37,6 +37,11 @@ def constant(value: Any, element_type: Any = None) -> Any:
         (np.int64([255]), "u8", [255], "u8"),
         (np.float64([0.5, np.nan]), "f32", [0.5, np.nan], "f32"),
         (np.uint16([0x3F80]), "bf16", [0x3F80], "bf16"),
+        # 1 + 2**-8 lies between two numbers: the even one
+        (np.float32([1, -2, 1 + 2**-8]), "bf16", [0x3F80, 0xC000, 0x3F80], "bf16"),
+        ([1.0, 0.1], "bf16", [0x3F80, 0x3DCD], "bf16"),
+        (np.float64([1, 448]), "f8e4m3", [0x38, 0x7E], "f8e4m3"),
+        ([1.5, -6.0], "f4e2m1", [3, 15], "f4e2m1"),
         ([15, 0], "u4", [15, 0], "u4"),
         ([-8, 7], "i4", [-8, 7], "i4"),
         ([15], ElementType.nf4, [15], "nf4"),
@@ -65,9 +70,9 @@ def test_constants(value: Any, element_type: Any, expected: Any, name: str) -> N
         ([0, 1], "boolean", "expected values of boolean, got i64"),
         ([True], "u8", "expected values of u8, got boolean"),
         (
-            [1.5],
+            [2**16],
             "bf16",
-            r"expected values of bf16 \(their codes, in uint16\), got f64\[1\] with others",
+            r"expected values of bf16 \(their codes, in uint16\), got i64\[1\] with others",
         ),
         ([16], "u4", r"expected values of u4 \(their codes, in uint8\)"),
         ([8], "i4", "expected values of i4"),

@@ -28,6 +28,7 @@ from uncork.errors import UncorkError
 from uncork.internal_ops.appended_state import AppendState, StateValue
 from uncork.internal_ops.coded_rows import RowCoding
 from uncork.internal_ops.rounded import Rounded
+from uncork.internal_ops.running_product import RunningProduct
 from uncork.internal_ops.state_product import StateProduct
 from uncork.kernels import select
 from uncork.kernels.kernel_plan import (
@@ -1068,11 +1069,27 @@ def scan(generator: np.random.Generator) -> Iterator[Case]:
         ("f32", "f16", "f64", "i8", "i64"),
     )
     for size, axis, exclusive, reverse, name in ways:
-        data = spec(
-            storage.encode(generator.integers(-9, 9, (3, size)), ElementType.parse(name)), name
-        )
-        operation = find("CumSum", 3)(exclusive=exclusive, reverse=reverse)
-        yield f"{size} {axis} {exclusive} {reverse} {name}", operation, [data, spec(np.array(axis))]
+        kind, how = ElementType.parse(name), {"exclusive": exclusive, "reverse": reverse}
+        data = spec(storage.encode(generator.integers(-9, 9, (3, size)), kind), name)
+        title = f"{size} {axis} {exclusive} {reverse} {name}"
+        yield title, find("CumSum", 3)(**how), [data, spec(np.array(axis))]
+        factors = generator.choice([-1, 1, 1, 1, 1, 1, 1, 1, 2], (3, size))
+        factors[:, 30:] = np.minimum(factors[:, 30:], 1)  # no product leaves f16
+        data = spec(storage.encode(factors, kind), name)
+        yield f"product {title}", RunningProduct(axis=axis, **how), [data]
+
+
+def padding(generator: np.random.Generator) -> Iterator[Case]:
+    ways = product([16, 17, 40, 67], [0, 3, -2], [0, 1, 20], [True, False])
+    types = itertools.cycle(("f32", "u8", "f16", "i64", "boolean"))
+    for (columns, before, behind, has_value), name in zip(ways, types, strict=False):
+        values = generator.integers(0, 2, (2, 3, columns))
+        data = spec(storage.encode(values, ElementType.parse(name)), name)
+        pads = [spec(np.array([0, n, at])) for n, at in ((2, before), (1, behind))]
+        value = [spec(storage.encode(np.array(1), ElementType.parse(name)), name)]
+        operation = find("Pad", 12)(pad_mode="constant")
+        title = f"{columns} {before} {behind} {has_value} {name}"
+        yield title, operation, [data, *pads, *(value if has_value else [])]
 
 
 def move(generator: np.random.Generator) -> Iterator[Case]:
@@ -1555,6 +1572,7 @@ EDGES = {
     "loops.folded": folded,
     "loops.levels": levels,
     "loops.normalise": normalise,
+    "loops.pad": padding,
     "loops.patches": patches,
     "loops.pool": pool,
     "loops.regions": regions,

@@ -413,3 +413,24 @@ def test_weights_in_blocks_are_multiplied_as_they_are_stored(axis: int, points: 
     np.testing.assert_allclose(compiled(x)[0], expected, rtol=1e-4, atol=1e-4)
     if axis == 0 and kernels_available():
         assert "weights in u4" in str(compiled.plan)
+
+
+@pytest.mark.parametrize(
+    ("mode", "how", "expected"),
+    [
+        ("nearest", "asymmetric", [0, 0, 1]),  # floor(x / 1.3)
+        ("linear", "half_pixel", [0, 17 / 26, 37 / 26]),
+    ],
+)
+def test_an_axis_that_keeps_its_size_is_resized_by_its_scale(
+    mode: str, how: str, expected: list[float]
+) -> None:
+    """Places are (x + 0.5) / 1.3 - 0.5: -3/26, 17/26 and 37/26."""
+    node = helper.make_node(
+        "Resize", ["x", "", "s"], ["y"], mode=mode, coordinate_transformation_mode=how,
+        nearest_mode="floor",
+    )  # fmt: skip
+    scales = {"s": np.array([1, 1, 1.3], np.float32)}
+    model = model_of([node], {"x": [1, 1, 3]}, ["y"], constants=scales)
+    found = uncork.load(model.SerializeToString())(np.arange(3, dtype=np.float32)[None, None])[0]
+    np.testing.assert_allclose(found[0, 0], expected, atol=1e-6)

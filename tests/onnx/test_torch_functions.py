@@ -51,6 +51,9 @@ SEQUENCES = {
     "rot90 back": lambda x: x.rot90(-1, (0, 2)),
     "hsplit": lambda x: torch.hsplit(x.transpose(1, 2), 2)[1],
     "dsplit": lambda x: torch.dsplit(x, [3])[1],
+    "splits by name": lambda x: torch.tensor_split(x, indices=(1, 4), dim=1)[1],
+    "parts by name": lambda x: x.tensor_split(sections=2, dim=1)[1],
+    "vsplit by name": lambda x: x.vsplit(indices=(1,))[1],
     "diag_embed": lambda x: torch.diag_embed(x),
     "diag_embed above": lambda x: torch.diag_embed(x, 1),
     "diag_embed below, elsewhere": lambda x: torch.diag_embed(x, -2, 0, 2),
@@ -64,6 +67,8 @@ SEQUENCES = {
     "isin": lambda x: torch.isin(x.argmax(-1), torch.tensor([1, 2])),
     "isin, inverted": lambda x: torch.isin(x.argmax(-1), x[0].argmax(-1), invert=True),
     "cumprod": lambda x: x.cumprod(1),
+    "cumprod of truths": lambda x: (x > -1).cumprod(-1),
+    "cumprod in another type": lambda x: torch.cumprod(x, 2, dtype=torch.float64),
     "cumprod of whole numbers": lambda x: x.argmax(-1).cumprod(0),
     "argsort of what is alike": lambda x: (x > 0).int().argsort(dim=1, stable=True),
     "sort of what is alike": lambda x: torch.sort(
@@ -257,3 +262,35 @@ def test_attention_over_sequences_of_any_length() -> None:
         for rows, steps in ((2, 5), (3, 7), (1, 4))
     ]
     agree(Attended(), *calls)
+
+
+@pytest.mark.parametrize("factor", [1.3, 1.75, 0.6, 2])
+@pytest.mark.parametrize("mode", ["nearest", "nearest-exact", "linear", "cubic"])
+@pytest.mark.parametrize("axes", [1, 2, 3])
+def test_resizing_by_factors(axes: int, mode: str, factor: float) -> None:
+    """Some axes keep their size: of 3 cells 1.3 times as many are 3."""
+    if mode == "cubic" and axes != 2:
+        pytest.skip("torch has cubic pictures only")
+    name = {"linear": ["linear", "bilinear", "trilinear"][axes - 1], "cubic": "bicubic"}
+    held(
+        lambda x: F.interpolate(x, scale_factor=factor, mode=name.get(mode, mode)),
+        (1, 2, *(3, 4, 5)[:axes]),
+        (2, 2, *(2, 3, 7)[:axes]),
+        open_axes=[0, *range(2, axes + 2)],
+    )
+
+
+@pytest.mark.parametrize("mode", ["nearest", "nearest-exact", "bilinear", "bicubic"])
+def test_resizing_of_fixed_sizes(mode: str) -> None:
+    for sizes in ((1, 2, 3, 5), (1, 2, 7, 2)):
+        held(lambda x: F.interpolate(x, scale_factor=1.3, mode=mode), sizes, open_axes=[])
+
+
+@pytest.mark.parametrize("mode", ["nearest", "nearest-exact", "bilinear", "bicubic"])
+def test_resizing_to_a_size_of_the_call(mode: str) -> None:
+    held(
+        lambda x: F.interpolate(x, size=(x.shape[3] + 1, 5), mode=mode),
+        (1, 2, 3, 5),
+        (1, 2, 4, 7),
+        open_axes=[2, 3],
+    )

@@ -184,6 +184,7 @@ def depth(type_name: str, inputs: Sequence[TensorSpec], output: TensorSpec) -> f
         "GroupNormalization",
         "FusedNormalization",
         "CumSum",
+        "RunningProduct",
         "DFT",
         "RDFT",
         "IRDFT",

@@ -26,6 +26,7 @@ from uncork.ir.model import Model, Node, Port, Source, XmlElement
 from uncork.ops import Operation, find
 from uncork.ops._body import BodyMap, SubGraphOperation
 from uncork.ops.parameter import Const, Parameter, Result
+from uncork.storage import encode
 from uncork.types import Array, DimensionLike, ElementType, PartialShape, TensorSpec, describe_array
 
 Kind = TypeVar("Kind", bound=Operation)
@@ -59,7 +60,9 @@ class Builder:
     ) -> Source:
         """Add a constant.
 
-        `value` is in the carrier dtype of `element_type`; without one, NumPy's type says it.
+        `value` is in the carrier dtype of `element_type`; without one, NumPy's type says it. For
+        types of floats that NumPy has not (bf16, f8e4m3, ..), whole numbers are codes, and floats
+        are numbers, which become the nearest ones of the type.
 
         An array is not copied: it is the caller's to leave it as it is while the model lives.
         """
@@ -238,7 +241,8 @@ def _type_of_name(element_type: ElementType | str) -> ElementType:
 def _carried(array: Array, element_type: ElementType, typed: bool) -> Array:
     """A constant's array in its carrier dtype.
 
-    Nothing is narrowed silently; only Python's floats become the nearest f32.
+    Nothing is narrowed silently; only Python's floats become the nearest f32, and floats the
+    nearest of types that NumPy has not.
     """
     if element_type is ElementType.string:
         wrong = [v for v in array.astype(object).flat if not isinstance(v, str)]
@@ -247,6 +251,8 @@ def _carried(array: Array, element_type: ElementType, typed: bool) -> Array:
         return array.astype(object)
     if element_type.is_native and element_type.is_float and array.dtype.kind == "f" and not typed:
         return array.astype(element_type.dtype)
+    if element_type.is_float and not element_type.is_native and array.dtype.kind == "f":
+        return encode(array, element_type)
     with np.errstate(all="ignore"):
         carried = array.astype(element_type.dtype, copy=False)
         if array.dtype.kind in "iu" and carried.dtype.kind == "f":

@@ -89,6 +89,7 @@ SELECTORS: Mapping[str, str] = {
     "loops.normalise:select_normalising": (
         "FusedNormalization GRN GroupNormalization LRN NormalizeL2"
     ),
+    "loops.pad:select_padding": "Pad",
     "loops.patches:select_patches": "ExtractImagePatches",
     "loops.pool:select_adaptive_largest": "AdaptiveMaxPool",
     "loops.pool:select_adaptive_mean": "AdaptiveAvgPool",
@@ -98,6 +99,7 @@ SELECTORS: Mapping[str, str] = {
     "loops.regions:select_align": "ROIAlign",
     "loops.resize:select_resizing": "Interpolate",
     "loops.sample:select_sampling": "GridSample",
+    "loops.scan:select_running_product": "RunningProduct",
     "loops.scan:select_running_sum": "CumSum",
     "loops.yolo:select_probabilities": "RegionYolo",
     "movement.blocks:select_blocks": "FromBlocks ToBlocks",

@@ -62,6 +62,7 @@ _SUBJECTS = (
     "recurrent",
     "reduction",
     "resize",
+    "running",
     "sequences",
     "signal",
     "torch",

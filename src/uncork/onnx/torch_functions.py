@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -53,6 +54,11 @@ def _followed(torch: Any, own: Callable[..., Any], before: Any) -> Any:
     return functools.wraps(before)(made) if callable(before) else made
 
 
+def _parts(either: Any, indices: Any = None, sections: Any = None) -> Any:
+    """Where a tensor is split, or into how many parts, under whichever name it is given."""
+    return next(given for given in (either, indices, sections) if given is not None)
+
+
 class _Functions:
     """Each method is a function of torch, with its arguments; those that are called by a method are
     the ones from before.
@@ -60,9 +66,9 @@ class _Functions:
 
     def __init__(self, torch: Any) -> None:
         self.torch = torch
-        self.split_evenly = torch.tensor_split
         self.sorted = torch.sort
         self.counted = torch.arange
+        self.multiplied = torch.cumprod
         self.strides = torch.Tensor.stride
         self.repeat_alike = torch.repeat_interleave
         self.grouped: Any = getattr(torch.nn.functional, "grouped_mm", None)
@@ -97,22 +103,28 @@ class _Functions:
         parts = input.unflatten(1, (groups, -1))
         return parts.transpose(1, 2).flatten(1, 2)
 
-    def tensor_split(self, input: Any, parts: Any, dim: int = 0) -> Any:
-        if not isinstance(parts, (list, tuple)):
-            return self.split_evenly(input, parts, dim)
+    def tensor_split(
+        self, input: Any, indices_or_sections: Any = None, dim: int = 0, **named: Any
+    ) -> Any:
+        parts = _parts(indices_or_sections, **named)
         axis = (slice(None),) * (dim % input.dim())
+        if isinstance(parts, int):  # the first ones are longer by one where they are not all alike
+            size = input.shape[dim]
+            lengths = [(size + parts - 1 - i) // parts for i in range(parts - 1)]
+            parts = list(itertools.accumulate(lengths))
         bounds = zip([None, *parts], [*parts, None], strict=True)
         places = [(*axis, slice(first, last)) for first, last in bounds]
         return tuple(input[place] for place in places)
 
-    def hsplit(self, input: Any, parts: Any) -> Any:
+    def hsplit(self, input: Any, indices_or_sections: Any = None, **named: Any) -> Any:
+        parts = _parts(indices_or_sections, **named)
         return self.tensor_split(input, parts, 0 if input.dim() == 1 else 1)
 
-    def vsplit(self, input: Any, parts: Any) -> Any:
-        return self.tensor_split(input, parts, 0)
+    def vsplit(self, input: Any, indices_or_sections: Any = None, **named: Any) -> Any:
+        return self.tensor_split(input, _parts(indices_or_sections, **named), 0)
 
-    def dsplit(self, input: Any, parts: Any) -> Any:
-        return self.tensor_split(input, parts, 2)
+    def dsplit(self, input: Any, indices_or_sections: Any = None, **named: Any) -> Any:
+        return self.tensor_split(input, _parts(indices_or_sections, **named), 2)
 
     def diag_embed(self, input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
         torch = self.torch
@@ -265,15 +277,9 @@ class _Functions:
         return ~found if invert else found
 
     def cumprod(self, input: Any, dim: int, *, dtype: Any = None, out: Any = None) -> Any:
-        torch = self.torch
         if dtype is None and not input.dtype.is_floating_point:
-            dtype = torch.int64
-        data = self.movedim(input.to(dtype or input.dtype), dim, -1)
-        places = torch.arange(data.shape[-1])
-        before = places <= places.unsqueeze(1)
-        one = torch.ones((), dtype=data.dtype)
-        product = torch.where(before, data.unsqueeze(-2), one).prod(-1)
-        return self.movedim(product, -1, dim)
+            dtype = self.torch.int64
+        return self.multiplied(input.to(dtype or input.dtype), dim)
 
     def sort(self, input: Any, dim: int = -1, descending: bool = False, stable: Any = None) -> Any:
         """Always stable, as ONNX orders what is alike."""

@@ -20,6 +20,7 @@ def own_symbols(torch: Any, opset: int) -> Iterator[None]:
         "scaled_dot_product_attention": ("v v v v v i v i", _attention),
         "unfold": ("v i i i", _unfold),
         "diff": ("v i i v v", _diff),
+        "cumprod": ("v i v", _cumprod),
         "diagonal": ("v i i i", _diagonal),
         "permute": ("v is", _permute),
         "index_add": ("v i v v v", _index_add),
@@ -40,6 +41,8 @@ def own_symbols(torch: Any, opset: int) -> Iterator[None]:
         symbols[f"fft_{kind}n"] = "v v is s", partial(_transform, kind=kind)
     for kind in ("bilinear", "bicubic"):
         symbols[f"_upsample_{kind}2d_aa"] = "v v b v v", partial(_antialiased, kind=kind)
+    for kind, names in _RESIZED.items():
+        symbols |= {name: ("", partial(_resized, kind=kind)) for name in names}
     for name, (arguments, write) in symbols.items():
         symbol: Any = partial(write, torch)
         symbol.__name__ = name  # torch's messages tell it
@@ -126,6 +129,13 @@ def _diff(torch: Any, g: Any, data: Any, n: int, axis: int, before: Any, behind:
     if len(given) > 1:
         data = g.op("Concat", *given, axis_i=axis)
     return g.op("uncork::Diff", data, n_i=n, axis_i=axis)
+
+
+def _cumprod(torch: Any, g: Any, data: Any, axis: int, dtype: Any) -> Any:
+    """The data have the type of the result."""
+    made = g.op("uncork::CumProd", data, axis_i=axis)
+    made.setType(data.type())
+    return made
 
 
 def _diagonal(torch: Any, g: Any, data: Any, offset: int, one: int, other: int) -> Any:
@@ -277,8 +287,16 @@ def _vector(torch: Any, g: Any, sizes: Any) -> Any:
     if helper._is_packed_list(sizes):
         one = g.op("Constant", value_t=torch.tensor([1]))
         parts = [g.op("Reshape", each, one) for each in helper._unpack_list(sizes)]
-        return g.op("Concat", *parts, axis_i=0)
-    return sizes
+        sizes = g.op("Concat", *(_whole(torch, g, part) for part in parts), axis_i=0)
+    return _whole(torch, g, sizes)
+
+
+def _whole(torch: Any, g: Any, numbers: Any) -> Any:
+    """Sizes in 64 bits, also where they were computed as floats."""
+    kind = numbers.type()
+    if kind.kind() == "TensorType" and kind.dtype() == torch.int64:
+        return numbers
+    return g.op("Cast", numbers, to_i=torch._C._onnx.TensorProtoDataType.INT64)
 
 
 def _searchsorted(
@@ -358,6 +376,52 @@ def _antialiased(
     else:
         made = g.op("uncork::Antialiased", data, _vector(torch, g, sizes), mode_s=kind)
     made.setType(_opened(data, 4))
+    return made
+
+
+#: By what one is: functions that resize the axes behind the first two.
+_RESIZED = {
+    "nearest": [f"upsample_nearest{n}d" for n in (1, 2, 3)],
+    "nearest-exact": [f"_upsample_nearest_exact{n}d" for n in (1, 2, 3)],
+    "linear": ["upsample_linear1d", "upsample_bilinear2d", "upsample_trilinear3d"],
+    "cubic": ["upsample_bicubic2d"],
+}
+
+
+def _resized(torch: Any, g: Any, data: Any, sizes: Any, *more: Any, kind: str) -> Any:
+    """`more`: whether corners are aligned, but for the nearest cells, and factors, where they are
+    given. By those torch copies an axis that keeps its size: linearly, and of pictures the nearest
+    cells; elsewhere it does what ONNX says.
+    """
+    helper = torch.onnx.symbolic_helper
+    corners = not kind.startswith("nearest") and bool(helper._maybe_get_const(more[0], "b"))
+    factors = helper._maybe_get_const(more[-1], "fs") if more else None
+    axes = helper._get_tensor_rank(data) - 2
+    nothing = g.op("Constant", value_t=torch.tensor([]))
+    if isinstance(factors, (list, tuple)) and len(factors) == axes:
+        if kind == "linear" or (kind == "nearest" and axes == 2):
+            before = (data.type().varyingSizes() or [None] * (axes + 2))[2:]
+            pairs = zip(factors, before, strict=True)
+            factors = [1.0 if size and int(size * f) == size else f for f, size in pairs]
+        wanted = [nothing, g.op("Constant", value_t=torch.tensor([1.0, 1.0, *factors]))]
+    else:
+        first = g.op(
+            "Slice",
+            g.op("Shape", data),
+            *(g.op("Constant", value_t=torch.tensor([bound])) for bound in (0, 2)),
+        )
+        wanted = [nothing, nothing, g.op("Concat", first, _vector(torch, g, sizes), axis_i=0)]
+    coordinates = "asymmetric" if kind == "nearest" else "half_pixel"
+    made = g.op(
+        "Resize",
+        data,
+        *wanted,
+        coordinate_transformation_mode_s="align_corners" if corners else coordinates,
+        cubic_coeff_a_f=-0.75,
+        mode_s=kind.removesuffix("-exact"),
+        nearest_mode_s="floor" if kind == "nearest" else "round_prefer_ceil",
+    )
+    made.setType(_opened(data, axes + 2))
     return made
 
 

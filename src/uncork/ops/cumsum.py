@@ -12,6 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from uncork.ops._common.indices import normalised_axis
+from uncork.ops._common.running import running
 from uncork.ops._common.vectors import scalar
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import ARITHMETIC, I32_I64, Attribute, Input, Output, boolean
@@ -38,9 +39,4 @@ class CumSum(Operation):
 
     def reference(self, data: Array, axis: Array | None) -> Array:
         along = 0 if axis is None else int(axis.reshape(-1)[0])
-        ordered = np.flip(data, along) if self.reverse else data
-        sums = np.cumsum(ordered, along, data.dtype)
-        if self.exclusive and data.shape[along]:
-            sums = np.roll(sums, 1, along)
-            np.moveaxis(sums, along, 0)[0] = 0
-        return np.flip(sums, along) if self.reverse else sums
+        return running(np.cumsum, 0, data, along, self.exclusive, self.reverse)

@@ -122,6 +122,11 @@ ON_LOAD: tuple[Pass, ...] = (
     # Before all that knows bags.
     Pass("loops_to_bags", "loops that sum rows of a table are bags", frozenset({"Loop"})),
     Pass(
+        "loops_to_running",
+        "loops that carry a product or a sum so far are one step",
+        frozenset({"TensorIterator"}),
+    ),
+    Pass(
         "join_what_grows",
         "what turns of a loop add to a value is joined behind the loop",
         frozenset({"Loop", "TensorIterator"}),

@@ -30,7 +30,8 @@ def laid_out(statement: str, indent: int) -> list[str]:
     parts = _split(inside)
     if not parts:
         return [line]
-    comma = "," if _takes_comma(statement, start, parts) else ""
+    ends = inside.rstrip().endswith(",")  # as a tuple of one does
+    comma = "," if ends or _takes_comma(statement, start, parts) else ""
     lines = [" " * indent + head]
     for part in parts:
         inner_lines = laid_out(part, indent + 4)
@@ -84,6 +85,7 @@ def _split(text: str) -> list[str]:
 
 def _takes_comma(statement: str, start: int, parts: list[str]) -> bool:
     """Whether a comma after the last part leaves the meaning of the bracket as it is."""
-    is_group = statement[start] == "(" and (start == 0 or statement[start - 1] in " (=")
-    subscript = statement[start] == "[" and start > 0 and statement[start - 1] not in " (=["
+    behind_value = start > 0 and (statement[start - 1].isalnum() or statement[start - 1] in "_)]")
+    is_group = statement[start] == "(" and not behind_value
+    subscript = statement[start] == "[" and behind_value
     return not (len(parts) == 1 and (is_group or subscript)) and " for " not in parts[-1]

@@ -105,37 +105,6 @@ def _cumsum(call: Call) -> Source:
     )
 
 
-@lowering("CumProd")
-def _cumprod(call: Call) -> Source:
-    graph, data = call.graph, call[0]
-    rank = graph.rank(data)
-    axis = graph.make("FloorMod", graph.reshape(call[1], [1]), graph.like(rank, call[1]))
-    axis = graph.convert(axis, T.i64)
-    # The axis goes last, and back again.
-    every = graph.i64(list(range(rank)))
-    others = graph.make("NonZero", graph.make("NotEqual", every, axis), output_type=T.i64)
-    order = graph.concat([graph.reshape(others, [-1]), axis], 0)
-    back = graph.make(
-        "ScatterElementsUpdate",
-        every,
-        order,
-        every,
-        graph.i64(0),
-        reduction="none",
-        use_init_val=True,
-    )
-    data = graph.make("Transpose", data, order)
-    places = graph.range(graph.size_of(data, rank - 1))
-    ours, theirs = graph.unsqueeze(places, 1), graph.unsqueeze(places, 0)
-    names = [["LessEqual", "Less"], ["GreaterEqual", "Greater"]]
-    exclusive, reverse = bool(call.integer("exclusive")), bool(call.integer("reverse"))
-    # Each result is the product of those before it, and of ones in place of the others.
-    counts = graph.make(names[reverse][exclusive], theirs, ours)
-    chosen = graph.select(counts, graph.unsqueeze(data, rank - 1), graph.like(1, data))
-    product = graph.reduce("ReduceProd", chosen, [rank], keep=False)
-    return graph.make("Transpose", product, back)
-
-
 @lowering("Softmax", "LogSoftmax")
 def _softmax_of_rows(call: Call) -> Source:
     # Before version 13 all that is behind the axis is one row.

@@ -77,6 +77,7 @@ def _resize(call: Call) -> Source:
         and not smooth
         and graph.type(data).is_float
         and not (how == "align_corners" and scales is not None and not _whole(call, scales))
+        and not (scales is not None and _keeps_size(call, axes, scales, mode, how))
     )
     if not plain:
         return _by_weights(call, axes, scales, sizes, _Settings(mode, how, policy, smooth))
@@ -94,6 +95,24 @@ def _resize(call: Call) -> Source:
         cube_coeff=call.number("cubic_coeff_a", -0.75),
         opset=11,
     )
+
+
+def _keeps_size(call: Call, axes: Sequence[int], scales: Source, mode: str, how: str) -> bool:
+    """Whether an axis may keep its size and be resized all the same, by a scale above 1: an
+    Interpolate copies it. Where the size is open, this is taken to be meant where torch copies it,
+    too.
+    """
+    value = call.graph.known(scales)
+    if value is None:
+        return False
+    sizes = call.graph.sizes(call[0])
+    pictures = mode == "nearest" and how == "asymmetric" and len(sizes) == 4
+    copied = pictures or (mode == "linear" and how == "half_pixel")
+    for axis, scale in zip(axes, np.reshape(value, -1).tolist(), strict=False):
+        size = sizes[axis]
+        if 1 < scale < 2 and (not copied if size is None else int(size * scale) == size):
+            return True
+    return False
 
 
 def _whole(call: Call, scales: Source) -> bool:
