@@ -338,7 +338,9 @@ def _deep(model: Model, candidate: _Candidate, target: Target) -> _Candidate | N
         found = _candidate(model, node, target, 0, deep=True)
         return found and found[0]
     other = between(model, node, target, deep=True)
-    return other and _Candidate(node, other.lies, other.block, 0, other.saved, other, deep=True)
+    if other is None:
+        return None
+    return _Candidate(node, other.lies, other.block, 0, other.saved, other, deep=True)
 
 
 def _connected(candidates: Mapping[int, _Candidate], chosen: set[int]) -> Iterator[set[int]]:

@@ -123,8 +123,9 @@ def _numbers(
 
 
 def _product(k: Kernel, a: Iterable[Value], b: Iterable[Value]) -> Value:
-    total: Value | None = None
-    for x, y in zip(a, b, strict=True):
-        total = x * y if total is None else k.fma(x, y, total)
-    assert total is not None
+    factors = zip(a, b, strict=True)
+    x, y = next(factors)
+    total = x * y
+    for x, y in factors:
+        total = k.fma(x, y, total)
     return total
