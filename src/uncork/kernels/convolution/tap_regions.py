@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import product
 
 from msgspec import Struct
@@ -37,7 +38,7 @@ class Region(Struct, frozen=True):
 
 def runs_of_taps(
     axis: WindowAxis,
-) -> list[tuple[tuple[SizeLike, SizeLike], tuple[int, int]]]:
+) -> Sequence[tuple[tuple[SizeLike, SizeLike], tuple[int, int]]]:
     """Runs of windows along an axis that see the same taps on the data: (first, number) of windows,
     then of taps.
     """
