@@ -52,7 +52,8 @@ def test_extremes(cell: str, bounded: bool, element_type: str, hidden: int, leve
         for t in range(steps):
             with np.errstate(all="ignore"):
                 expected = [
-                    state.astype(kind.dtype) for state in step(cell, functions, x, expected, weights)
+                    state.astype(kind.dtype)
+                    for state in step(cell, functions, x, expected, weights)
                 ]
             np.testing.assert_allclose(
                 results[0][:, 0, t], expected[0], rtol=1e-4, atol=1e-5, err_msg=f"{what} {t}"
