@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -83,6 +84,20 @@ class _Functions:
         return input.permute([wanted[i] if i in wanted else next(rest) for i in range(rank)])
 
     moveaxis = movedim
+
+    def roll(self, input: Any, shifts: Any, dims: Any = None) -> Any:
+        """Torch writes slices that begin at the shift, of which a size may have fewer."""
+        if dims is None or dims == ():
+            flat = self.roll(input.flatten(), shifts, 0)
+            return flat.reshape(input.shape)
+        pairs = ((shifts, dims),) if isinstance(dims, int) else zip(shifts, dims, strict=True)
+        for shift, dim in pairs:
+            size = self.torch.full((), input.shape[dim], dtype=self.torch.int64)
+            axis = (slice(None),) * (dim % input.dim())
+            first = -shift % size.clamp(min=1)
+            parts = input[(*axis, slice(first, None))], input[(*axis, slice(None, first))]
+            input = self.torch.cat(parts, dim)
+        return input
 
     def rot90(self, input: Any, k: int = 1, dims: Sequence[int] = (0, 1)) -> Any:
         first, second = dims
@@ -275,6 +290,41 @@ class _Functions:
         product = torch.where(before, data.unsqueeze(-2), one).prod(-1)
         return self.movedim(product, -1, dim)
 
+    def logcumsumexp(self, input: Any, dim: int) -> Any:
+        torch = self.torch
+        data = self.movedim(input, dim, -1)
+        places = torch.arange(data.shape[-1])
+        nothing = torch.full((), float("-inf"), dtype=data.dtype)
+        before = torch.where(places <= places.unsqueeze(1), data.unsqueeze(-2), nothing)
+        return self.movedim(before.logsumexp(-1), -1, dim)
+
+    def atan2(self, input: Any, other: Any) -> Any:
+        """Torch writes a NaN for two zeros, and -pi for 0 and what is negative."""
+        torch = self.torch
+        y, x = (
+            each if each.dtype.is_floating_point else each.to(torch.get_default_dtype())
+            for each in (input, other)
+        )
+        angle = (y.abs() / x.abs()).atan()
+        angle = torch.where((y == 0) & (x == 0), torch.zeros_like(angle), angle)
+        alike = y.isinf() & x.isinf()
+        angle = torch.where(alike, torch.full_like(angle, math.pi / 4), angle)
+        # 1 / -0 is negative; 1 / -inf is not.
+        angle = torch.where((x < 0) | (1 / x < 0), math.pi - angle, angle)
+        return torch.where((y < 0) | (1 / y < 0), -angle, angle)
+
+    arctan2 = atan2
+
+    def rms_norm(
+        self, input: Any, normalized_shape: Sequence[int], weight: Any = None, eps: Any = None
+    ) -> Any:
+        torch = self.torch
+        wide = input if input.dtype == torch.float64 else input.float()
+        axes = list(range(-len(normalized_shape), 0))
+        least = torch.finfo(wide.dtype).eps if eps is None else eps
+        made = wide * torch.rsqrt((wide * wide).mean(axes, keepdim=True) + least)
+        return (made if weight is None else made * weight).to(input.dtype)
+
     def sort(self, input: Any, dim: int = -1, descending: bool = False, stable: Any = None) -> Any:
         """Always stable, as ONNX orders what is alike."""
         return self.sorted(input, dim=dim, descending=descending)
@@ -349,6 +399,11 @@ class _Functions:
         return torch.where(size > maxnorm, input * (maxnorm / (size + 1e-7)), input)
 
     # ---- products
+
+    def bilinear(self, input1: Any, input2: Any, weight: Any, bias: Any = None) -> Any:
+        rows = input1 @ weight.permute(1, 0, 2).flatten(1)
+        made = (rows.unflatten(-1, (weight.shape[0], -1)) @ input2.unsqueeze(-1)).squeeze(-1)
+        return made if bias is None else made + bias
 
     def grouped_mm(
         self, mat_a: Any, mat_b: Any, *, offs: Any = None, bias: Any = None, out_dtype: Any = None
