@@ -52,10 +52,6 @@ SEQUENCES = {
     "roll back": lambda x: torch.roll(x, -9, -2),
     "roll of several axes": lambda x: x.roll((5, -1, 2), (0, 1, 2)),
     "roll of all": lambda x: x.roll(7),
-    "atan2": lambda x: torch.atan2(x, x.flip(1)),
-    "atan2 of zeros": lambda x: torch.atan2(x.round() * 0, x.flip(1).round() * x.round()),
-    "atan2 of what is infinite": lambda x: (x / 0).atan2(x.flip(1) / (x > 0)),
-    "atan2 of whole numbers": lambda x: x.argmax(-1).arctan2(-x.argmin(-1)),
     "logcumsumexp": lambda x: x.logcumsumexp(1),
     "rms_norm": lambda x: F.rms_norm(x, (8,)),
     "rms_norm of several axes": lambda x: F.rms_norm(

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from uncork.errors import UnsupportedError
+from uncork.onnx.torch_values import Values
 
 
 @contextlib.contextmanager
@@ -54,19 +54,25 @@ def _followed(torch: Any, own: Callable[..., Any], before: Any) -> Any:
     return functools.wraps(before)(made) if callable(before) else made
 
 
-class _Functions:
+class _Functions(Values):
     """Each method is a function of torch, with its arguments; those that are called by a method are
     the ones from before.
     """
 
     def __init__(self, torch: Any) -> None:
         self.torch = torch
+        self.before = {name: self._found(name) for name in _NAMES}.__getitem__
         self.split_evenly = torch.tensor_split
         self.sorted = torch.sort
         self.counted = torch.arange
         self.strides = torch.Tensor.stride
         self.repeat_alike = torch.repeat_interleave
         self.grouped: Any = getattr(torch.nn.functional, "grouped_mm", None)
+
+    def _found(self, name: str) -> Any:
+        """What torch calls so, before anything stands in its place."""
+        places = (self.torch, self.torch.nn.functional, self.torch.linalg, self.torch.Tensor)
+        return next((getattr(place, name) for place in places if hasattr(place, name)), None)
 
     # ---- moves
 
@@ -298,23 +304,6 @@ class _Functions:
         before = torch.where(places <= places.unsqueeze(1), data.unsqueeze(-2), nothing)
         return self.movedim(before.logsumexp(-1), -1, dim)
 
-    def atan2(self, input: Any, other: Any) -> Any:
-        """Torch writes a NaN for two zeros, and -pi for 0 and what is negative."""
-        torch = self.torch
-        y, x = (
-            each if each.dtype.is_floating_point else each.to(torch.get_default_dtype())
-            for each in (input, other)
-        )
-        angle = (y.abs() / x.abs()).atan()
-        angle = torch.where((y == 0) & (x == 0), torch.zeros_like(angle), angle)
-        alike = y.isinf() & x.isinf()
-        angle = torch.where(alike, torch.full_like(angle, math.pi / 4), angle)
-        # 1 / -0 is negative; 1 / -inf is not.
-        angle = torch.where((x < 0) | (1 / x < 0), math.pi - angle, angle)
-        return torch.where((y < 0) | (1 / y < 0), -angle, angle)
-
-    arctan2 = atan2
-
     def rms_norm(
         self, input: Any, normalized_shape: Sequence[int], weight: Any = None, eps: Any = None
     ) -> Any:
@@ -487,4 +476,9 @@ class _Functions:
         return counts.scatter_add(0, places, torch.ones_like(data))[:bins]
 
 
-_NAMES = tuple(name for name in vars(_Functions) if not name.startswith("_"))
+_NAMES = tuple(
+    name
+    for kind in (_Functions, Values)
+    for name, function in vars(kind).items()
+    if callable(function) and (not name.startswith("_") or name == "__rshift__")
+)

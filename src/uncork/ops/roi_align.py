@@ -54,7 +54,6 @@ from uncork.ops._ports import (
 )
 from uncork.types import DYNAMIC, Array, PartialShape, TensorSpec
 
-
 #: Numbers that are read at once.
 _AT_ONCE = 1 << 22
 
