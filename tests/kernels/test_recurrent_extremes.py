@@ -33,17 +33,19 @@ def test_extremes(cell: str, bounded: bool, element_type: str, hidden: int, leve
     if cell.startswith("gru"):
         attributes["linear_before_reset"] = cell == "gru_after"
     type_name = cell.partition("_")[0].upper()
-    operation = find(f"{type_name}Sequence", 5)(direction="forward", **attributes)
+    found = find(f"{type_name}Sequence", 5)
+    assert found is not None
+    operation = found(direction="forward", **attributes)
     # Without bounds f32 would overflow in other places than f64.
     steps, huge = (2, 1e30) if bounded else (1, 1e8)
     for what, x, states, weights in cases(cell, hidden, hidden, huge):
-        x, *rest = (a.astype(kind.dtype) for a in (x, *states, *weights))
-        states, weights = rest[: len(states)], tuple(rest[len(states) :])
+        x, states = x.astype(kind.dtype), [state.astype(kind.dtype) for state in states]
+        w, r, b = (each.astype(kind.dtype) for each in weights)
         specs = [
             spec_of(np.repeat(x[:, None], steps, 1), kind),
             *(spec_of(state[:, None], kind) for state in states),
             spec_of(np.full(len(ROWS), steps), ElementType.i64),
-            *(spec_of(each[None], kind) for each in weights),
+            *(spec_of(each[None], kind) for each in (w, r, b)),
         ]
         results, choice = run_native(operation, specs, target=LEVELS[level])
         assert isinstance(choice, KernelPlan), choice
@@ -53,7 +55,7 @@ def test_extremes(cell: str, bounded: bool, element_type: str, hidden: int, leve
             with np.errstate(all="ignore"):
                 expected = [
                     state.astype(kind.dtype)
-                    for state in step(cell, functions, x, expected, weights)
+                    for state in step(cell, functions, x, expected, (w, r, b))
                 ]
             np.testing.assert_allclose(
                 results[0][:, 0, t], expected[0], rtol=1e-4, atol=1e-5, err_msg=f"{what} {t}"

@@ -101,8 +101,8 @@ class _Functions(Values):
             size = self.torch.full((), input.shape[dim], dtype=self.torch.int64)
             axis = (slice(None),) * (dim % input.dim())
             first = -shift % size.clamp(min=1)
-            parts = input[(*axis, slice(first, None))], input[(*axis, slice(None, first))]
-            input = self.torch.cat(parts, dim)
+            places = [(*axis, slice(first, None)), (*axis, slice(None, first))]
+            input = self.torch.cat([input[place] for place in places], dim)
         return input
 
     def rot90(self, input: Any, k: int = 1, dims: Sequence[int] = (0, 1)) -> Any:
