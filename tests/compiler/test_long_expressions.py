@@ -1,5 +1,5 @@
-"""Sizes of arithmetic that is nested deep: as expressions they would grow with the power of its depth,
-so they are found as numbers of the call.
+"""Sizes of arithmetic that is nested deep: as expressions they would grow with the power of its
+depth, so they are found as numbers of the call.
 """
 
 from __future__ import annotations

@@ -26,8 +26,8 @@ from uncork.types import DYNAMIC, Dimension, Element, ElementType, PartialShape,
 #: Integer tensors up to this many elements may be read by shapes: more are data.
 _SMALL = 8
 _NUMBERS = (ElementType.i32, ElementType.i64)
-#: Expressions of more weight are found as numbers of the call: of nested sums and products they grow
-#: with the power of how deep these are.
+#: Expressions of more weight are found as numbers of the call: of nested sums and products they
+#: grow with the power of how deep these are.
 _MOST_WEIGHT = 2000
 #: Numbers that shapes read are sizes, bounds and counts: of those beyond 32 bits a plan knows
 #: nothing.
