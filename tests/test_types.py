@@ -112,6 +112,8 @@ def test_names_of_arrays_in_messages() -> None:
     assert describe_array(np.zeros((2, 3), np.int64)) == "i64[2,3]"
     assert describe_array(np.float32(1)) == "f32[]"
     assert describe_array(np.zeros(2, np.complex64)) == "complex64[2]"
+    swapped = np.zeros(2, np.dtype(np.float32).newbyteorder())
+    assert describe_array(swapped) == "f32[2] in the byte order of other processors"
     assert dtype_name(np.zeros(0, ">f8")) == "f64"
 
 

@@ -446,4 +446,5 @@ def dtype_name(array: Array) -> str:
 
 def describe_array(array: Array) -> str:
     """The type and shape of an array as messages show them: `i64[2,3]`."""
-    return f"{dtype_name(array)}[{','.join(map(str, array.shape))}]"
+    order = "" if array.dtype.isnative else " in the byte order of other processors"
+    return f"{dtype_name(array)}[{','.join(map(str, array.shape))}]{order}"

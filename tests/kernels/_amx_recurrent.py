@@ -45,7 +45,7 @@ def _between_fences(target: Target) -> None:
 def main(folder: str) -> None:
     emulator = bf16.enable_kernels(Path(folder), tiles=True)
     target = host_target(tiles=True)
-    from tests.kernels.test_recurrent_bf16 import CELLS, compare_with_the_walk
+    from tests.kernels.test_recurrent_bf16 import CELLS, compare_extremes, compare_with_the_walk
 
     # Sizes around a tile: 16 rows, 32 numbers of an inner product, 16 columns. A batch of 1 makes
     # the products with X in tiles only.
@@ -64,6 +64,7 @@ def main(folder: str) -> None:
             assert f"bf16_{'all' if shape[0] > 1 else 'ahead'}" in plan, plan
             assert emulator is None or emulator.counts()["TDPBF16PS"] > before
             print(cell, shape, "well", flush=True)
+        compare_extremes(cell, target)
     _between_fences(target)
     print("fences well")
 

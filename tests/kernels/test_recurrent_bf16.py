@@ -22,6 +22,7 @@ import uncork
 pytest.importorskip("llvmlite")
 
 from tests.kernels import _bf16 as bf16
+from tests.kernels import _extremes as extremes
 from uncork.compiler.compile import compile_for
 from uncork.kernels.recurrent.select import supports
 from uncork.kernels.runtime.target import Target, host_target
@@ -152,6 +153,57 @@ def compare_with_the_walk(cell: str, shape: tuple[int, int, int, int], target: T
         for one, two in zip(near(*given), full, strict=True):
             np.testing.assert_allclose(one, two, atol=5e-5)
     return str(compiled.plan)
+
+
+@available
+@pytest.mark.parametrize("cell", CELLS)
+def test_factors_may_be_infinite(cell: str) -> None:
+    compare_extremes(cell, host_target(tiles=True))
+
+
+def compare_extremes(cell: str, target: Target) -> None:
+    """Infinite, missing and huge numbers in bf16, held against the formula: those that fill a pair
+    or a panel meet none of them.
+    """
+    steps, attributes = 2, {"linear_before_reset": cell == "gru_after"}
+    type_name = f"{cell.partition('_')[0].upper()}Sequence"
+    for hidden in (1, 17):
+        for what, x, states, weights in extremes.cases(cell, hidden, hidden, 1e30):
+            builder = uncork.Builder(cell)
+            sources = [
+                builder.parameter(name, "f32", [len(x), *shape])
+                for name, shape in (
+                    ("x", (steps, x.shape[1])),
+                    *((f"state{i}", (1, hidden)) for i in range(len(states))),
+                )
+            ]
+            sources.append(builder.constant(np.full(len(x), steps)))
+            sources += [builder.constant(each[None].astype(F32)) for each in weights]
+            for output in builder.add(
+                type_name,
+                5,
+                *sources,
+                hidden_size=hidden,
+                direction="forward",
+                **(attributes if type_name == "GRUSequence" else {}),
+            ):
+                builder.result(output)
+            model = builder.model()
+            given = [np.repeat(x[:, None], steps, 1).astype(F32)]
+            given += [state[:, None].astype(F32) for state in states]
+            expected = states
+            for _ in range(steps):
+                with np.errstate(all="ignore"):
+                    expected = extremes.step(cell, extremes.DEFAULTS[cell], x, expected, weights)
+            results = compile_for(model, target, 1, "bf16")(*given)
+            for got, wanted in zip(list(results)[1:], expected, strict=True):
+                np.testing.assert_allclose(
+                    got[:, 0],
+                    wanted.astype(F32),
+                    rtol=2e-2,
+                    atol=5e-2,
+                    err_msg=f"{hidden} {what}",
+                )
 
 
 def test_tile_instructions_give_the_same(tmp_path: Path) -> None:

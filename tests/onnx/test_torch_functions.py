@@ -48,6 +48,18 @@ SEQUENCES = {
     "movedim of several": lambda x: x.moveaxis((0, -1), (-1, 0)),
     "rot90": lambda x: x.rot90(1, (1, 2)),
     "rot90 twice": lambda x: torch.rot90(x, 2),
+    "roll by more than there is": lambda x: x.roll(3, 0),
+    "roll back": lambda x: torch.roll(x, -9, -2),
+    "roll of several axes": lambda x: x.roll((5, -1, 2), (0, 1, 2)),
+    "roll of all": lambda x: x.roll(7),
+    "logcumsumexp": lambda x: x.logcumsumexp(1),
+    "rms_norm": lambda x: F.rms_norm(x, (8,)),
+    "rms_norm of several axes": lambda x: F.rms_norm(
+        x.unflatten(2, (2, 4)), (2, 4), torch.arange(8.0).reshape(2, 4), 0.5
+    ),
+    "bilinear": lambda x: F.bilinear(
+        x, x.flip(1)[..., :3], torch.linspace(-1, 1, 120).reshape(5, 8, 3), torch.arange(5.0)
+    ),
     "rot90 back": lambda x: x.rot90(-1, (0, 2)),
     "hsplit": lambda x: torch.hsplit(x.transpose(1, 2), 2)[1],
     "dsplit": lambda x: torch.dsplit(x, [3])[1],

@@ -99,6 +99,19 @@ def test_a_model_of_the_file_is_written_as_it_was_read(tmp_path: Path) -> None:
     assert 'labels value="a b"' in texts[1]
 
 
+def test_weights_anywhere(tmp_path: Path) -> None:
+    """Both files, and no other that a kill might leave."""
+    (tmp_path / "w").mkdir()
+    x = ops.parameter([3], np.float32, name="x")
+    model = ov.Model([ops.add(x, ops.constant(np.arange(3, dtype=np.float32)))], [x], "m")
+    ov.serialize(model, tmp_path / "m.xml", tmp_path / "w" / "weights.data")
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["m.xml", "w", "weights.data"]
+    again = ov.Core().read_model(tmp_path / "m.xml", tmp_path / "w" / "weights.data")
+    assert ov.compile_model(again)(np.ones(3, np.float32))[0].tolist() == [1, 2, 3]
+    with pytest.raises(RuntimeError, match="where the weights go"):
+        ov.serialize(model, tmp_path / "m.xml", tmp_path / "m.xml")
+
+
 def test_remarks_with_names_that_are_no_tags(tmp_path: Path) -> None:
     model = doubled()
     model.set_rt_info("yes", ["model info", "2nd"])

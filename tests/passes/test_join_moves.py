@@ -239,3 +239,14 @@ def test_random_moves(is_open: bool) -> None:
         np.testing.assert_array_equal(model(chain.x)["y"], chain.expected, err_msg=str(seed))
         found += "Moved" in kinds(model)
     assert found > 10
+
+
+def test_a_tensor_joined_with_itself_again_and_again() -> None:
+    """Each join is looked at once, though there are 4**16 ways to the first."""
+    builder = uncork.Builder("joined")
+    (joined,) = builder.add("Concat", 1, *[builder.parameter("x", "f32", [None])] * 4, axis=0)
+    for _ in range(15):
+        (joined,) = builder.add("Concat", 1, *[joined] * 4, axis=0)
+    builder.result(joined)
+    compiled = uncork.compile_model(builder.model())
+    assert compiled(np.zeros(0, np.float32))[0].shape == (0,)

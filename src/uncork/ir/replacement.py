@@ -5,13 +5,18 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import secrets
 import shutil
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
 from uncork.errors import UncorkError
+
+#: Seconds after which a name that a writer gave for some steps is one of a writer that was killed.
+_LEFT = 3600.0
 
 
 class Replacement:
@@ -20,7 +25,8 @@ class Replacement:
     The file that is opened last is the one that tells of the others, as model.xml of its weights.
     Whenever the process ends, it stands for files that are whole: it is put aside before any other
     is replaced, and comes back after them. What is written has no name until then, where the
-    system has such files, so that not even a kill leaves any of it.
+    system has such files, so that a kill leaves none of it but between the last steps; what it
+    leaves there is deleted by the next who writes the same files, an hour later or more.
     """
 
     def __init__(self) -> None:
@@ -82,9 +88,30 @@ class Replacement:
                 _keep(final, self._scratch(final, "old"))
             os.replace(self._scratch(final, "new"), final)
         os.replace(self._scratch(head, "new"), head)
+        for folder in {final.parent for final in self._finals}:
+            _delete_left(folder, [final for final in self._finals if final.parent == folder])
 
     def _scratch(self, final: Path, kind: str) -> Path:
-        return final.with_name(f".{final.stem[:100]}.{self._token}{final.suffix[:20]}.{kind}")
+        return final.with_name(_scratch_name(final, self._token, kind))
+
+
+def _scratch_name(final: Path, token: str, kind: str) -> str:
+    return f".{final.stem[:100]}.{token}{final.suffix[:20]}.{kind}"
+
+
+def _delete_left(folder: Path, finals: Sequence[Path]) -> None:
+    """Delete what killed writers of these files have left beside them."""
+    names = [re.escape(_scratch_name(final, "@", "")) for final in finals]
+    pattern = re.compile("|".join(names).replace("@", "[0-9a-f]{12}"))
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            stem, _, kind = entry.name.rpartition(".")
+            if kind not in ("new", "old") or not pattern.fullmatch(stem + "."):
+                continue
+            with contextlib.suppress(OSError):  # another may be deleting it too
+                # Names change it, contents do not: one that stands aside may be years old.
+                if time.time() - entry.stat(follow_symlinks=False).st_ctime > _LEFT:
+                    os.unlink(entry.path)
 
 
 @contextlib.contextmanager

@@ -26,6 +26,9 @@ from uncork.types import DYNAMIC, Dimension, Element, ElementType, PartialShape,
 #: Integer tensors up to this many elements may be read by shapes: more are data.
 _SMALL = 8
 _NUMBERS = (ElementType.i32, ElementType.i64)
+#: Expressions of more weight are found as numbers of the call: of nested sums and products they
+#: grow with the power of how deep these are.
+_MOST_WEIGHT = 2000
 #: Numbers that shapes read are sizes, bounds and counts: of those beyond 32 bits a plan knows
 #: nothing.
 _LIMIT = 2**31
@@ -148,7 +151,7 @@ class _Inference:
         self, node: Node, output: int, spec: TensorSpec, found: dict[int, Dimension]
     ) -> TensorSpec:
         """The spec with a new symbol for every size, and every element that shapes may read, that
-        nothing else tells.
+        nothing else tells, or an expression that is longer than the work to find it.
         """
         if spec.rank is not None and any(d.expression is None for d in spec.shape):
             dims = [
@@ -160,7 +163,7 @@ class _Inference:
             return spec
         elements: list[Element] = list(spec.elements or [None] * int(spec.shape.size))
         for i, element in enumerate(elements):
-            if element is None:
+            if element is None or (isinstance(element, Size) and element.weight > _MOST_WEIGHT):
                 name = f"{self._name(node, output)}[{i}]"
                 low, kind = (
                     (0, "state") if isinstance(node.operation, StateLength) else (-_LIMIT, "number")

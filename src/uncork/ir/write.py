@@ -39,14 +39,18 @@ def write_model(model: Model, path: str | os.PathLike[str]) -> None:
     ValidationError for what the format cannot hold (a control character in a name) and UncorkError
     when a file cannot be written.
     """
-    warn_if_dropped(model, stacklevel=2)
+    path = Path(path)
+    write_files(model, path, path.with_suffix(".bin"))
+
+
+def write_files(model: Model, path: Path, binary: Path) -> None:
+    """As `write_model`, with the weights in a file of any name, for its caller's caller."""
+    warn_if_dropped(model, stacklevel=3)
     UncorkError.when(
         any(node.opset == COMPILED_LAYERS for node in model.nodes),
         "is compiled, its layers are not in the file: take its .xml",
         model.source,
     )
-    path = Path(path)
-    binary = path.with_suffix(".bin")
     UncorkError.when(
         path == binary,
         f"expected a path such as model.xml, got '{path}': '.bin' is where the weights go",

@@ -371,7 +371,7 @@ def _export(
         warnings.filterwarnings("ignore", message="Exporting a model to ONNX with a batch_size")
         # What torch's own functions ask of sizes and values are checks, which the call before has
         # passed.
-        for own in (r"torch\b", r"uncork\.onnx\.torch_(functions|complex|fourier)"):
+        for own in (r"torch\b", r"uncork\.onnx\.torch_(functions|values|complex|fourier)"):
             warnings.filterwarnings("ignore", category=torch.jit.TracerWarning, module=own)
         try:
             torch.onnx.export(

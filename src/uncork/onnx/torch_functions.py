@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from uncork.errors import UnsupportedError
+from uncork.onnx.torch_values import Values
 
 
 @contextlib.contextmanager
@@ -59,19 +60,25 @@ def _parts(either: Any, indices: Any = None, sections: Any = None) -> Any:
     return next(given for given in (either, indices, sections) if given is not None)
 
 
-class _Functions:
+class _Functions(Values):
     """Each method is a function of torch, with its arguments; those that are called by a method are
     the ones from before.
     """
 
     def __init__(self, torch: Any) -> None:
         self.torch = torch
+        self.before = {name: self._found(name) for name in _NAMES}.__getitem__
         self.sorted = torch.sort
         self.counted = torch.arange
         self.multiplied = torch.cumprod
         self.strides = torch.Tensor.stride
         self.repeat_alike = torch.repeat_interleave
         self.grouped: Any = getattr(torch.nn.functional, "grouped_mm", None)
+
+    def _found(self, name: str) -> Any:
+        """What torch calls so, before anything stands in its place."""
+        places = (self.torch, self.torch.nn.functional, self.torch.linalg, self.torch.Tensor)
+        return next((getattr(place, name) for place in places if hasattr(place, name)), None)
 
     # ---- moves
 
@@ -89,6 +96,20 @@ class _Functions:
         return input.permute([wanted[i] if i in wanted else next(rest) for i in range(rank)])
 
     moveaxis = movedim
+
+    def roll(self, input: Any, shifts: Any, dims: Any = None) -> Any:
+        """Torch writes slices that begin at the shift, of which a size may have fewer."""
+        if dims is None or dims == ():
+            flat = self.roll(input.flatten(), shifts, 0)
+            return flat.reshape(input.shape)
+        pairs = ((shifts, dims),) if isinstance(dims, int) else zip(shifts, dims, strict=True)
+        for shift, dim in pairs:
+            size = self.torch.full((), input.shape[dim], dtype=self.torch.int64)
+            axis = (slice(None),) * (dim % input.dim())
+            first = -shift % size.clamp(min=1)
+            places = [(*axis, slice(first, None)), (*axis, slice(None, first))]
+            input = self.torch.cat([input[place] for place in places], dim)
+        return input
 
     def rot90(self, input: Any, k: int = 1, dims: Sequence[int] = (0, 1)) -> Any:
         first, second = dims
@@ -281,6 +302,24 @@ class _Functions:
             dtype = self.torch.int64
         return self.multiplied(input.to(dtype or input.dtype), dim)
 
+    def logcumsumexp(self, input: Any, dim: int) -> Any:
+        torch = self.torch
+        data = self.movedim(input, dim, -1)
+        places = torch.arange(data.shape[-1])
+        nothing = torch.full((), float("-inf"), dtype=data.dtype)
+        before = torch.where(places <= places.unsqueeze(1), data.unsqueeze(-2), nothing)
+        return self.movedim(before.logsumexp(-1), -1, dim)
+
+    def rms_norm(
+        self, input: Any, normalized_shape: Sequence[int], weight: Any = None, eps: Any = None
+    ) -> Any:
+        torch = self.torch
+        wide = input if input.dtype == torch.float64 else input.float()
+        axes = list(range(-len(normalized_shape), 0))
+        least = torch.finfo(wide.dtype).eps if eps is None else eps
+        made = wide * torch.rsqrt((wide * wide).mean(axes, keepdim=True) + least)
+        return (made if weight is None else made * weight).to(input.dtype)
+
     def sort(self, input: Any, dim: int = -1, descending: bool = False, stable: Any = None) -> Any:
         """Always stable, as ONNX orders what is alike."""
         return self.sorted(input, dim=dim, descending=descending)
@@ -355,6 +394,11 @@ class _Functions:
         return torch.where(size > maxnorm, input * (maxnorm / (size + 1e-7)), input)
 
     # ---- products
+
+    def bilinear(self, input1: Any, input2: Any, weight: Any, bias: Any = None) -> Any:
+        rows = input1 @ weight.permute(1, 0, 2).flatten(1)
+        made = (rows.unflatten(-1, (weight.shape[0], -1)) @ input2.unsqueeze(-1)).squeeze(-1)
+        return made if bias is None else made + bias
 
     def grouped_mm(
         self, mat_a: Any, mat_b: Any, *, offs: Any = None, bias: Any = None, out_dtype: Any = None
@@ -438,4 +482,9 @@ class _Functions:
         return counts.scatter_add(0, places, torch.ones_like(data))[:bins]
 
 
-_NAMES = tuple(name for name in vars(_Functions) if not name.startswith("_"))
+_NAMES = tuple(
+    name
+    for kind in (_Functions, Values)
+    for name, function in vars(kind).items()
+    if callable(function) and (not name.startswith("_") or name == "__rshift__")
+)

@@ -21,7 +21,7 @@ from uncork.compiler.image.load import load_compiled
 from uncork.ir.graph import Node as CoreNode
 from uncork.ir.graph import Port, Source
 from uncork.ir.model import Model as CoreModel
-from uncork.ir.write import write_model
+from uncork.ir.write import write_files, write_model
 from uncork.openvino import _config
 from uncork.openvino._attribute import attribute
 from uncork.openvino._compiled import CompiledModel
@@ -229,14 +229,7 @@ def serialize(model: Model, xml_path: Any, bin_path: Any = "", version: Any = ""
     xml = Path(xml_path)
     with as_runtime_errors():
         made = _of(model)._core()
-        if not bin_path or Path(bin_path) == xml.with_suffix(".bin"):
-            write_model(made, xml)
-            return
-        with tempfile.TemporaryDirectory(dir=xml.parent) as folder:
-            written = Path(folder, "model.xml")
-            write_model(made, written)
-            os.replace(written.with_suffix(".bin"), bin_path)
-            os.replace(written, xml)
+        write_files(made, xml, Path(bin_path) if bin_path else xml.with_suffix(".bin"))
 
 
 def _of(model: Any) -> Model:

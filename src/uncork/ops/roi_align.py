@@ -54,6 +54,9 @@ from uncork.ops._ports import (
 )
 from uncork.types import DYNAMIC, Array, PartialShape, TensorSpec
 
+#: Numbers that are read at once.
+_AT_ONCE = 1 << 22
+
 
 class _Align(Operation):
     """The base of all versions: `data [N, C, H, W]`, `rois [R, ..]`, `batch_indices [R]` to `[R, C,
@@ -105,8 +108,10 @@ class _Align(Operation):
                 self._cells(*axis)
                 for axis in ((left, width, self.pooled_w), (top, height, self.pooled_h))
             )
-            check_array_fits((data.shape[1], rows.size, columns.size), data)
-            if rows.size and columns.size:
+            if data.shape[1] * rows.size * columns.size > _AT_ONCE:
+                for y, x in np.ndindex(self.pooled_h, self.pooled_w):
+                    result[:, y, x] = self._bin(box, data[image], rows[y], columns[x])
+            elif rows.size and columns.size:
                 x, y = self.places(
                     box, columns[np.newaxis, np.newaxis], rows[:, :, np.newaxis, np.newaxis]
                 )
@@ -118,11 +123,28 @@ class _Align(Operation):
                 )
         return output
 
+    def _bin(self, box: Array, image: Array, rows: Array, columns: Array) -> Array:
+        """The result of one bin, from some of its cells at a time: a box may have any number."""
+        cells = len(rows) * len(columns)
+        rows, columns = self.reading(rows, image.shape[1]), self.reading(columns, image.shape[2])
+        most, total = np.zeros(len(image), image.dtype), np.zeros(len(image))
+        some = max(1, _AT_ONCE // max(1, len(image) * len(columns)))
+        for first in range(0, len(rows) if len(columns) else 0, some):
+            x, y = self.places(box, columns, rows[first : first + some, np.newaxis])
+            values = self._read(image, y, x)
+            most = np.maximum(most, values.max(axis=(1, 2)))
+            total += values.sum(axis=(1, 2), dtype=np.float64)
+        return most if self.mode == "max" else (total / cells).astype(image.dtype)
+
+    def reading(self, coordinates: Array, size: int) -> Array:
+        """Those coordinates along an axis of the grid that may read something of an image."""
+        return coordinates
+
     def _cells(self, start: Any, size: Any, bins: int) -> Array:
         """The middles [bins, cells] of the cells of each bin along an axis."""
         step = size / bins
         cells = self.sampling_ratio or max(0, math.ceil(step)) if np.isfinite(step) else 0
-        check_array_fits((bins, cells), np.asarray(start))
+        check_array_fits((4, bins, cells), np.asarray(start))
         middles = (
             step
             / start.dtype.type(max(1, cells))
@@ -156,6 +178,9 @@ class ROIAlign3(_Align):
         left, top, right, bottom = (box + moved) * kind(self.spatial_scale) - back
         least = kind(1) if self.aligned_mode == "asymmetric" else kind(-math.inf)
         return left, top, max(right - left, least), max(bottom - top, least)
+
+    def reading(self, coordinates: Array, size: int) -> Array:
+        return coordinates[(coordinates >= -1) & (coordinates <= size)]
 
 
 @register("ROIAlign", 9)

@@ -30,18 +30,21 @@ def join_moves(model: Model, target: Target) -> Model:
     read_by = readers(model)
     moves = {node.id: node for node in model.nodes if _is_move(node)}
     inner = {number for number, node in moves.items() if _only_moved(node, read_by, moves)}
+    copying = _copying(moves, inner)
     new: dict[int, Node] = {}
     waiting = [node for number, node in moves.items() if number not in inner]
+    tried = {node.id for node in waiting}
     while waiting:
         node = waiting.pop()
-        before = [moves[source.node] for source in _data(node) if source.node in inner]
+        before = {source.node for source in _data(node) if source.node in inner}
         if not before:
             continue
-        joined = _joined(model, node, inner, moves)
+        joined = _joined(model, node, inner, moves) if node.id in copying else None
         if joined is not None and has_kernel(model, joined, target):
             new[node.id] = joined
         else:
-            waiting += before
+            waiting += [moves[number] for number in sorted(before - tried)]
+            tried |= before
     return replaced(model, new)
 
 
@@ -78,8 +81,8 @@ def _others(node: Node) -> tuple[Source, ...]:
 
 
 def _joined(model: Model, node: Node, inner: set[int], moves: Mapping[int, Node]) -> Node | None:
-    """A move with those before it as members; None where copies would be no fewer."""
-    if len(node.outputs) != 1 or not _copies(node, inner, moves):
+    """A move with those before it as members; None where these are too many."""
+    if len(node.outputs) != 1:
         return None
     found = {node.id: node}
     waiting = [node]
@@ -94,10 +97,14 @@ def _joined(model: Model, node: Node, inner: set[int], moves: Mapping[int, Node]
     return replace(node, inputs=outside, operation=Moved(members))
 
 
-def _copies(node: Node, inner: set[int], moves: Mapping[int, Node]) -> bool:
-    """Whether a move copies what it reads whatever happens before it. Tensors that are joined
-    may be made in their places.
+def _copying(moves: Mapping[int, Node], inner: set[int]) -> set[int]:
+    """The moves that copy what they read whatever happens before them. Tensors that are joined may
+    be made in their places.
     """
-    return node.type_name != "Concat" or all(
-        source.node in inner and _copies(moves[source.node], inner, moves) for source in _data(node)
-    )
+    copying: set[int] = set()
+    for number, node in moves.items():  # each after those that it reads
+        if node.type_name != "Concat" or all(
+            source.node in inner and source.node in copying for source in _data(node)
+        ):
+            copying.add(number)
+    return copying

@@ -190,6 +190,11 @@ class Size:
 
     # ---- values
 
+    @property
+    def weight(self) -> int:
+        """How much there is to an expression: its atoms, functions by the letters of theirs."""
+        return sum(1 + len(atom.order[2]) for monomial in self.terms for atom in monomial)
+
     def evaluate(self, values: Mapping[Symbol, int]) -> int:
         """The number that it is with these values of its symbols. Raises KeyError without one,
         ValueError when it is not whole.

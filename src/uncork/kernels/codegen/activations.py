@@ -51,16 +51,18 @@ _EXP = (
 WHOLE = 12582912.0
 
 
-def _split_power(k: Kernel, x: Value, most: float) -> tuple[Value, Value]:
-    """(f, 2**n) with 2**x = 2**f * 2**n and f in [-1/2, 1/2]; x is cut at +-`most`. NaN gives NaN
-    and any number.
+def _split_power(k: Kernel, x: Value, low: float, high: float) -> tuple[Value, Value]:
+    """(f, 2**n) with 2**x = 2**f * 2**n and f in [-1/2, 1/2]; x is cut at `low` and `high`, and 128
+    is infinity. NaN gives NaN and any number.
     """
-    limit = k.constant(most, F32, x.lanes)
-    x = k.select(x > limit, limit, x)  # an ordered comparison keeps NaN
-    x = k.select(x < -limit, -limit, x)
+    least, most = (k.constant(limit, F32, x.lanes) for limit in (low, high))
+    x = k.select(x > most, most, x)  # an ordered comparison keeps NaN
+    x = k.select(x < least, least, x)
     shifted = x + WHOLE  # whose last bits are the nearest whole number
-    exponent = (shifted.bits_as(I32) + 127) << 23
-    return x - (shifted - WHOLE), exponent.bits_as(F32)
+    whole = shifted - WHOLE
+    if k.scales(x.lanes):
+        return x - whole, k.scaled(k.constant(1.0, F32, x.lanes), whole)
+    return x - whole, ((shifted.bits_as(I32) + 127) << 23).bits_as(F32)
 
 
 def series(k: Kernel, coefficients: Sequence[float], x: Value) -> Value:
@@ -86,10 +88,10 @@ def polynomial(k: Kernel, coefficients: Sequence[float], x: Value) -> Value:
 
 
 def sigmoid(k: Kernel, x: Value) -> Value:
-    # Neither 2**126 nor its reciprocal leaves the normal numbers, where nothing is slow or
-    # infinite.
-    part, scale = _split_power(k, x * -LOG2_E, 126.0)
-    return k.reciprocal(k.fma(polynomial(k, _POWER, part), scale, k.constant(1.0, F32, x.lanes)))
+    """1 / (1 + 2**p): a gate that is shut is 0, not nearly, since it may meet an infinite state."""
+    part, scale = _split_power(k, x * -LOG2_E, -126.0, 128.0)
+    denominator = k.fma(polynomial(k, _POWER, part), scale, k.constant(1.0, F32, x.lanes))
+    return k.reciprocal(denominator, infinite=True)
 
 
 def tanh(k: Kernel, x: Value) -> Value:
@@ -99,7 +101,7 @@ def tanh(k: Kernel, x: Value) -> Value:
     n = x.lanes
     one, squared = k.constant(1.0, F32, n), x * x
     near = k.fma(series(k, _TANH, squared), squared * x, x)
-    part, scale = _split_power(k, x * (2 * LOG2_E), 26.0)  # from where on e + 2 is e
+    part, scale = _split_power(k, x * (2 * LOG2_E), -26.0, 26.0)  # from where on e + 2 is e
     e = k.fma(polynomial(k, _POWER_LESS_1, part), part * scale, scale - one)
     result = e * k.reciprocal(e + 2.0)
     result = k.select(result > one, one, result)  # which rounding may pass by

@@ -65,14 +65,15 @@ def cos(k: Kernel, x: Value) -> Value:
 
 
 def sigmoid(k: Kernel, x: Value) -> Value:
-    less, scale = _power_less_1(k, x * -_LOG2_E, 1000.0)
+    """1 / (1 + 2^p), which is 0 from 2^1024 on, infinity."""
+    less, scale = _power_less_1(k, x * -_LOG2_E, -1000.0, 1024.0)
     one = k.constant(1.0, F64, x.lanes)
-    return one / (k.fma(less, scale, scale) + 1.0)
+    return one / k.fma(less + 1.0, scale, one)
 
 
 def tanh(k: Kernel, x: Value) -> Value:
     """e / (e + 2) with e = exp(2 x) - 1, which keeps its digits near 0."""
-    less, scale = _power_less_1(k, x * (2 * _LOG2_E), 60.0)  # from where on e + 2 is e
+    less, scale = _power_less_1(k, x * (2 * _LOG2_E), -60.0, 60.0)  # from where on e + 2 is e
     e = k.fma(less, scale, scale - 1.0)
     return e / (e + 2.0)
 
@@ -82,9 +83,11 @@ def sine_and_cosine(k: Kernel, x: Value) -> tuple[Value, Value]:
     return x * series(k, _SINE, x * x), series(k, _COSINE, x * x)
 
 
-def _power_less_1(k: Kernel, x: Value, most: float) -> tuple[Value, Value]:
-    """(2^f - 1, 2^n) with 2^x = 2^f * 2^n; x is cut at +-`most`. NaN gives NaN and any number."""
-    x = clamped(k, x, -most, most)
+def _power_less_1(k: Kernel, x: Value, low: float, high: float) -> tuple[Value, Value]:
+    """(2^f - 1, 2^n) with 2^x = 2^f * 2^n; x is cut at `low` and `high`, and 2^1024 is infinity.
+    NaN gives NaN and any number.
+    """
+    x = clamped(k, x, low, high)
     shifted = x + _WHOLE
     part = x - (shifted - _WHOLE)
     scale = ((shifted.bits_as(I64) + 1023) << 52).bits_as(F64)

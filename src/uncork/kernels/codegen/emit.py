@@ -258,9 +258,9 @@ class Kernel:
         bits = U16.llvm if value.lanes == 1 else ir.VectorType(U16.llvm, value.lanes)
         return Value(self, self.builder.bitcast(rounded, bits), U16, value.lanes)
 
-    def reciprocal(self, value: Value) -> Value:
+    def reciprocal(self, value: Value, infinite: bool = False) -> Value:
         """1 / value of f32, to within 2 units of the last place. Full AVX-512 vectors are estimated
-        and refined: no division.
+        and refined: no division. Of infinity it is 0 if the caller says that there may be one.
         """
         if value.lanes != 16 or self.target is None or not self.target.has("avx512f"):
             return self.constant(1.0, value.type, value.lanes) / value
@@ -273,7 +273,9 @@ class Kernel:
         )
         guess = Value(self, self.builder.call(function, [value.llvm, zero, mask]), value.type, 16)
         error = self.fma(-value, guess, self.constant(1.0, value.type, 16))
-        return self.fma(guess, error, guess)
+        refined = self.fma(guess, error, guess)
+        # What is estimated as 0 has no error to refine by.
+        return self.select(guess.equals(0.0), guess, refined) if infinite else refined
 
     def scales(self, lanes: int) -> bool:
         """Whether the processor multiplies a vector of so many f32 by powers of 2 in one

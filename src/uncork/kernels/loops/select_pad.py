@@ -17,6 +17,7 @@ from uncork.kernels.loops.nest_call import Call, View, vector_lanes
 from uncork.kernels.movement.select_copy_table import select_move
 from uncork.kernels.runtime.target import Target
 from uncork.symbolic import SizeLike
+from uncork.types import TensorSpec
 
 _BY_BYTES = {1: "u8", 2: "u16", 4: "u32", 8: "u64"}
 #: The axes of a nest, the innermost last.
@@ -34,10 +35,9 @@ class _Axis(Struct):
 
 
 def select_padding(layer: Layer) -> Selection:
-    pads = [spec and spec.sizes() for spec in layer.inputs[1:3]]
     name = _BY_BYTES.get(layer.input(0).element_type.dtype.itemsize)
     constant = getattr(layer.operation, "pad_mode", "constant") == "constant"
-    begins, ends = (None if p is None or None in p else p for p in pads)
+    begins, ends = map(_numbers, layer.inputs[1:3])
     if not constant or name is None or begins is None or ends is None:
         return select_move(layer)
     result = layer.result()
@@ -47,6 +47,15 @@ def select_padding(layer: Layer) -> Selection:
     if len(axes) > len(_AXES) or not any(padded) or _is_short(axes[-1].result, name, layer.target):
         return select_move(layer)
     return _nest(layer, axes, name)
+
+
+def _numbers(spec: TensorSpec | None) -> list[SizeLike] | None:
+    """The numbers of an input that are sizes, as far as all have an expression."""
+    sizes = None if spec is None else spec.sizes()
+    if sizes is None:
+        return None
+    found = [size for size in sizes if size is not None]
+    return found if len(found) == len(sizes) else None
 
 
 def _is_short(row: SizeLike, name: str, target: Target) -> bool:

@@ -65,9 +65,15 @@ class GateEpilogues:
         self._blend(k, row, z, n)
 
     def _blend(self, k: Kernel, row: Row, z: Value, n: Value, offset: int = 0) -> None:
-        """(1 - z) * n + z * h"""
+        """(1 - z) * n + z * h. Of bounded z and n, whatever h is, z * (h - n) + n is the same; else
+        h - n may be infinite, or 0 times an infinite z, where the formula gives a number.
+        """
         h = self._load(k, self._state(row, "old") + offset)
-        self._new(k, row, k.fma(z, h - n, n), offset)
+        if "relu" in self.spec.activations:
+            one = k.constant(1.0, self.type, self.lanes)
+            self._new(k, row, k.fma(z, h, (one - z) * n), offset)
+        else:
+            self._new(k, row, k.fma(z, h - n, n), offset)
 
     def _new(self, k: Kernel, row: Row, value: Value, offset: int = 0) -> None:
         """Store a vector of the new state, also as factors of the next step."""

@@ -94,5 +94,11 @@ class Frame:
         second = low if self.spec.parts == 2 else None
         for i, some in k.vectors(count, lanes):
             store_parts(k, k.load(source + i * 4, F32, some), target + i * 2, second)
+        self.fill(target, count, blocks, low)
+
+    def fill(self, target: Value, count: Value, blocks: Value, low: Value) -> None:
+        """Store zeros from bf16 number `count` of a row to `blocks`."""
+        k = self.k
+        second = low if self.spec.parts == 2 else None
         with k.loop(count, blocks) as i:
             store_parts(k, k.constant(0.0, F32), target + i * 2, second)

@@ -80,7 +80,8 @@ class StepMicrokernels:
             }
 
         units, wide = self.spec.units, self.spec.wide
-        two_steps, parts = self.spec.cell == "gru" and self.spec.parts > 0, max(1, self.spec.parts)
+        parts = max(1, self.spec.parts)
+        reset = p["pairs_reset"] if self.spec.cell == "gru" and self.spec.parts else pairs
         width = 2 * f.vector if self.spec.cell == "gru" else f.gate_vectors * f.vector
 
         def first(panel: Value) -> None:
@@ -90,10 +91,9 @@ class StepMicrokernels:
                 a["r"] + panel * f.factors * (width * parts),
                 f.factors,
                 rows,
-                lambda row: given(
-                    row, panel, units, self.spec.gates, p["pairs_reset"] if two_steps else pairs
-                ),
+                lambda row: given(row, panel, units, self.spec.gates, reset),
             )
+            self._fill(rows, panel, units, reset)
             if team is not None and self.spec.cell != "gru":
                 self.output.give(t, rows, new, panel * units, units)
 
@@ -106,6 +106,7 @@ class StepMicrokernels:
                 rows,
                 lambda row: given(row, panel, wide, 3),
             )
+            self._fill(rows, panel, wide, pairs)
             if team is not None:
                 self.output.give(t, rows, new, panel * wide, wide)
 
@@ -116,3 +117,15 @@ class StepMicrokernels:
             each(k, a["padded"] // wide, second, team, odd)
         if team is None:
             self.output.give(t, rows, new)
+
+    def _fill(self, rows: Value, panel: Value, units: int, pairs: Value) -> None:
+        """Make the factors of a panel that fill the last block of a row zeros. They are multiplied
+        by zeros, but units that do not exist are NaN behind an infinite factor.
+        """
+        if not self.spec.parts:
+            return
+        k, f, hidden = self.k, self.f, self.a["hidden"]
+        first = k.maximum(hidden, panel * units)
+        end = k.minimum(f.factors * 2, (panel + 1) * units)
+        with k.if_(first < end, likely=False), k.loop(0, rows) as row:
+            f.fill(pairs + row * f.pairs_row, first, end, f.row >> 1)
