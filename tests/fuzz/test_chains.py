@@ -35,3 +35,9 @@ def test_a_wrong_number_is_found() -> None:
             assert case.check()[0]
             found += 1
     assert found > 5
+
+
+def test_zero_points_of_codes_that_bytes_hold_cancel_little() -> None:
+    """Codes of 4 bits in bytes are far from 128, which sums took off each of them."""
+    _, findings = chains.fuzz(2702, [104, 272])
+    assert not findings, "\n\n".join(findings)

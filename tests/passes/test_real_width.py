@@ -41,12 +41,15 @@ class Stored:
         columns: int = COLUMNS,
         later: Sequence[str] = (),
         cut: bool = False,
+        turned: bool = False,
     ) -> None:
         self.builder = uncork.Builder(f"{stored}, groups of {group or INNER}, zero points {zeros}")
         self.generator = np.random.default_rng(3)
         groups = INNER // group if group else 1
         shape = (columns, groups, group) if group else (columns, INNER)
         one = (*shape[:-1], 1)
+        if turned:  # columns are last, as in files of GPTQ and AWQ
+            shape, one = (groups, group, columns), (groups, 1, columns)
         matrix, value = self.small(stored, shape)
         if zeros:
             zero, number = self.small(zeros, one)
@@ -75,13 +78,16 @@ class Stored:
             (matrix,) = self.builder.add(kind, 1, matrix, self.builder.constant(number))
             exact = number.astype(np.float64)
             value = value * exact if kind == "Multiply" else value - exact
-        self.value = value.reshape(columns, INNER)
+        self.turned = turned
+        self.value = value.reshape(INNER, columns).T if turned else value.reshape(columns, INNER)
         if cut:  # columns and places by turns, and cut into other columns
-            turned = self.builder.constant(np.array([1, 2, 0]))
-            (matrix,) = self.builder.add("Transpose", 1, matrix, turned)
+            order = self.builder.constant(np.array([1, 2, 0]))
+            (matrix,) = self.builder.add("Transpose", 1, matrix, order)
             self.value = value.transpose(1, 2, 0).reshape(columns, INNER)
         if group:
-            whole = self.builder.constant(np.array([columns, INNER]))
+            whole = self.builder.constant(
+                np.array([INNER, columns] if turned else [columns, INNER])
+            )
             (matrix,) = self.builder.add("Reshape", 1, matrix, whole, special_zero=False)
         (self.matrix,) = self.builder.add("Convert", 1, matrix, destination_type="f32")
 
@@ -90,16 +96,23 @@ class Stored:
     ) -> tuple[Source, np.ndarray]:
         """A constant of any codes that are numbers, converted, and these numbers."""
         if stored.startswith("book"):
-            count = int(stored.removeprefix("book of "))
+            count = int(stored.removeprefix("book of ").removesuffix(" in bytes"))
             book = self.generator.standard_normal(count).astype(np.float16)
             codes = self.generator.integers(0, count, shape)
             codes = codes.astype(np.uint8 if count <= 256 else np.uint16)
-            places = self.builder.constant(codes, "u4" if count == 16 else None)
-            if count == 16:  # as NNCF writes CB4
+            short = count == 16 and not stored.endswith("bytes")
+            places = self.builder.constant(codes, "u4" if short else None)
+            if short:  # as NNCF writes CB4
                 (places,) = self.builder.add("Convert", 1, places, destination_type="u8")
             given = self.builder.constant(book), places, self.builder.constant(np.int64(0))
             (made,) = self.builder.add("Gather", 8, *given)
             return made, book[codes].astype(np.float64)
+        if stored == "i8 less 8":  # in i8, as GPTQ's symmetric codes come
+            codes = self.generator.integers(0, 16, shape).astype(np.int8)
+            eight = self.builder.constant(np.int8(8))
+            (made,) = self.builder.add("Subtract", 1, self.builder.constant(codes), eight)
+            (made,) = self.builder.add("Convert", 1, made, destination_type="f16")
+            return made, codes.astype(np.float64) - 8
         kind = ElementType.parse(stored.removesuffix(" and NaN"))
         if around_one:
             codes = self.generator.integers(126, 129, shape).astype(np.uint8)
@@ -119,7 +132,7 @@ class Stored:
 
     def product(self) -> Model:
         x = self.builder.parameter("x", "f32", [None, INNER])
-        (y,) = self.builder.add("MatMul", 1, x, self.matrix, transpose_b=True)
+        (y,) = self.builder.add("MatMul", 1, x, self.matrix, transpose_b=not self.turned)
         self.builder.result(y, "y")
         return self.builder.model()
 
@@ -159,6 +172,16 @@ AS_STORED: dict[str, dict[str, Any]] = {
     "u8, zero points behind scales": {"stored": "u8", "later": ["Subtract"]},
     "i4, groups of 2": {"stored": "i4", "group": 2},
     "f8e4m3 and NaN": {"stored": "f8e4m3 and NaN", "group": 0},
+    "book of 4 bits in bytes": {"stored": "book of 16 in bytes"},
+    "book of 16 bits for bytes": {"stored": "book of 100"},
+    "i8 less 8": {"stored": "i8 less 8"},
+    "u6": {"stored": "u6"},
+}
+#: Of which products read a copy, column after column.
+TURNED: dict[str, dict[str, Any]] = {
+    "u4, u4, turned": {"stored": "u4", "zeros": "u4", "turned": True},
+    "i8 less 8, turned": {"stored": "i8 less 8", "turned": True},
+    "u8, turned": {"stored": "u8", "turned": True},
 }
 
 
@@ -188,10 +211,10 @@ def unpacked_nowhere(compiled: uncork.CompiledModel, *inputs: np.ndarray) -> np.
     return result
 
 
-@pytest.mark.parametrize("name", AS_STORED)
+@pytest.mark.parametrize("name", [*AS_STORED, *TURNED])
 @pytest.mark.parametrize("rows", [1, 20])
 def test_products(name: str, rows: int, tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:
-    stored = Stored(**AS_STORED[name])
+    stored = Stored(**(AS_STORED | TURNED)[name])
     # by no limit of memory
     monkeypatch.setattr(fold_constants, "available", lambda: (0, "no machine"))
     compiled = from_a_file(stored.product(), tmp_path)
@@ -316,9 +339,9 @@ def status(name):
 
 def call(path):
     compiled = uncork.load(path, threads=1)
-    ids = np.array([0, 7, 500])
+    given = {"ids": np.array([0, 7, 500])} if len(compiled.inputs) > 1 else {}
     for rows in (1, 20):
-        compiled({"x": np.ones((rows, INNER), np.float32), "ids": ids})
+        compiled({"x": np.ones((rows, INNER), np.float32), **given})
     return compiled
 
 call("small.xml")  # which compiles the kernels
@@ -332,25 +355,28 @@ print(status("VmHWM") - before, sum(os.path.getsize("large" + end) for end in ("
 
 # What varies along an axis that is cut elsewhere is repeated for each number.
 @pytest.mark.skipif(not os.access("/proc/self/clear_refs", os.W_OK), reason="asks Linux")
-@pytest.mark.parametrize("name", [name for name in AS_STORED if "cut" not in name])
+@pytest.mark.parametrize("name", [*(name for name in AS_STORED if "cut" not in name), *TURNED])
 def test_memory_is_that_of_the_file(name: str, tmp_path: Path) -> None:
     """What loading a model and calling it add to a process, pages of the mapped file among it, is
-    at most a fifth above the file; codes of two and three bits count as four, which kernels read.
+    at most a fifth above the file; codes of two and three bits count as four, which kernels read,
+    and those of six as eight.
     """
     for size, columns in (("small", COLUMNS), ("large", LARGE)):
-        stored = Stored(**AS_STORED[name], columns=columns)
+        stored = Stored(**(AS_STORED | TURNED)[name], columns=columns)
         builder = stored.builder
         x = builder.parameter("x", "f32", [None, INNER])
-        ids = builder.parameter("ids", "i64", [None])
-        builder.result(builder.add("MatMul", 1, x, stored.matrix, transpose_b=True)[0], "y")
-        zero = builder.constant(np.int64(0))
-        builder.result(builder.add("Gather", 8, stored.matrix, ids, zero)[0], "rows")
+        (y,) = builder.add("MatMul", 1, x, stored.matrix, transpose_b=not stored.turned)
+        builder.result(y, "y")
+        if not stored.turned:
+            ids = builder.parameter("ids", "i64", [None])
+            zero = builder.constant(np.int64(0))
+            builder.result(builder.add("Gather", 8, stored.matrix, ids, zero)[0], "rows")
         uncork.write_model(builder.model(), tmp_path / f"{size}.xml")
     done = run_child(MEMORY, home=tmp_path, cwd=tmp_path)
     assert done.returncode == 0, done.stderr[-3000:]
     grown, file = map(int, done.stdout.split())
-    if name in ("u2, u2", "u3, u3"):
-        file += LARGE * INNER // 2 - LARGE * INNER * int(name[1]) // 8
+    if name in ("u2, u2", "u3, u3", "u6"):
+        file += LARGE * INNER * ((8 if name == "u6" else 4) - int(name[1])) // 8
     if "two levels" in name:  # scales are as the layers compute them, in f16 for those of 8 bits
         file += LARGE * INNER // 16
     assert grown < 1.2 * file + (4 << 20), f"{grown:,} bytes for a file of {file:,}"

@@ -18,6 +18,7 @@ import numpy as np
 from msgspec import Struct
 
 from uncork.concurrency import lazy
+from uncork.internal_ops.codes import Codes
 from uncork.internal_ops.decompression import Step, numbers_of
 from uncork.internal_ops.fused import FusedProduct
 from uncork.ops._operation import Operation
@@ -103,6 +104,12 @@ class CompressedMatrix(Struct, frozen=True, eq=False, dict=True):
             count = math.prod(self.packed)
             codes = unpack(codes.data, self.element_type, count).reshape(self.packed)
         return np.asarray(codes.transpose(self.axes))
+
+    def in_columns(self) -> Array:
+        """The codes [columns, groups, size of a group], those of 4 bits packed: a copy."""
+        codes = Codes(self.element_type, self.codes, self.packed is not None)
+        made = codes.laid(self.packed or self.codes.shape, self.axes)
+        return made.array if made.packed else made.array.reshape(self.shape)
 
     @lazy
     def extremes(self) -> tuple[int, int]:

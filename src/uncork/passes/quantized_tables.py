@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from msgspec.structs import replace
 
-from uncork import storage
+from uncork.internal_ops.codes import Codes
 from uncork.internal_ops.decompression import Step
 from uncork.internal_ops.fused import NarrowedBag
 from uncork.internal_ops.packed_const import PackedConst
@@ -49,9 +49,6 @@ LOOKUPS: dict[type[Operation], type[CompressedLookup]] = {
     Gather8: CompressedGather,
 }
 _FOUR_BITS = frozenset({ElementType.u4, ElementType.i4})
-#: Values that are packed at a time; even, so that parts end where bytes do.
-_PART = 1 << 20
-_LINE = 64
 
 
 def compressed_tables(model: Model, target: Target | None) -> Model:
@@ -108,7 +105,8 @@ def packed_tables(model: Model) -> Model:
             and constant.element_type in _FOUR_BITS
             and not isinstance(constant, PackedConst)
         ):
-            held = PackedConst.of(constant.element_type, constant.shape.static, _packed(constant))
+            packed = Codes.of(constant).laid([constant.count]).array
+            held = PackedConst.of(constant.element_type, constant.shape.static, packed)
             port = replace(node.outputs[0], spec=held.infer())
             new[node.id] = replace(node, operation=held, outputs=(port,))
     return replaced(model, new)
@@ -127,23 +125,6 @@ def is_by_rows(model: Model, node: Node) -> bool:
         int(axis.value.reshape(-1)[0]) in (0, -data.rank)
         and node.operation.batch_count(indices.rank) == 0
     )
-
-
-def _packed(constant: Const) -> Array:
-    """The bytes of a constant, made in parts: packing takes several times the room of what it
-    packs.
-
-    They begin at a cache line, as they would in a file: a row in two lines costs twice.
-    """
-    values = np.ascontiguousarray(constant.value).reshape(-1)
-    memory = np.empty(storage.packed_size(constant.element_type, len(values)) + _LINE, np.uint8)
-    packed = memory[-memory.ctypes.data % _LINE :][: len(memory) - _LINE]
-    for start in range(0, len(values), _PART):
-        part = np.frombuffer(
-            storage.pack(values[start : start + _PART], constant.element_type), np.uint8
-        )
-        packed[start // 2 : start // 2 + len(part)] = part
-    return packed
 
 
 def _is_made(model: Model, source: Source) -> bool:

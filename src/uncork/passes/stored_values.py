@@ -21,10 +21,9 @@ import numpy as np
 import numpy.typing as npt
 from msgspec.structs import replace
 
-from uncork import storage
+from uncork.internal_ops.codes import Change, Codes, laid_once
 from uncork.internal_ops.compressed_linear import CompressedMatrix
 from uncork.internal_ops.decompression import POWERS, Step, numbers_of
-from uncork.internal_ops.packed_const import PackedConst
 from uncork.ir.model import Model, Node, Source
 from uncork.ops import Operation
 from uncork.ops.arithmetic import Add, Multiply, Subtract
@@ -61,6 +60,10 @@ _BOOK, _LONGEST = min(_CODES_OF_BOOKS), max(_CODES_OF_BOOKS)
 _PER_WORD = 8
 
 
+def _held_as(element_type: ElementType) -> ElementType:
+    return _HELD_AS.get(element_type, element_type)
+
+
 class Stored:
     """What a tensor is made of: codes, what each step does with them, and where they are in it.
 
@@ -73,8 +76,9 @@ class Stored:
         self.rounds = rounds
         shape = constant.shape.static
         self.element_type = constant.element_type
+        self.codes = Codes.of(constant)
+        #: The constant whose codes these are, as it has them.
         self.constant: Const | None = constant
-        self.codes: Array | None = None
         self.sizes: dict[int, int] = dict(enumerate(shape))
         self.order = list(self.sizes)
         self.dims = [[axis] if size > 1 else [] for axis, size in enumerate(shape)]
@@ -136,7 +140,7 @@ class Stored:
             turned = [self.order.index(axis) for axis in wanted]
             lying, laid = ([a for a in axes if self.sizes[a] > 1] for axes in (self.order, wanted))
             if lying != laid:
-                self._hold(self.made_codes().transpose(turned), self.element_type)
+                self._hold(self._laid(self._shape, turned, _held_as(self.element_type)))
             for number, step in enumerate(self.steps):
                 self.steps[number] = replace(step, operand=step.operand.transpose(turned))
             self.order, place = wanted, wanted.index(first)
@@ -211,7 +215,7 @@ class Stored:
         self.numbers = np.zeros(len(table) if room == _LONGEST else room, np.float32)
         self.numbers[: len(table)] = decode(table, element_type)
         if self.element_type is not held:
-            self._hold(self.made_codes().astype(held.dtype), held)
+            self._hold(self._laid(self._shape, held=held))
         if element_type in _COMPUTED:
             self.computed = element_type
         return True
@@ -221,8 +225,8 @@ class Stored:
         unsigned = self.element_type in _UNSIGNED
         if unsigned and 1 << self.element_type.bits <= count:
             return True
-        codes = self.made_codes()
-        return bool((unsigned or codes.min() >= 0) and codes.max() < count)
+        low, high = self._range()
+        return low >= 0 and high < count
 
     def subtract(self, operand: Array, element_type: ElementType) -> bool:
         """Subtract zero points: of codes in whole numbers, which gives other codes, or after."""
@@ -235,13 +239,30 @@ class Stored:
             if element_type not in (ElementType.i8, ElementType.u8) or self.numbers is not None:
                 return False
             kind = element_type.dtype
-            codes = self.made_codes().astype(kind) - carried.astype(kind)
-            low, high = int(codes.min()), int(codes.max())
-            self._hold(codes, element_type)
+            points = carried.astype(kind)
+
+            def subtracted(codes: Array, place: tuple[slice, ...]) -> Array:
+                some = tuple(
+                    slice(None) if size == 1 else part
+                    for size, part in zip(points.shape, place, strict=True)
+                )
+                return np.asarray(codes.astype(kind) - points[some])
+
+            low, high = self._range(subtracted)
+            held = element_type
             for small, least in ((ElementType.i4, -8), (ElementType.u4, 0)):
                 if low >= least and high < least + 16:
-                    self.element_type = small
+                    held = small
+            self._hold(self.codes.laid(self._shape, None, held, subtracted))
         return True
+
+    def _range(self, change: Change | None = None) -> tuple[int, int]:
+        """The smallest and the largest of the codes, or of what becomes of them."""
+        ends: list[int] = []
+        for place, codes in self.codes.parts(self._shape):
+            changed = codes if change is None else change(codes, place)
+            ends += int(changed.min()), int(changed.max())
+        return min(ends), max(ends)
 
     def multiply(self, operand: Array) -> bool:
         """Multiply by scales."""
@@ -277,21 +298,24 @@ class Stored:
 
     # ---- codes
 
-    def made_codes(self) -> Array:
-        """The carrier values of the codes, with one axis for each of the constant's; a constant's
-        own are not kept.
-        """
-        if self.codes is not None:
-            flat = self.codes
-        elif isinstance(self.constant, PackedConst):
-            flat = self.constant.unpacked()
-        else:
-            assert self.constant is not None
-            flat = self.constant.value
-        return flat.reshape([self.sizes[axis] for axis in self.order])
+    @property
+    def _shape(self) -> list[int]:
+        """The sizes of the axes in which the codes lie."""
+        return [self.sizes[axis] for axis in self.order]
 
-    def _hold(self, codes: Array, element_type: ElementType) -> None:
-        self.constant, self.codes, self.element_type = None, codes, element_type
+    def _laid(
+        self,
+        sizes: Sequence[int],
+        order: Sequence[int] | None = None,
+        held: ElementType | None = None,
+    ) -> Codes:
+        """The codes laid anew."""
+        if self.constant is None:
+            return self.codes.laid(sizes, order, held)
+        return laid_once(self.constant, sizes, order, held)
+
+    def _hold(self, codes: Codes) -> None:
+        self.constant, self.codes, self.element_type = None, codes, codes.element_type
 
     def matrix(self, transposed: bool) -> CompressedMatrix | None:
         """The tensor as the second matrix of a product, or a stack of such; None where it is none
@@ -317,11 +341,8 @@ class Stored:
         if found is None or found.axes == (0, 1, 2):
             return found
         # Rows lie one after the other.
-        codes = np.ascontiguousarray(found.carriers())
-        if found.packed is not None:
-            packed = np.frombuffer(storage.pack(codes, found.element_type), np.uint8)
-            return replace(found, codes=packed, axes=(0, 1, 2), packed=found.shape)
-        return replace(found, codes=codes, axes=(0, 1, 2))
+        packed = None if found.packed is None else found.shape
+        return replace(found, codes=found.in_columns(), axes=(0, 1, 2), packed=packed)
 
     def _runs(
         self, columns: list[int], inner: list[int], steps: list[Step], whole: int
@@ -337,7 +358,7 @@ class Stored:
         shape = tuple(math.prod(self.sizes[axis] for axis in block) for block in blocks)
         short = self.numbers is not None and len(self.numbers) == _BOOK
         element_type = ElementType.u4 if short else self.element_type
-        held = _HELD_AS.get(element_type, element_type)
+        held = _held_as(element_type)
         if held in _FOUR_BITS and shape[1] * shape[2] % whole:
             held = ElementType.i8 if held is ElementType.i4 else ElementType.u8
         numbered = self.numbers is not None and held is ElementType.u16
@@ -400,22 +421,20 @@ class Stored:
         for block in sorted(empty):  # which lies anywhere: in the order of columns, if others do
             there.insert(block, block)
         flat = [place for block in there for place in places[block]]
+        packs = held in _FOUR_BITS
         if flat == sorted(flat):
             sizes = tuple(shape[block] for block in there)
             axes = there.index(0), there.index(1), there.index(2)
-            if isinstance(self.constant, PackedConst) and held in _FOUR_BITS:
-                stored = self.constant.element_type
-                if held is stored or (held.bits == stored.bits and self.numbers is not None):
-                    return self.constant.packed, axes, sizes
-                return self.constant.in_four_bits, axes, sizes
-            codes = self.made_codes().reshape(sizes)
+            codes = self.codes
+            if codes.packed != packs or codes.element_type.bits != held.bits:
+                codes = self._laid(sizes, held=held)
         else:
             rest = [i for i in range(len(self.order)) if i not in flat]
-            turned = self.made_codes().transpose([*places[0], *places[1], *places[2], *rest])
-            codes, axes, sizes = turned.reshape(shape), (0, 1, 2), shape
-        if held in _FOUR_BITS:
-            return np.frombuffer(storage.pack(codes, held), np.uint8), axes, sizes
-        return np.ascontiguousarray(codes.astype(held.dtype, copy=False)), axes, None
+            turned = [*places[0], *places[1], *places[2], *rest]
+            codes, axes, sizes = self._laid(self._shape, turned, held), (0, 1, 2), shape
+        if packs:
+            return codes.array, axes, sizes
+        return codes.array.reshape(sizes), axes, None
 
 
 _UNSIGNED = frozenset(

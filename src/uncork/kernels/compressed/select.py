@@ -11,7 +11,6 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from uncork import storage
 from uncork.internal_ops.compressed_linear import (
     CompressedLinear,
     CompressedMatrix,
@@ -512,9 +511,7 @@ def _codes(weights: CompressedMatrix, stored: Stored) -> tuple[object, Array]:
         and weights.codes.flags.c_contiguous
     ):
         return weights.codes, weights.codes
-    packed_weights = packed(
-        [weights.codes], (stored, weights.axes), lambda: [_packed(weights, stored)]
-    )
+    packed_weights = packed([weights.codes], (stored, weights.axes), lambda: [weights.in_columns()])
     return packed_weights, packed_weights.arrays[0]
 
 
@@ -536,11 +533,3 @@ def _in_panels(weights: CompressedMatrix, width: int, pairs: bool) -> tuple[obje
 
     packed_weights = packed([weights.codes], ("panels", width, weights.axes, pairs), made)
     return packed_weights, packed_weights.arrays[0]
-
-
-def _packed(weights: CompressedMatrix, stored: Stored) -> Array:
-    """Codes column by column; the array itself where they lie so."""
-    codes = np.ascontiguousarray(weights.carriers()).reshape(weights.shape[0], weights.inner)
-    if stored.element_type not in FOUR_BITS:
-        return codes
-    return np.frombuffer(storage.pack(codes.reshape(-1), weights.element_type), np.uint8)

@@ -38,6 +38,7 @@ from uncork.kernels.kernel_spec import KernelSpec
 from uncork.kernels.register_tiles import AMX_ROWS
 from uncork.kernels.runtime.target import Target
 from uncork.symbolic import SizeLike
+from uncork.types import ElementType
 
 #: Rows from which on panels are worth their turning, if they fill a tile; and where what few rows
 #: take is not multiplied four bytes at a time.
@@ -68,6 +69,8 @@ _MOST_OF_BYTE = 127
 #: The longest run whose products of numbers of 16 bits and codes of eight have a sum of 32 bits,
 #: whatever zero points are: 256 * 255 * 2^15 is less than 2^31.
 _LONGEST_OF_PAIRS = 256
+#: Codes near the middle of those of 4 and 6 bits, which bytes may hold.
+_MIDDLES = (8, 32)
 
 
 def dot_rows(
@@ -107,10 +110,7 @@ def dot_rows(
     else:
         rows = max(2, _SUMS // (_VECTORS * len(places_of(digits, how == PAIRS and not large))))
     lines = {FOUR_SMALL: 2, PAIRS: 16 // stored.bits}.get(how, 1 + stored.book)
-    more = flipped(how, stored.element_type)[1]
-    if stored.book:
-        more = code_added(how, stored.element_type, True)
-    middle = _middle(stored, how == FOUR_MIXED, more)
+    middle = _near(weights) + _added_in_panels(how, stored)
     return DotRows(
         stored, how, lanes, rows, _VECTORS, unit, end, digits, how == PAIRS, lines, large, middle
     )
@@ -128,13 +128,22 @@ def dot_rows_in_tiles(spec: DotRows, target: Target) -> DotRows | None:
     return replace(spec, rows=AMX_ROWS, vectors=vectors, lines=lines, by=TILES)
 
 
-def _middle(stored: Stored, unsigned: bool, more: int) -> int:
-    """What sums take off every code, of a byte with or without a sign, to which so much was added:
-    one near the middle, whose rest zero points take off. Numbers of a table have none.
+def _near(weights: CompressedMatrix) -> int:
+    """A code near the zero points, which sums take off every code, so that little cancels when the
+    rest is taken off; 0 without zero points.
     """
-    if not stored.zeros:
-        return more
-    return 8 * (stored.bits == 4) or 128 * unsigned
+    zeros = weights.zero_points
+    if zeros is None or weights.element_type in (ElementType.i4, ElementType.i8):
+        return 0
+    most, half = zeros.max(), 1 << weights.element_type.bits - 1
+    return min([middle for middle in _MIDDLES if most < 2 * middle] + [half])
+
+
+def _added_in_panels(how: str, stored: Stored) -> int:
+    """What products by panels find added to every code, or number of a table."""
+    if stored.book:
+        return code_added(how, stored.element_type, True)
+    return flipped(how, stored.element_type)[1]
 
 
 def _method(target: Target, bits: int, book: bool) -> tuple[str, int]:
@@ -296,13 +305,13 @@ def dot_few(spec: DotRows, rows: SizeLike, target: Target) -> DotFew | None:
     else None.
     """
     stored = spec.stored
-    unsigned = spec.how == FOUR_MIXED or (spec.wide and stored.element_type == "u8")
+    more = code_added(spec.how, stored.element_type, stored.book)
     blocks = Blocks(
         spec.how,
         spec.lanes,
         spec.unit,
         stored.bits,
-        _middle(stored, unsigned, code_added(spec.how, stored.element_type, stored.book)),
+        spec.middle - _added_in_panels(spec.how, stored) + more,
         spec.digits,
         spec.wide,
         spec.large,
