@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from uncork.errors import UnsupportedError, ValidationError
 from uncork.ir.model import Source
 from uncork.onnx.graph import Graph
-from uncork.onnx.registry import Added, Rows, Value
+from uncork.onnx.registry import Added, Lowering, Rows, Value
 from uncork.types import Array, ElementType
 
 if TYPE_CHECKING:
@@ -75,6 +75,14 @@ class Call:
         if not isinstance(value, list):
             raise ValidationError(f"input {position}: expected a sequence")
         return value
+
+    def inputs_of(self, lowering: Lowering) -> list[Source | None]:
+        """The inputs that a lowering names behind the graph and the node: those without a default
+        must be there. Raises ValidationError.
+        """
+        named = lowering.__code__.co_argcount - 2
+        needed = named - len(lowering.__defaults__ or ())
+        return [self[i] if i < needed else self.optional(i) for i in range(named)]
 
     @property
     def tensors(self) -> list[Source]:

@@ -225,7 +225,7 @@ class Lowerer:
                 scope,
                 name,
             )
-            return found(call)
+            return found(scope.graph, call, *call.inputs_of(found))
         body = (
             None if schema is None else _function_of(schema, node, opset, scope, inputs, attributes)
         )

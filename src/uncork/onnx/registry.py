@@ -8,14 +8,11 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Union
+from typing import TypeVar, Union
 
 from msgspec import Struct
 
 from uncork.ir.model import Source
-
-if TYPE_CHECKING:
-    from uncork.onnx.call import Call
 
 
 class Rows(Struct, frozen=True):
@@ -33,8 +30,10 @@ class Added(Struct, frozen=True):
 #: What a name of an ONNX graph stands for: an output of a layer, a sequence of known length or one
 #: that a loop fills, or nothing (an optional that is empty).
 Value = Union[Source, "list[Value]", Rows, Added, None]
-#: Takes the node; gives one value per output, or the only one.
-Lowering = Callable[["Call"], Union[Value, "tuple[Value, ...]"]]
+#: Takes the graph, the node, and the inputs that it names, None for one that is absent; gives one
+#: value per output, or the only one.
+Lowering = Callable[..., Union[Value, "tuple[Value, ...]"]]
+Written = TypeVar("Written", bound=Lowering)
 
 #: The default domain has two names.
 ONNX = ""
@@ -69,10 +68,10 @@ _SUBJECTS = (
 )
 
 
-def lowering(*op_types: str, since: int = 1, domain: str = ONNX) -> Callable[[Lowering], Lowering]:
+def lowering(*op_types: str, since: int = 1, domain: str = ONNX) -> Callable[[Written], Written]:
     """Register a function as the lowering of operators, from a version of theirs on."""
 
-    def register(function: Lowering) -> Lowering:
+    def register(function: Written) -> Written:
         for op_type in op_types:
             versions = LOWERINGS.setdefault((domain, op_type), {})
             if since in versions:

@@ -75,12 +75,11 @@ def _tensor(call: Call, value: Value) -> Source:
 
 
 @lowering("If")
-def _if(call: Call) -> tuple[Value, ...]:
-    graph, condition = call.graph, call[0]
-    value = graph.known(condition)
+def _if(g: Graph, call: Call, condition: Source) -> tuple[Value, ...]:
+    value = g.known(condition)
     if value is not None:
         proto = call.need("then_branch" if bool(value.reshape(-1)[0]) else "else_branch")
-        return _in_place(call, proto)
+        return _in_place(g, call, proto)
     bodies: dict[str, BodyMap] = {}
     more = [condition]
     for tag in ("then", "else"):
@@ -90,13 +89,13 @@ def _if(call: Call) -> tuple[Value, ...]:
             body.graph.typed_result(source)
         outputs = [BodyOutput(i, i) for i in range(len(results))]
         bodies[f"{tag}_body"] = body.map([], outputs, [], more)
-    return graph.add_with_bodies("If", 8, *more, bodies=bodies)
+    return g.add_with_bodies("If", 8, *more, bodies=bodies)
 
 
-def _in_place(call: Call, proto: Any) -> tuple[Value, ...]:
+def _in_place(g: Graph, call: Call, proto: Any) -> tuple[Value, ...]:
     """The nodes of a branch that is known to be taken, in place of the node."""
     lowerer = call.scope.lowerer
-    scope = Scope(lowerer, call.graph, call.scope)
+    scope = Scope(lowerer, g, call.scope)
     scope.prefix = f"{call.name}/"
     before = len(lowerer.problems) + len(lowerer.unsupported)
     values = lowerer.graph(scope, proto)
@@ -109,8 +108,10 @@ def _in_place(call: Call, proto: Any) -> tuple[Value, ...]:
 
 
 @lowering("Loop")
-def _loop(call: Call) -> tuple[Value, ...]:
-    graph, proto = call.graph, call.need("body")
+def _loop(
+    g: Graph, call: Call, m: Source | None = None, cond: Source | None = None
+) -> tuple[Value, ...]:
+    proto = call.need("body")
     carried = max(0, call.count - 2)
     ValidationError.when(
         len(proto.input) != carried + 2 or len(proto.output) < carried + 1,
@@ -120,9 +121,9 @@ def _loop(call: Call) -> tuple[Value, ...]:
     filled = [i for i in range(carried) if isinstance(call.values[i + 2], (list, Rows))]
     kept = [i for i in range(carried) if i not in filled]
     initial = [call[i + 2] for i in kept]
-    trips = graph.i64(-1) if not call.has(0) else graph.reshape(call[0], [])
-    goes_on = graph.constant(True) if not call.has(1) else graph.reshape(call[1], [])
-    specs = [graph.spec(source) for source in initial]
+    trips = g.i64(-1) if m is None else g.reshape(m, [])
+    goes_on = g.constant(True) if cond is None else g.reshape(cond, [])
+    specs = [g.spec(source) for source in initial]
     shapes = [spec.shape for spec in specs]
     for attempt in range(4):
         body = _Body(call, proto)
@@ -161,10 +162,10 @@ def _loop(call: Call) -> tuple[Value, ...]:
     edges = [(i, i + 1) for i in range(count + 1)]
     more = [trips, goes_on, *initial]
     joined = body.map(inputs, outputs, edges, more)
-    made = graph.add_with_bodies("Loop", 5, *more, bodies={"body": joined})
+    made = g.add_with_bodies("Loop", 5, *more, bodies={"body": joined})
     tensors: list[Value] = list(made[: len(results) - 1])
     for i, source in zip(filled, made[len(results) - 1 :], strict=True):
-        tensors.insert(i, _behind(call, call.values[i + 2], source))
+        tensors.insert(i, _behind(g, call, call.values[i + 2], source))
     return tuple(tensors)
 
 
@@ -177,14 +178,13 @@ def _added(call: Call, value: Value) -> tuple[Source, ...]:
     )
 
 
-def _behind(call: Call, before: Value, rows: Source) -> Rows:
+def _behind(g: Graph, call: Call, before: Value, rows: Source) -> Rows:
     """The sequence of what there was before a loop, and of the rows that its turns gave."""
-    graph = call.graph
     if isinstance(before, Rows):
-        return Rows(graph.concat([before.tensor, rows], 0))
+        return Rows(g.concat([before.tensor, rows], 0))
     assert isinstance(before, list)
-    first = [graph.unsqueeze(_tensor(call, value), 0) for value in before]
-    return Rows(graph.concat([*first, rows], 0) if first else rows)
+    first = [g.unsqueeze(_tensor(call, value), 0) for value in before]
+    return Rows(g.concat([*first, rows], 0) if first else rows)
 
 
 def _wider(before: PartialShape, after: PartialShape, attempt: int) -> PartialShape:
@@ -200,13 +200,19 @@ def _wider(before: PartialShape, after: PartialShape, attempt: int) -> PartialSh
 
 
 @lowering("Scan")
-def _scan_of_batches(call: Call) -> tuple[Value, ...]:
-    call.refuse_if(call.has(0), "sequence_lens of Scan-8", "convert the model to opset 9 or newer")
-    graph, proto = call.graph, call.need("body")
+def _scan_of_batches(
+    g: Graph, call: Call, initial_state_and_scan_inputs: Source | None = None
+) -> tuple[Value, ...]:
+    call.refuse_if(
+        initial_state_and_scan_inputs is not None,
+        "sequence_lens of Scan-8",
+        "convert the model to opset 9 or newer",
+    )
+    proto = call.need("body")
     scanned = call.integer("num_scan_inputs")
     values = [call[i] for i in range(1, call.count)]
     batch = call.wanted(
-        graph.sizes(values[0])[0] if values else None,
+        g.sizes(values[0])[0] if values else None,
         "Scan-8 with an open batch",
         "convert the model to opset 9 or newer",
     )
@@ -214,14 +220,16 @@ def _scan_of_batches(call: Call) -> tuple[Value, ...]:
     states = len(values) - scanned
     results: list[list[Source]] = []
     for row in range(batch):
-        rows = [graph.gather(v, row, 0) for v in values]
-        results.append(_scan(call, proto, rows[:states], rows[states:], [0] * scanned, directions))
+        rows = [g.gather(v, row, 0) for v in values]
+        results.append(
+            _scan(g, call, proto, rows[:states], rows[states:], [0] * scanned, directions)
+        )
     columns = list(zip(*results, strict=True))
-    return tuple(graph.concat([graph.unsqueeze(v, 0) for v in column], 0) for column in columns)
+    return tuple(g.concat([g.unsqueeze(v, 0) for v in column], 0) for column in columns)
 
 
 @lowering("Scan", since=9)
-def _scan_of_axes(call: Call) -> tuple[Value, ...]:
+def _scan_of_axes(g: Graph, call: Call) -> tuple[Value, ...]:
     proto, scanned = call.need("body"), call.integer("num_scan_inputs")
     values = call.tensors
     states = len(values) - scanned
@@ -231,6 +239,7 @@ def _scan_of_axes(call: Call) -> tuple[Value, ...]:
     )
     return tuple(
         _scan(
+            g,
             call,
             proto,
             values[:states],
@@ -244,6 +253,7 @@ def _scan_of_axes(call: Call) -> tuple[Value, ...]:
 
 
 def _scan(
+    g: Graph,
     call: Call,
     proto: Any,
     states: Sequence[Source],
@@ -253,7 +263,6 @@ def _scan(
     output_axes: Sequence[int] = (),
     output_directions: Sequence[int] = (),
 ) -> list[Source]:
-    graph = call.graph
     ValidationError.when(
         len(proto.input) != len(states) + len(scanned) or len(proto.output) < len(states),
         f"its body has {len(proto.input)} inputs, expected {len(states) + len(scanned)}",
@@ -261,16 +270,16 @@ def _scan(
     body = _Body(call, proto)
     inputs: list[BodyInput] = []
     for i, source in enumerate(states):
-        spec = graph.spec(source)
+        spec = g.spec(source)
         body.take(proto.input[i].name, spec.element_type, spec.shape)
         inputs.append(BodyInput(i, i))
     for i, source in enumerate(scanned):
-        rank = graph.rank(source)
+        rank = g.rank(source)
         axis = call.place(axes[i], rank)
-        shape = [1 if d == axis else n for d, n in enumerate(graph.sizes(source))]
+        shape = [1 if d == axis else n for d, n in enumerate(g.sizes(source))]
         position = len(states) + i
         name = proto.input[position].name
-        part = body.take(name, graph.type(source), PartialShape(shape))
+        part = body.take(name, g.type(source), PartialShape(shape))
         body.scope.values[name] = body.graph.squeeze(part, axis)
         inputs.append(BodyInput(position, position, _walk(axis, directions[i])))
     results = body.lower()
@@ -289,7 +298,7 @@ def _scan(
     edges = [(i, i) for i in range(len(states))]
     more = [*states, *scanned]
     joined = body.map(inputs, outputs, edges, more)
-    return list(graph.add_with_bodies("TensorIterator", 1, *more, bodies={"body": joined}))
+    return list(g.add_with_bodies("TensorIterator", 1, *more, bodies={"body": joined}))
 
 
 def _walk(axis: int, backwards: int) -> Slicing:

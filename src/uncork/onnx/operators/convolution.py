@@ -5,6 +5,7 @@ from __future__ import annotations
 from uncork.errors import ValidationError
 from uncork.ir.model import Source
 from uncork.onnx.call import Call
+from uncork.onnx.graph import Graph
 from uncork.onnx.operators.sliding import window
 from uncork.onnx.registry import lowering
 from uncork.types import ElementType
@@ -13,50 +14,51 @@ T = ElementType
 
 
 @lowering("Conv")
-def _conv(call: Call) -> Source:
-    return with_bias(call, convolution(call, call[0], call[1]), call.optional(2))
+def _conv(
+    g: Graph, call: Call, data: Source, weights: Source, bias: Source | None = None
+) -> Source:
+    return with_bias(g, convolution(g, call, data, weights), bias)
 
 
-def convolution(call: Call, data: Source, weights: Source) -> Source:
+def convolution(g: Graph, call: Call, data: Source, weights: Source) -> Source:
     """The products of a convolution node, without its bias."""
-    graph = call.graph
-    rank = graph.rank(weights, "the weights")
+    rank = g.rank(weights, "the weights")
     ValidationError.when(rank < 3, f"expected weights of 3 dimensions or more, got {rank}")
     settings = window(call, rank - 2)
     group = call.integer("group", 1)
     if group == 1:
-        result = graph.make("Convolution", data, weights, **settings)
+        result = g.make("Convolution", data, weights, **settings)
     else:
-        weights = grouped(call, weights, group)
-        result = graph.make("GroupConvolution", data, weights, **settings)
+        weights = grouped(g, weights, group)
+        result = g.make("GroupConvolution", data, weights, **settings)
     return result
 
 
-def grouped(call: Call, weights: Source, group: int) -> Source:
+def grouped(g: Graph, weights: Source, group: int) -> Source:
     """Weights with a dimension of groups before them."""
-    first, *rest = call.graph.sizes(weights)
+    first, *rest = g.sizes(weights)
     ValidationError.when(
         group < 1 or (first is not None and first % group) or None in rest,
-        f"attribute 'group': {group} groups do not divide weights of "
-        f"{call.graph.spec(weights).shape}",
+        f"attribute 'group': {group} groups do not divide weights of {g.spec(weights).shape}",
     )
-    return call.graph.reshape(
+    return g.reshape(
         weights, [group, -1 if first is None else first // group, *[n or 0 for n in rest]]
     )
 
 
-def with_bias(call: Call, data: Source, bias: Source | None) -> Source:
+def with_bias(g: Graph, data: Source, bias: Source | None) -> Source:
     """The data plus a number for each channel."""
     if bias is None:
         return data
-    rank = call.graph.rank(data)
-    return call.graph.plus(data, call.graph.reshape(bias, [1, -1] + [1] * (rank - 2)))
+    rank = g.rank(data)
+    return g.plus(data, g.reshape(bias, [1, -1] + [1] * (rank - 2)))
 
 
 @lowering("ConvTranspose")
-def _conv_transpose(call: Call) -> Source:
-    graph, data, weights = call.graph, call[0], call[1]
-    rank = graph.rank(weights, "the weights")
+def _conv_transpose(
+    g: Graph, call: Call, data: Source, weights: Source, bias: Source | None = None
+) -> Source:
+    rank = g.rank(weights, "the weights")
     axes = rank - 2
     settings = window(call, axes)
     more = call.integers("output_padding") or [0] * axes
@@ -64,18 +66,19 @@ def _conv_transpose(call: Call) -> Source:
     wanted = call.integers("output_shape")
     auto = settings["auto_pad"]
     if wanted or auto in ("same_upper", "same_lower"):
-        _set_pads(call, data, weights, settings, more, wanted[-axes:] if wanted else [])
+        _set_pads(g, call, data, weights, settings, more, wanted[-axes:] if wanted else [])
     elif auto == "valid":
         settings["auto_pad"] = "explicit"
     group = call.integer("group", 1)
     name = "ConvolutionBackpropData"
     if group != 1:
-        weights, name = grouped(call, weights, group), "GroupConvolutionBackpropData"
-    result = graph.make(name, data, weights, output_padding=more, **settings)
-    return with_bias(call, result, call.optional(2))
+        weights, name = grouped(g, weights, group), "GroupConvolutionBackpropData"
+    result = g.make(name, data, weights, output_padding=more, **settings)
+    return with_bias(g, result, bias)
 
 
 def _set_pads(
+    g: Graph,
     call: Call,
     data: Source,
     weights: Source,
@@ -84,8 +87,7 @@ def _set_pads(
     wanted: list[int],
 ) -> None:
     """Pads that make the output as large as is asked for, by the formula of ConvTranspose."""
-    graph = call.graph
-    sizes, kernel = graph.sizes(data)[2:], graph.sizes(weights)[2:]
+    sizes, kernel = g.sizes(data)[2:], g.sizes(weights)[2:]
     upper = str(settings["auto_pad"]) == "same_upper"
     begins, ends = [], []
     for i, cells in enumerate(kernel):
@@ -107,29 +109,35 @@ def _set_pads(
 
 
 @lowering("DeformConv")
-def _deform_conv(call: Call) -> Source:
-    graph, data, weights, offset = call.graph, call[0], call[1], call[2]
-    rank = graph.rank(weights, "the weights")
+def _deform_conv(
+    g: Graph,
+    call: Call,
+    data: Source,
+    weights: Source,
+    offset: Source,
+    bias: Source | None = None,
+    mask: Source | None = None,
+) -> Source:
+    rank = g.rank(weights, "the weights")
     call.refuse_if(rank != 4, f"weights of {rank} dimensions", "images have two axes")
-    mask = (call[4],) if call.has(4) else ()
-    result = graph.make(
+    result = g.make(
         "DeformableConvolution",
         data,
         offset,
         weights,
-        *mask,
+        *(() if mask is None else (mask,)),
         group=call.integer("group", 1),
         deformable_group=call.integer("offset_group", 1),
         bilinear_interpolation_pad=True,
         **window(call, rank - 2),
     )
-    return with_bias(call, result, call.optional(3))
+    return with_bias(g, result, bias)
 
 
 @lowering("Col2Im")
-def _col2im(call: Call) -> Source:
-    axes = call.graph.spec(call[1]).shape.size
+def _col2im(g: Graph, call: Call, data: Source, image_shape: Source, block_shape: Source) -> Source:
+    axes = g.spec(image_shape).shape.size
     call.refuse_if(axes != 2, f"an image of {axes} axes", "the IR has images of two")
     settings = window(call, 2)
     settings.pop("auto_pad")
-    return call.graph.make("Col2Im", call[0], call[1], call[2], **settings)
+    return g.make("Col2Im", data, image_shape, block_shape, **settings)

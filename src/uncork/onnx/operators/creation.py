@@ -9,6 +9,7 @@ import numpy as np
 from uncork.errors import ValidationError
 from uncork.ir.model import Source
 from uncork.onnx.call import Call
+from uncork.onnx.graph import Graph
 from uncork.onnx.registry import lowering
 from uncork.onnx.types import element_type_of
 from uncork.types import Array, ElementType
@@ -17,8 +18,7 @@ T = ElementType
 
 
 @lowering("Constant")
-def _constant(call: Call) -> Source:
-    graph = call.graph
+def _constant(g: Graph, call: Call) -> Source:
     simple = {
         "value_float": np.float32,
         "value_floats": np.float32,
@@ -27,14 +27,14 @@ def _constant(call: Call) -> Source:
     }
     for name, kind in simple.items():
         if name in call.attributes:
-            return graph.constant(np.array(call.attributes[name], kind))
+            return g.constant(np.array(call.attributes[name], kind))
     for name in ("value_string", "value_strings"):
         if name in call.attributes:
-            return graph.constant(np.array(call.attributes[name], object), T.string)
+            return g.constant(np.array(call.attributes[name], object), T.string)
     if "sparse_value" in call.attributes:
-        return graph.constant(*_dense(call))
+        return g.constant(*_dense(call))
     array, element_type = call.tensor("value")
-    return graph.constant(array, element_type)
+    return g.constant(array, element_type)
 
 
 def _dense(call: Call) -> tuple[Array, ElementType]:
@@ -56,33 +56,30 @@ def _dense(call: Call) -> tuple[Array, ElementType]:
 
 
 @lowering("ConstantOfShape")
-def _constant_of_shape(call: Call) -> Source:
-    graph = call.graph
-    value = graph.of_type(0.0, T.f32)
+def _constant_of_shape(g: Graph, call: Call, data: Source) -> Source:
+    value = g.of_type(0.0, T.f32)
     if "value" in call.attributes:
         array, kind = call.tensor("value")
-        value = graph.constant(array.reshape(()), kind)
-    if graph.spec(call[0]).shape.size == 0:
+        value = g.constant(array.reshape(()), kind)
+    if g.spec(data).shape.size == 0:
         return value
-    return graph.broadcast(value, call[0])
+    return g.broadcast(value, data)
 
 
 @lowering("Range")
-def _range(call: Call) -> Source:
-    graph = call.graph
-    start, stop, step = (graph.reshape(call[i], []) for i in range(3))
-    return graph.make("Range", start, stop, step, output_type=graph.type(start))
+def _range(g: Graph, call: Call) -> Source:
+    start, stop, step = (g.reshape(call[i], []) for i in range(3))
+    return g.make("Range", start, stop, step, output_type=g.type(start))
 
 
 @lowering("EyeLike")
-def _eye_like(call: Call) -> Source:
-    graph, data = call.graph, call[0]
+def _eye_like(g: Graph, call: Call, data: Source) -> Source:
     number = call.integer("dtype")
-    kind = element_type_of(number) if number else graph.type(data)
-    rows, columns = (graph.reshape(graph.size_of(data, axis), []) for axis in (0, 1))
+    kind = element_type_of(number) if number else g.type(data)
+    rows, columns = (g.reshape(g.size_of(data, axis), []) for axis in (0, 1))
     given = kind if kind in (T.f16, T.f32, T.f64, T.i8, T.u8, T.i32, T.i64, T.bf16) else T.i32
-    eye = graph.make("Eye", rows, columns, graph.i64(call.integer("k")), output_type=given)
-    return graph.convert(eye, kind)
+    eye = g.make("Eye", rows, columns, g.i64(call.integer("k")), output_type=given)
+    return g.convert(eye, kind)
 
 
 # ---- random numbers
@@ -99,71 +96,68 @@ def _kind(call: Call, default: ElementType) -> ElementType:
     return element_type_of(number) if number else default
 
 
-def uniform(call: Call, shape: Source, low: float, high: float, kind: ElementType) -> Source:
+def uniform(
+    g: Graph, call: Call, shape: Source, low: float, high: float, kind: ElementType
+) -> Source:
     """Numbers that are equally likely between two."""
-    graph = call.graph
-    return graph.make(
+    return g.make(
         "RandomUniform",
         shape,
-        graph.of_type(low, kind),
-        graph.of_type(high, kind),
+        g.of_type(low, kind),
+        g.of_type(high, kind),
         output_type=kind,
         global_seed=0,
         op_seed=_seed(call),
     )
 
 
-def _normal(call: Call, shape: Source, kind: ElementType) -> Source:
+def _normal(g: Graph, call: Call, shape: Source, kind: ElementType) -> Source:
     """Normally distributed numbers, of pairs of equally likely ones (Box, Muller)."""
-    graph = call.graph
-    first = uniform(call, shape, 2.0**-24, 1.0, T.f32)
-    second = graph.make(
+    first = uniform(g, call, shape, 2.0**-24, 1.0, T.f32)
+    second = g.make(
         "RandomUniform",
         shape,
-        graph.of_type(0.0, T.f32),
-        graph.of_type(2 * math.pi, T.f32),
+        g.of_type(0.0, T.f32),
+        g.of_type(2 * math.pi, T.f32),
         output_type=T.f32,
         global_seed=0,
         op_seed=_seed(call) + 1 if _seed(call) else 0,
     )
-    radius = graph.make("Sqrt", graph.times(graph.make("Log", first), -2.0))
-    normal = graph.times(radius, graph.make("Cos", second))
+    radius = g.make("Sqrt", g.times(g.make("Log", first), -2.0))
+    normal = g.times(radius, g.make("Cos", second))
     scale, mean = call.number("scale", 1.0), call.number("mean", 0.0)
-    return graph.convert(graph.plus(graph.times(normal, scale), mean), kind)
+    return g.convert(g.plus(g.times(normal, scale), mean), kind)
 
 
 @lowering("RandomUniform", "RandomUniformLike")
-def _random_uniform(call: Call) -> Source:
-    graph = call.graph
+def _random_uniform(g: Graph, call: Call) -> Source:
     like = call.op_type.endswith("Like")
-    shape = graph.shape_of(call[0]) if like else graph.i64(call.integers("shape"))
-    kind = _kind(call, graph.type(call[0]) if like else T.f32)
-    return uniform(call, shape, call.number("low", 0.0), call.number("high", 1.0), kind)
+    shape = g.shape_of(call[0]) if like else g.i64(call.integers("shape"))
+    kind = _kind(call, g.type(call[0]) if like else T.f32)
+    return uniform(g, call, shape, call.number("low", 0.0), call.number("high", 1.0), kind)
 
 
 @lowering("RandomNormal", "RandomNormalLike")
-def _random_normal(call: Call) -> Source:
-    graph = call.graph
+def _random_normal(g: Graph, call: Call) -> Source:
     like = call.op_type.endswith("Like")
-    shape = graph.shape_of(call[0]) if like else graph.i64(call.integers("shape"))
-    return _normal(call, shape, _kind(call, graph.type(call[0]) if like else T.f32))
+    shape = g.shape_of(call[0]) if like else g.i64(call.integers("shape"))
+    return _normal(g, call, shape, _kind(call, g.type(call[0]) if like else T.f32))
 
 
 @lowering("Bernoulli")
-def _bernoulli(call: Call) -> Source:
-    graph, data = call.graph, call[0]
-    kind = _kind(call, graph.type(data))
-    drawn = uniform(call, graph.shape_of(data), 0.0, 1.0, T.f32)
-    return graph.convert(graph.make("Less", drawn, graph.convert(data, T.f32)), kind)
+def _bernoulli(g: Graph, call: Call, data: Source) -> Source:
+    kind = _kind(call, g.type(data))
+    drawn = uniform(g, call, g.shape_of(data), 0.0, 1.0, T.f32)
+    return g.convert(g.make("Less", drawn, g.convert(data, T.f32)), kind)
 
 
 @lowering("Multinomial")
-def _multinomial(call: Call) -> Source:
+def _multinomial(g: Graph, call: Call, data: Source) -> Source:
     kind = _kind(call, T.i32)
-    return call.graph.make(
+    return g.make(
         "Multinomial",
-        call[0],
-        call.graph.i64(call.integer("sample_size", 1)),
+        data,
+        g.i64(call.integer("sample_size", 1)),
         convert_type=kind,
         with_replacement=True,
         log_probs=True,

@@ -10,6 +10,7 @@ import numpy as np
 from uncork.errors import ValidationError
 from uncork.ir.model import Source
 from uncork.onnx.call import Call
+from uncork.onnx.graph import Graph
 from uncork.onnx.registry import Value, lowering
 from uncork.onnx.types import element_type_of
 from uncork.types import ElementType
@@ -66,164 +67,160 @@ _SAME = {
 
 
 @lowering(*_SAME)
-def _same(call: Call) -> Source:
-    return call.graph.make(_SAME[call.op_type], *_operands(call))
+def _same(g: Graph, call: Call) -> Source:
+    return g.make(_SAME[call.op_type], *_operands(g, call))
 
 
-def _operands(call: Call) -> list[Source]:
+def _operands(g: Graph, call: Call) -> list[Source]:
     """The inputs. Before version 7 the second one may begin at an axis of the first."""
-    tensors, graph = call.tensors, call.graph
+    tensors = call.tensors
     if call.version >= 7 or len(tensors) != 2 or "axis" not in call.attributes:
         return tensors
-    rank, own = (graph.rank(t) for t in tensors)
+    rank, own = (g.rank(t) for t in tensors)
     behind = rank - call.axis(rank) - own
     if behind > 0:
-        tensors[1] = graph.unsqueeze(tensors[1], *range(own, own + behind))
+        tensors[1] = g.unsqueeze(tensors[1], *range(own, own + behind))
     return tensors
 
 
 @lowering("IsInf")
-def _is_inf(call: Call) -> Source:
-    return call.graph.make(
+def _is_inf(g: Graph, call: Call, data: Source) -> Source:
+    return g.make(
         "IsInf",
-        call[0],
+        data,
         detect_negative=bool(call.integer("detect_negative", 1)),
         detect_positive=bool(call.integer("detect_positive", 1)),
     )
 
 
 @lowering("Div")
-def _div(call: Call) -> Source:
-    return call.graph.over(*_operands(call))
+def _div(g: Graph, call: Call) -> Source:
+    return g.over(*_operands(g, call))
 
 
 @lowering("Mod")
-def _mod(call: Call) -> Source:
+def _mod(g: Graph, call: Call, a: Source, b: Source) -> Source:
     # fmod has the sign of the dividend, the other one that of the divisor.
     if call.integer("fmod"):
-        return call.graph.make("Mod", call[0], call[1])
-    return call.graph.make("FloorMod", call[0], call[1])
+        return g.make("Mod", a, b)
+    return g.make("FloorMod", a, b)
 
 
 @lowering("Pow")
-def _pow(call: Call) -> Source:
-    graph = call.graph
-    base, exponent = _operands(call)
-    kind, other = graph.type(base), graph.type(exponent)
+def _pow(g: Graph, call: Call) -> Source:
+    base, exponent = _operands(g, call)
+    kind, other = g.type(base), g.type(exponent)
     if kind is other or kind.is_float:
-        return graph.power(base, graph.convert(exponent, kind))
+        return g.power(base, g.convert(exponent, kind))
     if other.is_float:
-        power = graph.power(graph.convert(base, T.f64), graph.convert(exponent, T.f64))
-        return graph.convert(power, kind)
-    return graph.power(base, graph.convert(exponent, kind))
+        power = g.power(g.convert(base, T.f64), g.convert(exponent, T.f64))
+        return g.convert(power, kind)
+    return g.power(base, g.convert(exponent, kind))
 
 
 @lowering("Reciprocal")
-def _reciprocal(call: Call) -> Source:
-    return call.graph.over(1.0, call[0])
+def _reciprocal(g: Graph, call: Call, data: Source) -> Source:
+    return g.over(1.0, data)
 
 
 @lowering("BitShift")
-def _bit_shift(call: Call) -> Source:
+def _bit_shift(g: Graph, call: Call, data: Source, y: Source) -> Source:
     direction = call.one_of("direction", "", "LEFT", "RIGHT")
     name = "BitwiseLeftShift" if direction == "LEFT" else "BitwiseRightShift"
-    return call.graph.make(name, call[0], call[1])
+    return g.make(name, data, y)
 
 
 @lowering("Max", "Min", "Sum", "Mean")
-def _of_several(call: Call) -> Source:
-    graph, tensors = call.graph, call.tensors
+def _of_several(g: Graph, call: Call) -> Source:
+    tensors = call.tensors
     ValidationError.when(not tensors, "has no inputs, expected at least one")
     name = {"Max": "Maximum", "Min": "Minimum"}.get(call.op_type, "Add")
-    total = reduce(lambda a, b: graph.make(name, a, b), tensors)
-    return graph.over(total, len(tensors)) if call.op_type == "Mean" else total
+    total = reduce(lambda a, b: g.make(name, a, b), tensors)
+    return g.over(total, len(tensors)) if call.op_type == "Mean" else total
 
 
 @lowering("Where")
-def _where(call: Call) -> Source:
-    return call.graph.select(call[0], call[1], call[2])
+def _where(g: Graph, call: Call, condition: Source, data: Source, y: Source) -> Source:
+    return g.select(condition, data, y)
 
 
 # ---- bounds
 
 
 @lowering("Clip")
-def _clip_to_attributes(call: Call) -> Source:
+def _clip_to_attributes(g: Graph, call: Call, data: Source) -> Source:
     low, high = call.number("min", -math.inf), call.number("max", math.inf)
-    return _clamped(call, call[0], low, high)
+    return _clamped(g, data, low, high)
 
 
 @lowering("Clip", since=11)
-def _clip(call: Call) -> Source:
-    graph, data = call.graph, call[0]
-    low, high = call.optional(1), call.optional(2)
-    if graph.type(data) is T.f32:
+def _clip(
+    g: Graph, call: Call, data: Source, low: Source | None = None, high: Source | None = None
+) -> Source:
+    if g.type(data) is T.f32:
         numbers = [
-            default if bound is None else _number(call, bound)
+            default if bound is None else _number(g, bound)
             for bound, default in ((low, -math.inf), (high, math.inf))
         ]
         if numbers[0] is not None and numbers[1] is not None and numbers[0] <= numbers[1]:
-            return _clamped(call, data, numbers[0], numbers[1])
+            return _clamped(g, data, numbers[0], numbers[1])
     if low is not None:
-        data = graph.make("Maximum", data, low)
-    return data if high is None else graph.make("Minimum", data, high)
+        data = g.make("Maximum", data, low)
+    return data if high is None else g.make("Minimum", data, high)
 
 
-def _number(call: Call, source: Source) -> float | None:
-    value = call.graph.known(source)
+def _number(g: Graph, source: Source) -> float | None:
+    value = g.known(source)
     return None if value is None or value.size != 1 else float(value.reshape(-1)[0])
 
 
-def _clamped(call: Call, data: Source, low: float, high: float) -> Source:
+def _clamped(g: Graph, data: Source, low: float, high: float) -> Source:
     if (low, high) == (-math.inf, math.inf):
         return data
     if (low, high) == (0.0, math.inf):
-        return call.graph.make("ReLU", data)
-    return call.graph.make("Clamp", data, min=low, max=high)
+        return g.make("ReLU", data)
+    return g.make("Clamp", data, min=low, max=high)
 
 
 # ---- activations
 
 
 @lowering("Elu")
-def _elu(call: Call) -> Source:
-    return call.graph.make("Elu", call[0], alpha=call.number("alpha", 1.0))
+def _elu(g: Graph, call: Call, data: Source) -> Source:
+    return g.make("Elu", data, alpha=call.number("alpha", 1.0))
 
 
 @lowering("Celu")
-def _celu(call: Call) -> Source:
-    graph, alpha = call.graph, call.number("alpha", 1.0)
-    return graph.times(graph.make("Elu", graph.over(call[0], alpha), alpha=1.0), alpha)
+def _celu(g: Graph, call: Call, data: Source) -> Source:
+    alpha = call.number("alpha", 1.0)
+    return g.times(g.make("Elu", g.over(data, alpha), alpha=1.0), alpha)
 
 
 @lowering("Selu")
-def _selu(call: Call) -> Source:
-    data, graph = call[0], call.graph
+def _selu(g: Graph, call: Call, data: Source) -> Source:
     alpha, gamma = call.number("alpha", 1.67326), call.number("gamma", 1.0507)
-    return graph.make("Selu", data, graph.like(alpha, data), graph.like(gamma, data))
+    return g.make("Selu", data, g.like(alpha, data), g.like(gamma, data))
 
 
 @lowering("HardSigmoid")
-def _hard_sigmoid(call: Call) -> Source:
-    data, graph = call[0], call.graph
+def _hard_sigmoid(g: Graph, call: Call, data: Source) -> Source:
     alpha, beta = call.number("alpha", 0.2), call.number("beta", 0.5)
-    return graph.make("HardSigmoid", data, graph.like(alpha, data), graph.like(beta, data))
+    return g.make("HardSigmoid", data, g.like(alpha, data), g.like(beta, data))
 
 
 @lowering("LeakyRelu")
-def _leaky_relu(call: Call) -> Source:
-    slope = call.graph.reshape(call.graph.like(call.number("alpha", 0.01), call[0]), [1])
-    return call.graph.make("PReLU", call[0], slope)
+def _leaky_relu(g: Graph, call: Call, data: Source) -> Source:
+    slope = g.reshape(g.like(call.number("alpha", 0.01), data), [1])
+    return g.make("PReLU", data, slope)
 
 
 @lowering("PRelu")
-def _prelu(call: Call) -> Source:
+def _prelu(g: Graph, call: Call, data: Source, slope: Source) -> Source:
     # PReLU of the IR takes a slope of one dimension for that of channels, ONNX for the last one.
-    graph, data, slope = call.graph, call[0], call[1]
-    if graph.spec(slope).shape.size == 1 and graph.type(data).is_float:
-        return graph.make("PReLU", data, graph.reshape(slope, [1]))
-    sizes = graph.spec(slope).shape
-    rank = graph.spec(data).rank
+    if g.spec(slope).shape.size == 1 and g.type(data).is_float:
+        return g.make("PReLU", data, g.reshape(slope, [1]))
+    sizes = g.spec(slope).shape
+    rank = g.spec(data).rank
     channels = (call.version < 7 and sizes.rank == 1) or (
         sizes.rank is not None
         and rank is not None
@@ -231,59 +228,57 @@ def _prelu(call: Call) -> Source:
         and sizes.rank == rank - 1
         and all(d == 1 for d in list(sizes)[1:])
     )
-    if channels and graph.type(data).is_float:
-        return graph.make("PReLU", data, graph.reshape(slope, [-1]))
-    negative = graph.make("Less", data, graph.like(0, data))
-    return graph.select(negative, graph.times(data, slope), data)
+    if channels and g.type(data).is_float:
+        return g.make("PReLU", data, g.reshape(slope, [-1]))
+    negative = g.make("Less", data, g.like(0, data))
+    return g.select(negative, g.times(data, slope), data)
 
 
 @lowering("ThresholdedRelu")
-def _thresholded_relu(call: Call) -> Source:
-    graph, data = call.graph, call[0]
-    above = graph.make("Greater", data, graph.like(call.number("alpha", 1.0), data))
-    return graph.select(above, data, graph.like(0.0, data))
+def _thresholded_relu(g: Graph, call: Call, data: Source) -> Source:
+    above = g.make("Greater", data, g.like(call.number("alpha", 1.0), data))
+    return g.select(above, data, g.like(0.0, data))
 
 
 @lowering("Shrink")
-def _shrink(call: Call) -> Source:
-    graph, data = call.graph, call[0]
+def _shrink(g: Graph, call: Call, data: Source) -> Source:
     bias, bound = call.number("bias"), call.number("lambd", 0.5)
-    low = graph.make("Less", data, graph.like(-bound, data))
-    high = graph.make("Greater", data, graph.like(bound, data))
-    inner = graph.select(high, graph.minus(data, bias), graph.like(0, data))
-    return graph.select(low, graph.plus(data, bias), inner)
+    low = g.make("Less", data, g.like(-bound, data))
+    high = g.make("Greater", data, g.like(bound, data))
+    inner = g.select(high, g.minus(data, bias), g.like(0, data))
+    return g.select(low, g.plus(data, bias), inner)
 
 
 @lowering("Gelu")
-def _gelu(call: Call) -> Source:
+def _gelu(g: Graph, call: Call, data: Source) -> Source:
     mode = {"none": "erf", "tanh": "tanh"}[call.one_of("approximate", "none", "none", "tanh")]
-    return call.graph.make("Gelu", call[0], approximation_mode=mode)
+    return g.make("Gelu", data, approximation_mode=mode)
 
 
 @lowering("Swish")
-def _swish(call: Call) -> Source:
+def _swish(g: Graph, call: Call, data: Source) -> Source:
     alpha = call.number("alpha", 1.0)
     if alpha == 1.0:
-        return call.graph.make("Swish", call[0])
-    return call.graph.make("Swish", call[0], call.graph.like(alpha, call[0]))
+        return g.make("Swish", data)
+    return g.make("Swish", data, g.like(alpha, data))
 
 
 # ---- conversions
 
 
 @lowering("Cast")
-def _cast(call: Call) -> Source:
-    return cast(call, element_type_of(call.integer("to")))
+def _cast(g: Graph, call: Call) -> Source:
+    return cast(g, call, element_type_of(call.integer("to")))
 
 
 @lowering("CastLike")
-def _cast_like(call: Call) -> Source:
-    return cast(call, call.graph.type(call[1]))
+def _cast_like(g: Graph, call: Call) -> Source:
+    return cast(g, call, g.type(call[1]))
 
 
-def cast(call: Call, kind: ElementType) -> Source:
+def cast(g: Graph, call: Call, kind: ElementType) -> Source:
     """The first input in another type. Raises UnsupportedError for texts."""
-    source = call.graph.type(call[0])
+    source = g.type(call[0])
     call.refuse_if(
         T.string in (kind, source) and kind is not source,
         f"a cast from {source} to {kind}",
@@ -291,30 +286,30 @@ def cast(call: Call, kind: ElementType) -> Source:
     )
     small = (T.f8e4m3, T.f8e5m2)
     if kind in small and call.integer("saturate", 1):
-        return _saturated(call, kind)
-    return call.graph.convert(call[0], kind)
+        return _saturated(g, call, kind)
+    return g.convert(call[0], kind)
 
 
-def _saturated(call: Call, kind: ElementType) -> Source:
+def _saturated(g: Graph, call: Call, kind: ElementType) -> Source:
     """Numbers beyond the greatest of a small float become that; NaN stays."""
-    graph, data = call.graph, call[0]
+    data = call[0]
     most = 448.0 if kind is T.f8e4m3 else 57344.0
-    wide = graph.convert(data, T.f32)
-    return graph.convert(graph.make("Clamp", wide, min=-most, max=most), kind)
+    wide = g.convert(data, T.f32)
+    return g.convert(g.make("Clamp", wide, min=-most, max=most), kind)
 
 
 @lowering("Identity")
-def _identity(call: Call) -> Value:
+def _identity(g: Graph, call: Call) -> Value:
     return call.values[0]
 
 
 @lowering("Dropout")
-def _dropout(call: Call) -> tuple[Value, ...]:
-    graph, data = call.graph, call[0]
-    ratio, training = call.optional(1), call.optional(2)
+def _dropout(
+    g: Graph, call: Call, data: Source, ratio: Source | None = None, training: Source | None = None
+) -> tuple[Value, ...]:
     if call.version >= 12 and training is not None:
-        mode = graph.known(training)
-        share = None if ratio is None else graph.known(ratio)
+        mode = g.known(training)
+        share = None if ratio is None else g.known(ratio)
         off = mode is not None and not bool(mode.reshape(-1)[0])
         if not off and (share is None or float(share.reshape(-1)[0]) != 0):
             raise call.refuse(
@@ -322,5 +317,5 @@ def _dropout(call: Call) -> tuple[Value, ...]:
             )
     if not call.wants(1):
         return (data,)
-    mask = graph.broadcast(graph.constant(np.array(True), T.boolean), graph.shape_of(data))
+    mask = g.broadcast(g.constant(np.array(True), T.boolean), g.shape_of(data))
     return data, mask

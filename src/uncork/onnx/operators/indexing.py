@@ -7,6 +7,7 @@ import numpy as np
 from uncork.errors import ValidationError
 from uncork.ir.model import Source
 from uncork.onnx.call import Call
+from uncork.onnx.graph import Graph
 from uncork.onnx.registry import lowering
 from uncork.types import ElementType
 
@@ -14,142 +15,139 @@ T = ElementType
 
 
 @lowering("Gather")
-def _gather(call: Call) -> Source:
-    return call.graph.gather(call[0], call[1], call.integer("axis"))
+def _gather(g: Graph, call: Call, data: Source, indices: Source) -> Source:
+    return g.gather(data, indices, call.integer("axis"))
 
 
 @lowering("GatherElements")
-def _gather_elements(call: Call) -> Source:
-    graph, data = call.graph, call[0]
-    axis = call.axis(graph.rank(data))
-    indices = from_the_front(call, call[1], data, axis)
-    return graph.make("GatherElements", data, indices, axis=axis)
+def _gather_elements(g: Graph, call: Call, data: Source, indices: Source) -> Source:
+    axis = call.axis(g.rank(data))
+    indices = from_the_front(g, indices, data, axis)
+    return g.make("GatherElements", data, indices, axis=axis)
 
 
-def from_the_front(call: Call, indices: Source, data: Source, axis: int) -> Source:
+def from_the_front(g: Graph, indices: Source, data: Source, axis: int) -> Source:
     """Indices of which negative ones are counted from the first place, too."""
-    graph = call.graph
-    value = graph.known(indices)
+    value = g.known(indices)
     if value is not None and (value >= 0).all():
         return indices
-    size = graph.convert(graph.size_of(data, axis), graph.type(indices))
-    negative = graph.make("Less", indices, graph.like(0, indices))
-    return graph.select(negative, graph.plus(indices, size), indices)
+    size = g.convert(g.size_of(data, axis), g.type(indices))
+    negative = g.make("Less", indices, g.like(0, indices))
+    return g.select(negative, g.plus(indices, size), indices)
 
 
 @lowering("GatherND")
-def _gather_nd(call: Call) -> Source:
-    graph, data, indices = call.graph, call[0], call[1]
+def _gather_nd(g: Graph, call: Call, data: Source, indices: Source) -> Source:
     batch = call.integer("batch_dims")
-    value = graph.known(indices)
+    value = g.known(indices)
     if value is None or (value < 0).any():
         width = call.wanted(
-            graph.sizes(indices)[-1],
+            g.sizes(indices)[-1],
             "a number of index columns that is open",
             "export it with its size",
         )
-        sizes = graph.slice(graph.shape_of(data), batch, batch + width, 0)
-        sizes = graph.convert(sizes, graph.type(indices))
-        negative = graph.make("Less", indices, graph.like(0, indices))
-        indices = graph.select(negative, graph.plus(indices, sizes), indices)
-    return graph.make("GatherND", data, indices, batch_dims=batch)
+        sizes = g.slice(g.shape_of(data), batch, batch + width, 0)
+        sizes = g.convert(sizes, g.type(indices))
+        negative = g.make("Less", indices, g.like(0, indices))
+        indices = g.select(negative, g.plus(indices, sizes), indices)
+    return g.make("GatherND", data, indices, batch_dims=batch)
 
 
 _REDUCTIONS = {"none": "none", "add": "sum", "mul": "prod", "min": "min", "max": "max"}
 
 
 @lowering("ScatterElements", "Scatter")
-def _scatter_elements(call: Call) -> Source:
-    graph, data = call.graph, call[0]
+def _scatter_elements(
+    g: Graph, call: Call, data: Source, indices: Source, updates: Source
+) -> Source:
     reduction = _REDUCTIONS[call.one_of("reduction", "none", *_REDUCTIONS)]
-    return graph.make(
+    return g.make(
         "ScatterElementsUpdate",
         data,
-        call[1],
-        call[2],
-        graph.i64(call.axis(graph.rank(data))),
+        indices,
+        updates,
+        g.i64(call.axis(g.rank(data))),
         reduction=reduction,
         use_init_val=True,
     )
 
 
 @lowering("ScatterND")
-def _scatter_nd(call: Call) -> Source:
+def _scatter_nd(g: Graph, call: Call, data: Source, indices: Source, updates: Source) -> Source:
     reduction = _REDUCTIONS[call.one_of("reduction", "none", *_REDUCTIONS)]
-    return call.graph.make("ScatterNDUpdate", call[0], call[1], call[2], reduction=reduction)
+    return g.make("ScatterNDUpdate", data, indices, updates, reduction=reduction)
 
 
 @lowering("TensorScatter")
-def _tensor_scatter(call: Call) -> Source:
+def _tensor_scatter(
+    g: Graph, call: Call, cache: Source, update: Source, write_indices: Source | None = None
+) -> Source:
     """Writes a run of rows into a cache, for each row of the batch from its own place on."""
-    graph, cache, update = call.graph, call[0], call[1]
-    rank = graph.rank(cache)
+    rank = g.rank(cache)
     axis = call.axis(rank, default=-2)
     ValidationError.when(
         axis == 0, "attribute 'axis': expected another axis than that of the batch"
     )
-    length = graph.size_of(update, axis)
-    places = graph.range(length)
+    length = g.size_of(update, axis)
+    places = g.range(length)
     shape = [1] * rank
     shape[axis] = -1
-    places = graph.reshape(places, shape)
-    if call.has(2):
-        starts = graph.convert(call[2], T.i64)
-        places = graph.plus(places, graph.reshape(starts, [-1] + [1] * (rank - 1)))
+    places = g.reshape(places, shape)
+    if write_indices is not None:
+        starts = g.convert(write_indices, T.i64)
+        places = g.plus(places, g.reshape(starts, [-1] + [1] * (rank - 1)))
     if call.text("mode", "linear") == "circular":
-        places = graph.make("FloorMod", places, graph.size_of(cache, axis))
-    places = graph.broadcast(places, graph.shape_of(update))
-    return graph.make(
+        places = g.make("FloorMod", places, g.size_of(cache, axis))
+    places = g.broadcast(places, g.shape_of(update))
+    return g.make(
         "ScatterElementsUpdate",
         cache,
         places,
         update,
-        graph.i64(axis),
+        g.i64(axis),
         reduction="none",
         use_init_val=True,
     )
 
 
 @lowering("Compress")
-def _compress(call: Call) -> Source:
-    graph, data = call.graph, call[0]
+def _compress(g: Graph, call: Call, data: Source, condition: Source) -> Source:
     axis = call.get("axis")
     if axis is None:
-        data, axis = graph.reshape(data, [-1]), 0
-    places = graph.reshape(graph.make("NonZero", call[1], output_type=T.i64), [-1])
-    return graph.gather(data, places, int(axis))
+        data, axis = g.reshape(data, [-1]), 0
+    places = g.reshape(g.make("NonZero", condition, output_type=T.i64), [-1])
+    return g.gather(data, places, int(axis))
 
 
 @lowering("NonZero")
-def _non_zero(call: Call) -> Source:
-    return call.graph.make("NonZero", call[0], output_type=T.i64)
+def _non_zero(g: Graph, call: Call, data: Source) -> Source:
+    return g.make("NonZero", data, output_type=T.i64)
 
 
 @lowering("OneHot")
-def _one_hot(call: Call) -> Source:
-    graph = call.graph
-    indices = graph.convert(call[0], T.i64)
-    depth = graph.convert(graph.reshape(call[1], []), T.i64)
-    off, on = (graph.gather(call[2], i, 0) for i in (0, 1))
-    negative = graph.make("Less", indices, graph.i64(0))
-    indices = graph.select(negative, graph.plus(indices, depth), indices)
-    return graph.make("OneHot", indices, depth, on, off, axis=call.integer("axis", -1))
+def _one_hot(g: Graph, call: Call, indices: Source, depth: Source) -> Source:
+    indices = g.convert(indices, T.i64)
+    depth = g.convert(g.reshape(depth, []), T.i64)
+    off, on = (g.gather(call[2], i, 0) for i in (0, 1))
+    negative = g.make("Less", indices, g.i64(0))
+    indices = g.select(negative, g.plus(indices, depth), indices)
+    return g.make("OneHot", indices, depth, on, off, axis=call.integer("axis", -1))
 
 
 @lowering("TopK")
-def _top_k_by_attribute(call: Call) -> tuple[Source, ...]:
-    k = call.graph.i64(call.integer("k"))
-    return _best(call, k)
+def _top_k_by_attribute(g: Graph, call: Call) -> tuple[Source, ...]:
+    k = g.i64(call.integer("k"))
+    return _best(g, call, k)
 
 
 @lowering("TopK", since=10)
-def _top_k(call: Call) -> tuple[Source, ...]:
+def _top_k(g: Graph, call: Call) -> tuple[Source, ...]:
     k = call[1]
-    return _best(call, k if call.graph.spec(k).rank == 0 else call.graph.reshape(k, []))
+    return _best(g, call, k if g.spec(k).rank == 0 else g.reshape(k, []))
 
 
-def _best(call: Call, k: Source) -> tuple[Source, ...]:
-    return call.graph.several(
+def _best(g: Graph, call: Call, k: Source) -> tuple[Source, ...]:
+    return g.several(
         "TopK",
         call[0],
         k,
@@ -163,16 +161,15 @@ def _best(call: Call, k: Source) -> tuple[Source, ...]:
 
 
 @lowering("ArgMax", "ArgMin")
-def _arg_best(call: Call) -> Source:
-    graph, data = call.graph, call[0]
-    axis = call.axis(graph.rank(data))
+def _arg_best(g: Graph, call: Call, data: Source) -> Source:
+    axis = call.axis(g.rank(data))
     last = bool(call.integer("select_last_index"))
     if last:
-        data = graph.slice(data, -1, -(1 << 40), axis, -1)
-    _, places = graph.several(
+        data = g.slice(data, -1, -(1 << 40), axis, -1)
+    _, places = g.several(
         "TopK",
         data,
-        graph.i64(1),
+        g.i64(1),
         axis=axis,
         mode="max" if call.op_type == "ArgMax" else "min",
         sort="value",
@@ -181,17 +178,16 @@ def _arg_best(call: Call) -> Source:
         opset=11,
     )
     if last:
-        places = graph.minus(graph.minus(graph.size_of(data, axis), 1), places)
-    return places if call.integer("keepdims", 1) else graph.squeeze(places, axis)
+        places = g.minus(g.minus(g.size_of(data, axis), 1), places)
+    return places if call.integer("keepdims", 1) else g.squeeze(places, axis)
 
 
 @lowering("Unique")
-def _unique(call: Call) -> tuple[Source, ...]:
-    graph = call.graph
-    axis = () if call.get("axis") is None else (graph.i64(call.integer("axis")),)
-    return graph.several(
+def _unique(g: Graph, call: Call, data: Source) -> tuple[Source, ...]:
+    axis = () if call.get("axis") is None else (g.i64(call.integer("axis")),)
+    return g.several(
         "Unique",
-        call[0],
+        data,
         *axis,
         sorted=bool(call.integer("sorted", 1)),
         index_element_type=T.i64,
@@ -200,23 +196,29 @@ def _unique(call: Call) -> tuple[Source, ...]:
 
 
 @lowering("NonMaxSuppression")
-def _non_max_suppression(call: Call) -> Source:
-    graph = call.graph
-    most = call.optional(2)
+def _non_max_suppression(
+    g: Graph,
+    call: Call,
+    boxes: Source,
+    scores: Source,
+    most: Source | None = None,
+    iou_threshold: Source | None = None,
+    score_threshold: Source | None = None,
+) -> Source:
     # Without a number no box is wanted.
-    most = graph.i64(0) if most is None else graph.reshape(most, [])
+    most = g.i64(0) if most is None else g.reshape(most, [])
     limits = [
-        graph.reshape(limit, []) if limit is not None else graph.of_type(default, T.f32)
-        for limit, default in ((call.optional(3), 0.0), (call.optional(4), -float(2**127)))
+        g.reshape(limit, []) if limit is not None else g.of_type(default, T.f32)
+        for limit, default in ((iou_threshold, 0.0), (score_threshold, -float(2**127)))
     ]
     encoding = "center" if call.integer("center_point_box") else "corner"
-    return graph.make(
+    return g.make(
         "NonMaxSuppression",
-        call[0],
-        call[1],
+        boxes,
+        scores,
         most,
         *limits,
-        graph.of_type(0.0, T.f32),
+        g.of_type(0.0, T.f32),
         box_encoding=encoding,
         sort_result_descending=False,
         output_type=T.i64,
@@ -224,18 +226,17 @@ def _non_max_suppression(call: Call) -> Source:
 
 
 @lowering("Hardmax")
-def _hardmax(call: Call) -> Source:
-    graph, data = call.graph, call[0]
-    rank = graph.rank(data)
+def _hardmax(g: Graph, call: Call, data: Source) -> Source:
+    rank = g.rank(data)
     axis = call.axis(rank, default=1 if call.version < 13 else -1)
     shape = None
     if call.version < 13 and axis != rank - 1:
-        shape, data = graph.shape_of(data), graph.flatten(data, axis)
+        shape, data = g.shape_of(data), g.flatten(data, axis)
         axis, rank = 1, 2
-    _, best = graph.several(
+    _, best = g.several(
         "TopK",
         data,
-        graph.i64(1),
+        g.i64(1),
         axis=axis,
         mode="max",
         sort="value",
@@ -243,20 +244,19 @@ def _hardmax(call: Call) -> Source:
         stable=True,
         opset=11,
     )
-    places = graph.range(graph.size_of(data, axis))
-    places = graph.reshape(places, [-1 if i == axis else 1 for i in range(rank)])
-    same = graph.convert(graph.make("Equal", places, best), graph.type(data))
-    return same if shape is None else graph.reshape(same, shape)
+    places = g.range(g.size_of(data, axis))
+    places = g.reshape(places, [-1 if i == axis else 1 for i in range(rank)])
+    same = g.convert(g.make("Equal", places, best), g.type(data))
+    return same if shape is None else g.reshape(same, shape)
 
 
 @lowering("MaxUnpool")
-def _max_unpool(call: Call) -> Source:
-    graph, data = call.graph, call[0]
-    rank = graph.rank(data)
+def _max_unpool(g: Graph, call: Call, data: Source, indices: Source) -> Source:
+    rank = g.rank(data)
     kernel = call.integers("kernel_shape")
     strides = call.integers("strides", [1] * len(kernel))
     pads = call.integers("pads", [0] * 2 * len(kernel))
-    sizes = graph.sizes(data)
+    sizes = g.sizes(data)
     call.refuse_if(None in sizes, "data of open size", "export the model with its sizes")
     known = [int(n or 0) for n in sizes]
     shape = known[:2] + [
@@ -264,33 +264,32 @@ def _max_unpool(call: Call) -> Source:
         for i in range(rank - 2)
     ]
     wanted = call.known(2, "input 2 (output_shape)") if call.has(2) else shape
-    zeros = np.zeros(int(np.prod(wanted)), graph.type(data).dtype)
-    flat = graph.constant(zeros, graph.type(data))
-    places = graph.reshape(call[1], [-1])
+    zeros = np.zeros(int(np.prod(wanted)), g.type(data).dtype)
+    flat = g.constant(zeros, g.type(data))
+    places = g.reshape(indices, [-1])
     if wanted != shape and len(wanted) == rank:
-        places = _in_larger(call, places, shape, wanted)
-    spread = graph.make(
+        places = _in_larger(g, places, shape, wanted)
+    spread = g.make(
         "ScatterElementsUpdate",
         flat,
         places,
-        graph.reshape(data, [-1]),
-        graph.i64(0),
+        g.reshape(data, [-1]),
+        g.i64(0),
         reduction="none",
         use_init_val=True,
     )
-    return graph.reshape(spread, wanted)
+    return g.reshape(spread, wanted)
 
 
-def _in_larger(call: Call, places: Source, shape: list[int], wanted: list[int]) -> Source:
+def _in_larger(g: Graph, places: Source, shape: list[int], wanted: list[int]) -> Source:
     """Places in the flattened tensor of one shape as those in a tensor of a larger one."""
-    graph = call.graph
     total, rest = None, places
     steps = [int(np.prod(shape[i + 1 :])) for i in range(len(shape))]
     outer = [int(np.prod(wanted[i + 1 :])) for i in range(len(wanted))]
     for step, other in zip(steps, outer, strict=True):
-        at = graph.over(rest, step)
-        rest = graph.minus(rest, graph.times(at, step))
-        part = graph.times(at, other)
-        total = part if total is None else graph.plus(total, part)
+        at = g.over(rest, step)
+        rest = g.minus(rest, g.times(at, step))
+        part = g.times(at, other)
+        total = part if total is None else g.plus(total, part)
     assert total is not None
     return total

@@ -7,6 +7,7 @@ import math
 from uncork.errors import ValidationError
 from uncork.ir.model import Source
 from uncork.onnx.call import Call
+from uncork.onnx.graph import Graph
 from uncork.onnx.operators.sliding import window
 from uncork.onnx.registry import lowering
 from uncork.types import ElementType
@@ -26,9 +27,9 @@ def _rounding(call: Call) -> str:
 
 
 @lowering("MaxPool")
-def _max_pool(call: Call) -> tuple[Source, ...]:
-    graph, data, kernel = call.graph, call[0], _kernel(call)
-    values, places = graph.several(
+def _max_pool(g: Graph, call: Call, data: Source) -> tuple[Source, ...]:
+    kernel = _kernel(call)
+    values, places = g.several(
         "MaxPool",
         data,
         kernel=kernel,
@@ -39,44 +40,43 @@ def _max_pool(call: Call) -> tuple[Source, ...]:
         **window(call, len(kernel)),
     )
     if call.wants(1) and call.integer("storage_order"):
-        places = _columns_first(call, data, places)
+        places = _columns_first(g, call, data, places)
     return values, places
 
 
-def _columns_first(call: Call, data: Source, places: Source) -> Source:
+def _columns_first(g: Graph, call: Call, data: Source, places: Source) -> Source:
     """Places in flattened images as counted along columns."""
-    graph = call.graph
-    sizes = graph.sizes(data)[2:]
+    sizes = g.sizes(data)[2:]
     call.refuse_if(
         None in sizes, "storage_order 1 with data of open size", "export it with its sizes"
     )
     known = [n or 0 for n in sizes]
     count = math.prod(known)
-    image = graph.over(places, count)
-    rest = graph.minus(places, graph.times(image, count))
-    total, step = graph.times(image, count), 1
+    image = g.over(places, count)
+    rest = g.minus(places, g.times(image, count))
+    total, step = g.times(image, count), 1
     for i, size in enumerate(known):
         inner = math.prod(known[i + 1 :])
-        at = graph.over(rest, inner)
-        rest = graph.minus(rest, graph.times(at, inner))
-        total = graph.plus(total, graph.times(at, step))
+        at = g.over(rest, inner)
+        rest = g.minus(rest, g.times(at, inner))
+        total = g.plus(total, g.times(at, step))
         step *= size
     return total
 
 
 @lowering("AveragePool")
-def _average_pool(call: Call) -> Source:
-    return average(call, call[0], bool(call.integer("count_include_pad")))
+def _average_pool(g: Graph, call: Call, data: Source) -> Source:
+    return average(g, call, data, bool(call.integer("count_include_pad")))
 
 
-def average(call: Call, data: Source, with_pads: bool) -> Source:
+def average(g: Graph, call: Call, data: Source, with_pads: bool) -> Source:
     """The means under windows."""
     kernel = _kernel(call)
     settings = window(call, len(kernel))
     dilated = any(d != 1 for d in settings["dilations"])
     if not dilated:
         del settings["dilations"]
-    return call.graph.make(
+    return g.make(
         "AvgPool",
         data,
         kernel=kernel,
@@ -88,39 +88,39 @@ def average(call: Call, data: Source, with_pads: bool) -> Source:
 
 
 @lowering("LpPool")
-def _lp_pool(call: Call) -> Source:
-    graph, p = call.graph, call.integer("p", 2)
-    powers = graph.power(graph.make("Abs", call[0]), p)
-    mean = average(call, powers, True)
-    return graph.power(graph.times(mean, math.prod(_kernel(call))), 1.0 / p)
+def _lp_pool(g: Graph, call: Call, data: Source) -> Source:
+    p = call.integer("p", 2)
+    powers = g.power(g.make("Abs", data), p)
+    mean = average(g, call, powers, True)
+    return g.power(g.times(mean, math.prod(_kernel(call))), 1.0 / p)
 
 
-def spatial(call: Call, data: Source) -> list[int]:
+def spatial(g: Graph, data: Source) -> list[int]:
     """The axes behind batch and channels."""
-    rank = call.graph.rank(data)
+    rank = g.rank(data)
     ValidationError.when(rank < 3, f"expected data of 3 dimensions or more, got {rank}")
     return list(range(2, rank))
 
 
 @lowering("GlobalAveragePool")
-def _global_average(call: Call) -> Source:
-    return call.graph.reduce("ReduceMean", call[0], spatial(call, call[0]))
+def _global_average(g: Graph, call: Call, data: Source) -> Source:
+    return g.reduce("ReduceMean", data, spatial(g, data))
 
 
 @lowering("GlobalMaxPool")
-def _global_max(call: Call) -> Source:
-    return call.graph.reduce("ReduceMax", call[0], spatial(call, call[0]))
+def _global_max(g: Graph, call: Call, data: Source) -> Source:
+    return g.reduce("ReduceMax", data, spatial(g, data))
 
 
 @lowering("GlobalLpPool")
-def _global_lp(call: Call) -> Source:
-    graph, p, axes = call.graph, call.integer("p", 2), spatial(call, call[0])
-    powers = graph.power(graph.make("Abs", call[0]), p)
-    return graph.power(graph.reduce("ReduceSum", powers, axes), 1.0 / p)
+def _global_lp(g: Graph, call: Call, data: Source) -> Source:
+    p, axes = call.integer("p", 2), spatial(g, data)
+    powers = g.power(g.make("Abs", data), p)
+    return g.power(g.reduce("ReduceSum", powers, axes), 1.0 / p)
 
 
 @lowering("RoiAlign")
-def _roi_align(call: Call) -> Source:
+def _roi_align(g: Graph, call: Call, data: Source, rois: Source, batch_indices: Source) -> Source:
     half = call.version >= 16 and (
         call.one_of(
             "coordinate_transformation_mode", "half_pixel", "half_pixel", "output_half_pixel"
@@ -128,11 +128,11 @@ def _roi_align(call: Call) -> Source:
         == "half_pixel"
     )
     mode = call.one_of("mode", "avg", "avg", "max")
-    return call.graph.make(
+    return g.make(
         "ROIAlign",
-        call[0],
-        call[1],
-        call[2],
+        data,
+        rois,
+        batch_indices,
         pooled_h=call.integer("output_height", 1),
         pooled_w=call.integer("output_width", 1),
         sampling_ratio=call.integer("sampling_ratio"),
@@ -143,12 +143,12 @@ def _roi_align(call: Call) -> Source:
 
 
 @lowering("MaxRoiPool")
-def _max_roi_pool(call: Call) -> Source:
+def _max_roi_pool(g: Graph, call: Call, data: Source, rois: Source) -> Source:
     height, width = call.integers("pooled_shape")
-    return call.graph.make(
+    return g.make(
         "ROIPooling",
-        call[0],
-        call[1],
+        data,
+        rois,
         pooled_h=height,
         pooled_w=width,
         spatial_scale=call.number("spatial_scale", 1.0),
@@ -157,8 +157,8 @@ def _max_roi_pool(call: Call) -> Source:
 
 
 @lowering("GridSample")
-def _grid_sample(call: Call) -> Source:
-    rank = call.graph.rank(call[0])
+def _grid_sample(g: Graph, call: Call, data: Source, grid: Source) -> Source:
+    rank = g.rank(data)
     call.refuse_if(rank != 4, f"data of {rank} dimensions", "the IR samples images, of four")
     modes = {
         "bilinear": "bilinear",
@@ -167,10 +167,10 @@ def _grid_sample(call: Call) -> Source:
         "bicubic": "bicubic",
         "cubic": "bicubic",
     }
-    return call.graph.make(
+    return g.make(
         "GridSample",
-        call[0],
-        call[1],
+        data,
+        grid,
         align_corners=bool(call.integer("align_corners")),
         mode=modes[call.one_of("mode", "linear", *modes)],
         padding_mode=call.one_of("padding_mode", "zeros", "zeros", "border", "reflection"),

@@ -6,6 +6,7 @@ import numpy as np
 
 from uncork.ir.model import Source
 from uncork.onnx.call import Call
+from uncork.onnx.graph import Graph
 from uncork.onnx.registry import lowering
 from uncork.types import ElementType
 
@@ -24,79 +25,72 @@ _AXES_GIVEN = {"ReduceSum": 13}
 
 
 @lowering(*_PLAIN)
-def _reduced(call: Call) -> Source:
-    graph, data = call.graph, call[0]
-    axes = _axes(call)
+def _reduced(g: Graph, call: Call, data: Source) -> Source:
+    axes = _axes(g, call)
     if axes is None:
-        return graph.make("Abs", data) if call.op_type in ("ReduceL1", "ReduceL2") else data
+        return g.make("Abs", data) if call.op_type in ("ReduceL1", "ReduceL2") else data
     keep = bool(call.integer("keepdims", 1))
     name = _PLAIN[call.op_type]
-    if graph.type(data) is T.boolean:
-        bytes_ = graph.convert(data, T.u8)
-        return graph.convert(graph.make(name, bytes_, axes, keep_dims=keep), T.boolean)
-    return graph.make(name, data, axes, keep_dims=keep)
+    if g.type(data) is T.boolean:
+        bytes_ = g.convert(data, T.u8)
+        return g.convert(g.make(name, bytes_, axes, keep_dims=keep), T.boolean)
+    return g.make(name, data, axes, keep_dims=keep)
 
 
-def _axes(call: Call) -> Source | None:
+def _axes(g: Graph, call: Call) -> Source | None:
     """The axes that are reduced; None where none are, because there are none given."""
-    graph = call.graph
     given: Source | None
     if call.version >= _AXES_GIVEN.get(call.op_type, 18):
         given = call.optional(1)
-        size = None if given is None else graph.spec(given).shape.size
+        size = None if given is None else g.spec(given).shape.size
         empty = given is None or size == 0
     else:
         numbers = call.integers("axes")
-        given, empty = graph.i64(numbers), not numbers
+        given, empty = g.i64(numbers), not numbers
     if not empty:
         return given
     if call.integer("noop_with_empty_axes"):
         return None
-    return all_axes(call, call[0])
+    return all_axes(g, call[0])
 
 
-def all_axes(call: Call, data: Source) -> Source:
+def all_axes(g: Graph, data: Source) -> Source:
     """Every axis of a tensor, also where its rank is not known."""
-    graph = call.graph
-    rank = graph.spec(data).rank
+    rank = g.spec(data).rank
     if rank is not None:
-        return graph.i64(list(range(rank)))
-    count = graph.shape_of(graph.shape_of(data))
-    return graph.range(count)
+        return g.i64(list(range(rank)))
+    count = g.shape_of(g.shape_of(data))
+    return g.range(count)
 
 
 @lowering("ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare")
-def _composed(call: Call) -> Source:
-    graph, data = call.graph, call[0]
-    axes = _axes(call)
+def _composed(g: Graph, call: Call, data: Source) -> Source:
+    axes = _axes(g, call)
     keep = bool(call.integer("keepdims", 1))
     if call.op_type == "ReduceSumSquare":
-        squares = graph.times(data, data)
-        return squares if axes is None else graph.make("ReduceSum", squares, axes, keep_dims=keep)
+        squares = g.times(data, data)
+        return squares if axes is None else g.make("ReduceSum", squares, axes, keep_dims=keep)
     if call.op_type == "ReduceLogSum":
         if axes is None:
-            return graph.make("Log", data)
-        return graph.make("Log", graph.make("ReduceSum", data, axes, keep_dims=keep))
+            return g.make("Log", data)
+        return g.make("Log", g.make("ReduceSum", data, axes, keep_dims=keep))
     if axes is None:
         return data
     # exp of large numbers is infinite: the greatest one is taken out before
-    most = graph.make("ReduceMax", data, axes, keep_dims=True)
-    finite = graph.make("Less", graph.make("Abs", most), graph.like(np.inf, data))
-    most = graph.select(finite, most, graph.like(0.0, data))
-    total = graph.make(
-        "ReduceSum", graph.make("Exp", graph.minus(data, most)), axes, keep_dims=True
-    )
-    result = graph.plus(graph.make("Log", total), most)
-    return result if keep else graph.make("Squeeze", result, axes)
+    most = g.make("ReduceMax", data, axes, keep_dims=True)
+    finite = g.make("Less", g.make("Abs", most), g.like(np.inf, data))
+    most = g.select(finite, most, g.like(0.0, data))
+    total = g.make("ReduceSum", g.make("Exp", g.minus(data, most)), axes, keep_dims=True)
+    result = g.plus(g.make("Log", total), most)
+    return result if keep else g.make("Squeeze", result, axes)
 
 
 @lowering("CumSum")
-def _cumsum(call: Call) -> Source:
-    graph, data = call.graph, call[0]
-    axis = graph.reshape(call[1], [])
-    if graph.type(data) is T.boolean:  # torch writes it of truths, which it counts
-        data = graph.convert(data, T.i64)
-    return graph.make(
+def _cumsum(g: Graph, call: Call, data: Source, axis: Source) -> Source:
+    axis = g.reshape(axis, [])
+    if g.type(data) is T.boolean:  # torch writes it of truths, which it counts
+        data = g.convert(data, T.i64)
+    return g.make(
         "CumSum",
         data,
         axis,
@@ -106,31 +100,29 @@ def _cumsum(call: Call) -> Source:
 
 
 @lowering("Softmax", "LogSoftmax")
-def _softmax_of_rows(call: Call) -> Source:
+def _softmax_of_rows(g: Graph, call: Call, data: Source) -> Source:
     # Before version 13 all that is behind the axis is one row.
-    graph, data = call.graph, call[0]
-    rank = graph.rank(data)
+    rank = g.rank(data)
     axis = call.axis(rank, default=1) if rank > 1 else 0
     if axis == rank - 1:
-        return graph.make(_ALONG[call.op_type], data, axis=axis)
-    rows = graph.make(_ALONG[call.op_type], graph.flatten(data, axis), axis=1)
-    return graph.reshape(rows, graph.shape_of(data))
+        return g.make(_ALONG[call.op_type], data, axis=axis)
+    rows = g.make(_ALONG[call.op_type], g.flatten(data, axis), axis=1)
+    return g.reshape(rows, g.shape_of(data))
 
 
 _ALONG = {"Softmax": "SoftMax", "LogSoftmax": "LogSoftmax"}
 
 
 @lowering("Softmax", "LogSoftmax", since=13)
-def _softmax(call: Call) -> Source:
-    return call.graph.make(_ALONG[call.op_type], call[0], axis=call.integer("axis", -1))
+def _softmax(g: Graph, call: Call, data: Source) -> Source:
+    return g.make(_ALONG[call.op_type], data, axis=call.integer("axis", -1))
 
 
 @lowering("LpNormalization")
-def _lp_normalization(call: Call) -> Source:
-    graph, data = call.graph, call[0]
-    axis = call.axis(graph.rank(data), default=-1)
+def _lp_normalization(g: Graph, call: Call, data: Source) -> Source:
+    axis = call.axis(g.rank(data), default=-1)
     p = call.integer("p", 2)
     name = call.wanted({1: "ReduceL1", 2: "ReduceL2"}.get(p), f"p = {p}", "it is 1 or 2")
-    norm = graph.reduce(name, data, [axis])
-    zero = graph.make("Equal", norm, graph.like(0.0, data))
-    return graph.over(data, graph.select(zero, graph.like(1.0, data), norm))
+    norm = g.reduce(name, data, [axis])
+    zero = g.make("Equal", norm, g.like(0.0, data))
+    return g.over(data, g.select(zero, g.like(1.0, data), norm))

@@ -16,39 +16,37 @@ T = ElementType
 
 
 @lowering("CumProd")
-def _cumprod(call: Call) -> Source:
-    graph, data = call.graph, call[0]
-    rank = graph.rank(data)
+def _cumprod(g: Graph, call: Call, data: Source, axis: Source) -> Source:
+    rank = g.rank(data)
     exclusive, reverse = bool(call.integer("exclusive")), bool(call.integer("reverse"))
-    known = graph.known(call[1])
+    known = g.known(axis)
     if known is not None:
-        axis = call.place(int(np.reshape(known, -1)[0]), rank)
-        return running_product(graph, data, axis, exclusive, reverse)
+        place = call.place(int(np.reshape(known, -1)[0]), rank)
+        return running_product(g, data, place, exclusive, reverse)
     # Which axis it is only a call knows: it goes in front, and back again.
-    axis_number = graph.make("FloorMod", graph.reshape(call[1], [1]), graph.like(rank, call[1]))
-    axis_number = graph.convert(axis_number, T.i64)
-    every = graph.i64(list(range(rank)))
-    others = graph.make("NonZero", graph.make("NotEqual", every, axis_number), output_type=T.i64)
-    order = graph.concat([axis_number, graph.reshape(others, [-1])], 0)
-    back = graph.make(
+    axis_number = g.make("FloorMod", g.reshape(axis, [1]), g.like(rank, axis))
+    axis_number = g.convert(axis_number, T.i64)
+    every = g.i64(list(range(rank)))
+    others = g.make("NonZero", g.make("NotEqual", every, axis_number), output_type=T.i64)
+    order = g.concat([axis_number, g.reshape(others, [-1])], 0)
+    back = g.make(
         "ScatterElementsUpdate",
         every,
         order,
         every,
-        graph.i64(0),
+        g.i64(0),
         reduction="none",
         use_init_val=True,
     )
-    product = running_product(graph, graph.make("Transpose", data, order), 0, exclusive, reverse)
-    return graph.make("Transpose", product, back)
+    product = running_product(g, g.make("Transpose", data, order), 0, exclusive, reverse)
+    return g.make("Transpose", product, back)
 
 
 @lowering("CumProd", domain=OWN)
-def _cumprod_of_torch(call: Call) -> Source:
+def _cumprod_of_torch(g: Graph, call: Call, data: Source) -> Source:
     """torch.cumprod, which takes a scalar too."""
-    graph, data = call.graph, call[0]
-    rank = graph.rank(data)
-    return data if rank == 0 else running_product(graph, data, call.axis(rank))
+    rank = g.rank(data)
+    return data if rank == 0 else running_product(g, data, call.axis(rank))
 
 
 def running_product(

@@ -9,6 +9,7 @@ import numpy as np
 from uncork.errors import ValidationError
 from uncork.ir.model import Source
 from uncork.onnx.call import Call
+from uncork.onnx.graph import Graph
 from uncork.onnx.lower import Failed, Scope
 from uncork.onnx.registry import Added, Rows, Value, lowering
 from uncork.types import ElementType
@@ -25,26 +26,26 @@ def _place(call: Call, position: int, count: int, most: int) -> int:
 
 
 @lowering("SequenceConstruct")
-def _construct(call: Call) -> Value:
+def _construct(g: Graph, call: Call) -> Value:
     return list(call.values)
 
 
 @lowering("SequenceEmpty")
-def _empty(call: Call) -> Value:
+def _empty(g: Graph, call: Call) -> Value:
     return []
 
 
 @lowering("SequenceAt")
-def _at(call: Call) -> Value:
+def _at(g: Graph, call: Call) -> Value:
     if isinstance(rows := call.values[0], Rows):
-        place = call.graph.reshape(call[1], [])
-        return call.graph.gather(rows.tensor, place, 0)
+        place = g.reshape(call[1], [])
+        return g.gather(rows.tensor, place, 0)
     values = call.sequence(0)
     return values[_place(call, 1, len(values), len(values) - 1)]
 
 
 @lowering("SequenceInsert")
-def _insert(call: Call) -> Value:
+def _insert(g: Graph, call: Call) -> Value:
     if isinstance(added := call.values[0], Added) and not call.has(2):
         return Added((*added.tensors, call[1]))
     values = list(call.sequence(0))
@@ -54,7 +55,7 @@ def _insert(call: Call) -> Value:
 
 
 @lowering("SequenceErase")
-def _erase(call: Call) -> Value:
+def _erase(g: Graph, call: Call) -> Value:
     values = list(call.sequence(0))
     ValidationError.when(not values, "the sequence is empty: there is nothing to erase")
     del values[_place(call, 1, len(values), len(values) - 1) if call.has(1) else -1]
@@ -62,45 +63,43 @@ def _erase(call: Call) -> Value:
 
 
 @lowering("SequenceLength")
-def _length(call: Call) -> Source:
+def _length(g: Graph, call: Call) -> Source:
     if isinstance(rows := call.values[0], Rows):
-        return call.graph.reshape(call.graph.size_of(rows.tensor, 0), [])
-    return call.graph.i64(len(call.sequence(0)))
+        return g.reshape(g.size_of(rows.tensor, 0), [])
+    return g.i64(len(call.sequence(0)))
 
 
 @lowering("ConcatFromSequence")
-def _concat(call: Call) -> Source:
-    graph = call.graph
+def _concat(g: Graph, call: Call) -> Source:
     if isinstance(rows := call.values[0], Rows):
-        return _joined(call, rows.tensor)
+        return _joined(g, call, rows.tensor)
     values = [v for v in call.sequence(0) if isinstance(v, Source)]
     ValidationError.when(not values, "the sequence is empty: there is nothing to join")
     axis = call.integer("axis")
     if call.integer("new_axis"):
-        axis = call.place(axis, graph.rank(values[0]) + 1)
-        values = [graph.unsqueeze(v, axis) for v in values]
-    return graph.concat(values, axis)
+        axis = call.place(axis, g.rank(values[0]) + 1)
+        values = [g.unsqueeze(v, axis) for v in values]
+    return g.concat(values, axis)
 
 
-def _joined(call: Call, rows: Source) -> Source:
+def _joined(g: Graph, call: Call, rows: Source) -> Source:
     """The rows of a tensor along a new axis, or one behind the other along one that they have."""
-    graph, rank = call.graph, call.graph.rank(rows)
+    rank = g.rank(rows)
     is_new = bool(call.integer("new_axis"))
     axis = call.place(call.integer("axis"), rank if is_new else rank - 1)
-    sizes = [-1 if d == axis + 1 else graph.dim(rows, d) for d in range(1, rank)]
-    rows = graph.transpose(rows, [*range(1, axis + 1), 0, *range(axis + 1, rank)])
-    return rows if is_new else graph.shaped(rows, *sizes)
+    sizes = [-1 if d == axis + 1 else g.dim(rows, d) for d in range(1, rank)]
+    rows = g.transpose(rows, [*range(1, axis + 1), 0, *range(axis + 1, rank)])
+    return rows if is_new else g.shaped(rows, *sizes)
 
 
 @lowering("SplitToSequence")
-def _split(call: Call) -> Value:
-    graph, data = call.graph, call[0]
-    axis = call.axis(graph.rank(data))
-    size = graph.sizes(data)[axis]
+def _split(g: Graph, call: Call, data: Source, split: Source | None = None) -> Value:
+    axis = call.axis(g.rank(data))
+    size = g.sizes(data)[axis]
     keep = bool(call.integer("keepdims", 1))
-    if call.has(1):
+    if split is not None:
         keep, lengths = True, call.known(1, "input 1 (split)")
-        if graph.spec(call[1]).rank == 0:
+        if g.spec(split).rank == 0:
             if size is None or lengths[0] < 1:
                 raise call.refuse("a split of an open axis", "export the model with its size")
             part = lengths[0]
@@ -109,17 +108,17 @@ def _split(call: Call) -> Value:
         if size is None:
             raise call.refuse("a split of an open axis", "export the model with its size")
         lengths = [1] * size
-    parts = graph.split(data, lengths, axis)
-    return list(parts) if keep else [graph.squeeze(part, axis) for part in parts]
+    parts = g.split(data, lengths, axis)
+    return list(parts) if keep else [g.squeeze(part, axis) for part in parts]
 
 
 @lowering("SequenceMap")
-def _map(call: Call) -> tuple[Value, ...]:
+def _map(g: Graph, call: Call) -> tuple[Value, ...]:
     proto = call.need("body")
     lowerer = call.scope.lowerer
     rows = []
     for i, value in enumerate(call.sequence(0)):
-        scope = Scope(lowerer, call.graph, call.scope)
+        scope = Scope(lowerer, g, call.scope)
         scope.prefix = f"{call.name}/{i}/"
         given = [value, *(v[i] if isinstance(v, list) else v for v in call.values[1:])]
         scope.values.update(zip((p.name for p in proto.input), given, strict=True))
@@ -131,18 +130,18 @@ def _map(call: Call) -> tuple[Value, ...]:
 
 
 @lowering("Optional")
-def _optional(call: Call) -> Value:
+def _optional(g: Graph, call: Call) -> Value:
     return call.values[0] if call.count else None
 
 
 @lowering("OptionalHasElement")
-def _has_element(call: Call) -> Source:
+def _has_element(g: Graph, call: Call) -> Source:
     there = bool(call.count) and call.values[0] is not None
-    return call.graph.constant(np.array(there), T.boolean)
+    return g.constant(np.array(there), T.boolean)
 
 
 @lowering("OptionalGetElement")
-def _get_element(call: Call) -> Value:
+def _get_element(g: Graph, call: Call) -> Value:
     ValidationError.when(
         not call.count or call.values[0] is None, "the optional is empty: there is nothing to get"
     )

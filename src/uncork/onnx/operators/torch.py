@@ -18,70 +18,67 @@ _REDUCTIONS = {"sum": "sum", "prod": "prod", "mean": "mean", "amax": "max", "ami
 
 
 @lowering("EmbeddingBag", domain=OWN)
-def _embedding_bag(call: Call) -> Source:
+def _embedding_bag(
+    g: Graph, call: Call, table: Source, ids: Source, starts: Source, weights: Source | None = None
+) -> Source:
     """torch.nn.functional.embedding_bag: bags by where each one starts."""
-    graph, table, ids, starts = call.graph, call[0], call[1], call[2]
-    weights = call.optional(3)
-    if graph.type(ids) is not graph.type(starts):
-        ids, starts = graph.convert(ids, T.i64), graph.convert(starts, T.i64)
+    if g.type(ids) is not g.type(starts):
+        ids, starts = g.convert(ids, T.i64), g.convert(starts, T.i64)
     # Where a bag ends is never read: a last offset that only says so is not needed.
     padding = call.integer("padding_idx", -1)
     if padding >= 0:
-        ids, starts, weights = _without(graph, padding, ids, starts, weights)
+        ids, starts, weights = _without(g, padding, ids, starts, weights)
     if call.integer("include_last_offset"):
-        last = graph.slice(starts, -1, 1 << 40, 0)
-        starts = graph.slice(starts, 0, -1, 0)
-        ids = _until(graph, ids, last)
-        weights = None if weights is None else _until(graph, weights, last)
+        last = g.slice(starts, -1, 1 << 40, 0)
+        starts = g.slice(starts, 0, -1, 0)
+        ids = _until(g, ids, last)
+        weights = None if weights is None else _until(g, weights, last)
     mode = call.integer("mode")
     if mode == _MAX:
-        return _maximum(graph, table, ids, starts)
+        return _maximum(g, table, ids, starts)
     inputs = [table, ids, starts]
     if weights is not None:
-        inputs += [graph.like(-1, ids), weights]
+        inputs += [g.like(-1, ids), weights]
     name = "mean" if mode == _MEAN else "sum"
-    return graph.make("EmbeddingBagOffsets", *inputs, reduction=name)
+    return g.make("EmbeddingBagOffsets", *inputs, reduction=name)
 
 
-def _until(graph: Graph, data: Source, stop: Source) -> Source:
-    first, step = graph.like(0, stop), graph.like(1, stop)
-    return graph.make(
-        "Slice", data, graph.reshape(first, [1]), stop, graph.reshape(step, [1]), graph.i64([0])
-    )
+def _until(g: Graph, data: Source, stop: Source) -> Source:
+    first, step = g.like(0, stop), g.like(1, stop)
+    return g.make("Slice", data, g.reshape(first, [1]), stop, g.reshape(step, [1]), g.i64([0]))
 
 
 def _without(
-    graph: Graph, padding: int, ids: Source, starts: Source, weights: Source | None
+    g: Graph, padding: int, ids: Source, starts: Source, weights: Source | None
 ) -> tuple[Source, Source, Source | None]:
     """The bags without one id: where they start then is how many before them are kept."""
-    kept = graph.make("NotEqual", ids, graph.like(padding, ids))
-    places = graph.make("NonZero", kept, output_type=T.i64)
-    places = graph.reshape(places, [-1])
-    before = graph.make("SearchSorted", places, starts, output_type=graph.type(starts))
-    chosen = None if weights is None else graph.gather(weights, places, 0)
-    return graph.gather(ids, places, 0), before, chosen
+    kept = g.make("NotEqual", ids, g.like(padding, ids))
+    places = g.make("NonZero", kept, output_type=T.i64)
+    places = g.reshape(places, [-1])
+    before = g.make("SearchSorted", places, starts, output_type=g.type(starts))
+    chosen = None if weights is None else g.gather(weights, places, 0)
+    return g.gather(ids, places, 0), before, chosen
 
 
-def _maximum(graph: Graph, table: Source, ids: Source, starts: Source) -> Source:
+def _maximum(g: Graph, table: Source, ids: Source, starts: Source) -> Source:
     """The greatest of each bag, number by number; zeros where there is none."""
-    places = graph.range(graph.size_of(ids, 0), graph.type(starts))
-    bags = graph.make("SearchSorted", starts, places, right_mode=True)
-    bags = graph.minus(bags, 1)
-    count = graph.reshape(graph.size_of(starts, 0), [])
-    rows = graph.gather(table, ids, 0)
-    return graph.make("SegmentMax", rows, bags, count, fill_mode="zero", opset=16)
+    places = g.range(g.size_of(ids, 0), g.type(starts))
+    bags = g.make("SearchSorted", starts, places, right_mode=True)
+    bags = g.minus(bags, 1)
+    count = g.reshape(g.size_of(starts, 0), [])
+    rows = g.gather(table, ids, 0)
+    return g.make("SegmentMax", rows, bags, count, fill_mode="zero", opset=16)
 
 
 @lowering("ScatterReduce", domain=OWN)
-def _scatter_reduce(call: Call) -> Source:
+def _scatter_reduce(g: Graph, call: Call) -> Source:
     """torch.scatter_reduce: elements of one place make one number, with what was there or without
     it.
     """
-    graph = call.graph
-    return graph.make(
+    return g.make(
         "ScatterElementsUpdate",
         *(call[n] for n in range(3)),
-        graph.i64(call.integer("axis")),
+        g.i64(call.integer("axis")),
         reduction=_REDUCTIONS[call.one_of("reduce", "sum", *_REDUCTIONS)],
         use_init_val=bool(call.integer("include_self")),
         opset=12,
@@ -89,95 +86,90 @@ def _scatter_reduce(call: Call) -> Source:
 
 
 @lowering("ScaledDotProductAttention", domain=OWN)
-def _scaled_dot_product_attention(call: Call) -> Source:
+def _scaled_dot_product_attention(
+    g: Graph, call: Call, query: Source, key: Source, value: Source
+) -> Source:
     """torch.nn.functional.scaled_dot_product_attention: of a row whose keys are all masked it is 0,
     where the operation of the IR has NaN.
     """
-    graph, query, key, value = call.graph, call[0], call[1], call[2]
     if call.integer("enable_gqa"):
-        heads, groups = graph.sizes(query)[-3], graph.sizes(key)[-3]
+        heads, groups = g.sizes(query)[-3], g.sizes(key)[-3]
         if not heads or not groups:
             raise call.refuse("an open number of heads", "give dynamic= without that axis")
-        key, value = (repeated(call, t, heads // groups) for t in (key, value))
+        key, value = (repeated(g, t, heads // groups) for t in (key, value))
     causal = bool(call.integer("is_causal"))
     inputs = [query, key, value]
     if call.integer("has_mask") and not causal:
         mask = call[3]
-        inputs += [mask, _scale(call, query), _sink(graph, mask, query)]
+        inputs += [mask, _scale(g, call, query), _sink(g, mask, query)]
     elif call.integer("has_scale"):
         # A mask of one number, for an input cannot be left out before another.
-        inputs += [graph.of_type(0.0, graph.type(query)), _scale(call, query)]
-    return graph.make("ScaledDotProductAttention", *inputs, causal=causal, opset=13)
+        inputs += [g.of_type(0.0, g.type(query)), _scale(g, call, query)]
+    return g.make("ScaledDotProductAttention", *inputs, causal=causal, opset=13)
 
 
-def _scale(call: Call, query: Source) -> Source:
-    graph = call.graph
-    kind = graph.type(query)
+def _scale(g: Graph, call: Call, query: Source) -> Source:
+    kind = g.type(query)
     if call.integer("has_scale"):
         scale = call[call.count - 1]
-        value = graph.known(scale)
+        value = g.known(scale)
         if value is not None:
-            return graph.of_type(float(value.reshape(-1)[0]), kind)
-        return graph.reshape(graph.convert(scale, kind), [])
-    size = graph.sizes(query)[-1]
+            return g.of_type(float(value.reshape(-1)[0]), kind)
+        return g.reshape(g.convert(scale, kind), [])
+    size = g.sizes(query)[-1]
     if size:
-        return graph.of_type(size**-0.5, kind)
-    size_now = graph.reshape(graph.size_of(query, graph.rank(query) - 1), [])
-    return graph.power(graph.convert(size_now, kind), -0.5)
+        return g.of_type(size**-0.5, kind)
+    size_now = g.reshape(g.size_of(query, g.rank(query) - 1), [])
+    return g.power(g.convert(size_now, kind), -0.5)
 
 
-def _sink(graph: Graph, mask: Source, query: Source) -> Source:
+def _sink(g: Graph, mask: Source, query: Source) -> Source:
     """One more logit of each row, which takes all the weight where no key has any: [.., 1]."""
-    kind = graph.type(query)
-    if graph.type(mask) is T.boolean:
-        some = graph.make(
-            "ReduceLogicalOr", mask, graph.i64([graph.rank(mask) - 1]), keep_dims=True
-        )
+    kind = g.type(query)
+    if g.type(mask) is T.boolean:
+        some = g.make("ReduceLogicalOr", mask, g.i64([g.rank(mask) - 1]), keep_dims=True)
     else:
-        most = graph.reduce("ReduceMax", mask, [graph.rank(mask) - 1])
-        some = graph.make("NotEqual", most, graph.like(-np.inf, most))
-    return graph.select(some, graph.of_type(-np.inf, kind), graph.of_type(0.0, kind))
+        most = g.reduce("ReduceMax", mask, [g.rank(mask) - 1])
+        some = g.make("NotEqual", most, g.like(-np.inf, most))
+    return g.select(some, g.of_type(-np.inf, kind), g.of_type(0.0, kind))
 
 
 @lowering("Unfold", domain=OWN)
-def _unfold(call: Call) -> Source:
+def _unfold(g: Graph, call: Call, data: Source) -> Source:
     """torch.Tensor.unfold: windows along an axis, of which each is a row of a new last axis."""
-    graph, data = call.graph, call[0]
-    rank = graph.rank(data)
+    rank = g.rank(data)
     axis = call.place(call.integer("axis"), rank)
     size, step = call.integer("size"), call.integer("step")
-    windows = graph.plus(graph.over(graph.minus(graph.dim(data, axis), size), step), 1)
-    begins = graph.times(graph.range(windows), step)
-    places = graph.plus(graph.unsqueeze(begins, 1), graph.range(graph.i64(size)))
-    rows = graph.gather(data, places, axis)
-    return graph.transpose(rows, [i for i in range(rank + 1) if i != axis + 1] + [axis + 1])
+    windows = g.plus(g.over(g.minus(g.dim(data, axis), size), step), 1)
+    begins = g.times(g.range(windows), step)
+    places = g.plus(g.unsqueeze(begins, 1), g.range(g.i64(size)))
+    rows = g.gather(data, places, axis)
+    return g.transpose(rows, [i for i in range(rank + 1) if i != axis + 1] + [axis + 1])
 
 
 @lowering("Diff", domain=OWN)
-def _diff(call: Call) -> Source:
+def _diff(g: Graph, call: Call, data: Source) -> Source:
     """torch.diff: each number less the one before it, several times; of truths, where they
     differ.
     """
-    graph, data = call.graph, call[0]
-    axis = call.place(call.integer("axis"), graph.rank(data))
-    less = "NotEqual" if graph.type(data) is T.boolean else "Subtract"
+    axis = call.place(call.integer("axis"), g.rank(data))
+    less = "NotEqual" if g.type(data) is T.boolean else "Subtract"
     for _ in range(call.integer("n")):
-        behind, before = graph.slice(data, 1, 1 << 40, axis), graph.slice(data, 0, -1, axis)
-        data = graph.binary(less, behind, before)
+        behind, before = g.slice(data, 1, 1 << 40, axis), g.slice(data, 0, -1, axis)
+        data = g.binary(less, behind, before)
     return data
 
 
 @lowering("AdaptiveAvgPool", domain=OWN)
-def _adaptive_avg_pool(call: Call) -> Source:
+def _adaptive_avg_pool(g: Graph, call: Call, data: Source) -> Source:
     """The means of as many parts as the result has cells; windows where these are all alike."""
-    graph, data = call.graph, call[0]
-    sizes, wanted = graph.sizes(data)[2:], graph.known(call[1])
+    sizes, wanted = g.sizes(data)[2:], g.known(call[1])
     if wanted is not None and None not in sizes:
         pairs = [(int(n or 0), int(w)) for n, w in zip(sizes, wanted, strict=True)]
         if all(w and n and n % w == 0 for n, w in pairs):
             steps = [n // w for n, w in pairs]
             none = [0] * len(steps)
-            return graph.make(
+            return g.make(
                 "AvgPool",
                 data,
                 exclude_pad=True,
@@ -187,22 +179,20 @@ def _adaptive_avg_pool(call: Call) -> Source:
                 pads_end=none,
                 opset=14,
             )
-    return graph.make("AdaptiveAvgPool", data, call[1])
+    return g.make("AdaptiveAvgPool", data, call[1])
 
 
 @lowering("AdaptiveMaxPool", domain=OWN)
-def _adaptive_max_pool(call: Call) -> tuple[Source, ...]:
-    graph = call.graph
-    return graph.several("AdaptiveMaxPool", call[0], call[1], index_element_type=T.i64)
+def _adaptive_max_pool(g: Graph, call: Call, data: Source, sizes: Source) -> tuple[Source, ...]:
+    return g.several("AdaptiveMaxPool", data, sizes, index_element_type=T.i64)
 
 
 @lowering("SearchSorted", domain=OWN)
-def _searchsorted(call: Call) -> Source:
+def _searchsorted(g: Graph, call: Call, rows: Source, values: Source) -> Source:
     """torch.searchsorted."""
-    graph, rows, values = call.graph, call[0], call[1]
-    if graph.type(rows) is not graph.type(values):
-        values = graph.convert(values, graph.type(rows))
-    return graph.make(
+    if g.type(rows) is not g.type(values):
+        values = g.convert(values, g.type(rows))
+    return g.make(
         "SearchSorted",
         rows,
         values,
@@ -212,14 +202,13 @@ def _searchsorted(call: Call) -> Source:
 
 
 @lowering("Antialiased", domain=OWN)
-def _antialiased(call: Call) -> Source:
+def _antialiased(g: Graph, call: Call, data: Source, sizes: Source) -> Source:
     """torch.nn.functional.interpolate of images with antialias, to a size."""
-    graph = call.graph
-    return graph.make(
+    return g.make(
         "Interpolate",
-        call[0],
-        call[1],
-        graph.i64([2, 3]),
+        data,
+        sizes,
+        g.i64([2, 3]),
         mode=f"{call.text('mode')}_pillow",
         shape_calculation_mode="sizes",
         coordinate_transformation_mode="half_pixel",
