@@ -1,11 +1,13 @@
 """Writes docs/models.md from a run of `python -m benchmarks zoo`: `python -m tools.models_page
-[zoo.json]`.
+[zoo.json]`. Its table of bf16 is from the results of `python -m benchmarks precision`, which may be
+written by themselves: `python -m tools.models_page --bf16`.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,6 +20,7 @@ from tools import models_figure
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "models.md"
 RESULTS = ROOT / "benchmarks" / "results" / "zoo.json"
+PRECISION = ROOT / "benchmarks" / "results" / "precision.md"
 HEAD = """# Models that were tried
 
 Well-known networks beside OpenVINO {openvino}: the same file, the same inputs, one thread each,
@@ -33,6 +36,21 @@ A ratio above 1: uncork is faster. Of these {count} calls {faster} are; the geom
 ![Bars: how many times as fast as OpenVINO each network is](models.svg)
 
 """
+_HEADING = "\n## In bf16"
+BF16 = (
+    _HEADING
+    + """
+
+Beside OpenVINO's default, which is bf16 where a processor has its instructions, and both in f32:
+{machine}, {date}, one thread, milliseconds of a call. The ratio is
+OpenVINO's default / uncork in bf16. Errors are the root mean square of the difference from
+OpenVINO's f32, over that of its result. Written from a run of `python -m benchmarks precision`
+([all columns](../benchmarks/results/precision.md)); [when bf16 is safe](precision.md).
+
+"""
+)
+#: The date and the processor of a page of results.
+_MEASURED = re.compile(r"^(\d{4}-\d{2}-\d{2}) [^.]*\. (.*?), \d+ cores", re.MULTILINE)
 TAIL = """
 What is slower, and why, is in [misses](../benchmarks/results/misses.md); single layers are in
 [kernels](../benchmarks/results/kernels.md). To see where the time of your own model goes:
@@ -73,7 +91,32 @@ def page(data: Mapping[str, Any]) -> str:
         "|---|---|--:|--:|--:|",
         *rows,
     ]
-    return head + "\n".join(table) + "\n" + TAIL
+    return head + "\n".join(table) + "\n" + in_bf16(PRECISION.read_text(encoding="utf-8")) + TAIL
+
+
+def in_bf16(results: str) -> str:
+    """The section on bf16, from the page of results of `python -m benchmarks precision`."""
+    date, machine = _MEASURED.findall(results)[0]
+    head, _, *rows = (
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in results.splitlines()
+        if line.startswith("|")
+    )
+    times = ["openvino f32, ms", "openvino default, ms", "uncork f32, ms", "uncork bf16, ms"]
+    errors = ["error, openvino default", "error, uncork bf16"]
+    titles = [
+        "network",
+        *(title.removesuffix(", ms").replace("openvino", "OpenVINO") for title in times),
+        "ratio",
+        *(title.replace("openvino", "OpenVINO") for title in errors),
+    ]
+    table = ["| " + " | ".join(titles) + " |", "|---" + "|--:" * (len(titles) - 1) + "|"]
+    for row in rows:
+        found = dict(zip(head, row, strict=True))
+        least = [found[title].split()[0] for title in times]
+        cells = [found["network"], *least, found["default / bf16"], *(found[e] for e in errors)]
+        table.append("| " + " | ".join(cells) + " |")
+    return BF16.format(machine=machine, date=date) + "\n".join(table) + "\n"
 
 
 def _shapes(about: Mapping[str, Any]) -> str:
@@ -86,6 +129,12 @@ def _shapes(about: Mapping[str, Any]) -> str:
 
 def main(arguments: Sequence[str]) -> int:
     """Write the page."""
+    if list(arguments) == ["--bf16"]:
+        before, _, _ = PAGE.read_text(encoding="utf-8").removesuffix(TAIL).partition(_HEADING)
+        made = in_bf16(PRECISION.read_text(encoding="utf-8"))
+        PAGE.write_text(before + made + TAIL, encoding="utf-8")
+        print(f"written: what {PAGE} says of bf16")
+        return 0
     source = Path(arguments[0]) if arguments else RESULTS
     PAGE.write_text(page(json.loads(source.read_text(encoding="utf-8"))), encoding="utf-8")
     models_figure.write()

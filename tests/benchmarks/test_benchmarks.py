@@ -815,3 +815,20 @@ def test_the_page_of_models_has_a_row_for_each_that_was_timed() -> None:
     assert "| b | float32 1x3 | 3.00 | 1.00 | 3.00 |" in text, "like with like, as the table says"
     assert "| a |" not in text
     assert "OpenVINO 1.2" in text and "2026-01-02" in text
+
+
+def test_the_page_of_models_has_bf16_beside_f32() -> None:
+    from tools.models_page import in_bf16
+
+    results = """# precision
+
+2026-02-03 04:05 UTC. A processor (family 1), 2 cores (L1 32K), 24 GiB; Linux.
+
+| network | openvino f32, ms | openvino default, ms | uncork f32, ms | uncork bf16, ms \
+| default / bf16 | error, openvino default | error, uncork f32 | error, uncork bf16 |
+|:-|-:|-:|-:|-:|-:|-:|-:|-:|
+| net | 4.74 (4.91) | 2.87 (3.18) | 3.59 (3.84) | 1.74 (1.99) | 1.64 | 3.0e-03 | 5.7e-07 | 3.1e-03 |
+"""
+    text = in_bf16(results)
+    assert "| net | 4.74 | 2.87 | 3.59 | 1.74 | 1.64 | 3.0e-03 | 3.1e-03 |" in text
+    assert "A processor (family 1), 2026-02-03" in text
