@@ -563,6 +563,34 @@ def test_three_axes(
         assert bool(side) == ("winograd" in chosen.kernel)
 
 
+@pytest.mark.parametrize("block", BLOCKS)
+@pytest.mark.parametrize("members", [1, 4])
+@pytest.mark.parametrize("dilation", [1, 2])
+@pytest.mark.parametrize(("sizes", "taps", "strides", "begin"), VOLUMES)
+def test_three_axes_of_channels_by_themselves(
+    block: int,
+    members: int,
+    dilation: int,
+    sizes: tuple[int, ...],
+    taps: tuple[int, ...],
+    strides: tuple[int, ...],
+    begin: tuple[int, ...],
+) -> None:
+    if sizes[0] + 2 * begin[0] < (taps[0] - 1) * dilation + 1:
+        pytest.skip("windows are longer than the data")
+    chosen = convolved(
+        (2, 2 * block, *sizes),
+        (2 * block // members, members, members, *taps),
+        (block, block),
+        strides=strides,
+        dilations=(dilation, 1, 1),
+        begin=begin,
+        end=begin,
+        ended=members == 1,
+    )
+    assert chosen.kernel.startswith("depthwise")
+
+
 def test_three_axes_of_rows_and_groups() -> None:
     """Regions of dilated windows, groups of whole blocks, and a plane that fills the cache."""
     block = BLOCKS[0]

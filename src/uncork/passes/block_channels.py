@@ -212,7 +212,9 @@ def _saved(g: Geometry, side: int, block: int, target: Target) -> float:
     one, products = typical(g), _products(g)
     if g.groups > 1:
         rate = _APART if g.channels == 1 else _GROUPED
-        return products / (rate * target.lanes) * (1 - (1 - _BY_CHANNEL) * target.lanes / block)
+        moved = 0.0 if g.depth.trivial else _gathered(one) / _TURNED
+        part = 1 - (1 - _BY_CHANNEL) * target.lanes / block
+        return products / (rate * target.lanes) * part + moved
     regions = regions_of(g.plane)
     whole = known(one.plane.pixels) * g.rows.taps * g.columns.taps
     least = (
@@ -231,6 +233,14 @@ def _saved(g: Geometry, side: int, block: int, target: Target) -> float:
         target.lanes / block if side or g.outputs == block else 1
     )
     return products / (_DENSE * target.lanes) * (1 - spent)
+
+
+def _gathered(g: Geometry) -> float:
+    """The numbers that are gathered before a convolution of three axes that is done plane by plane,
+    and scattered behind it.
+    """
+    seen = known(g.plane.data_size) * g.channels * g.depth.taps * known(g.depth.count)
+    return known(g.images) * g.groups * (seen + g.outputs * known(g.pixels))
 
 
 def _products(g: Geometry) -> float:

@@ -9,7 +9,7 @@ import numpy as np
 from uncork.kernels.convolution.blocked_work import BlockedWork
 from uncork.kernels.convolution.geometry import Geometry, known
 from uncork.kernels.convolution.group_places import in_pairs
-from uncork.kernels.convolution.spec_blocks import HELD, Depthwise, Winograd
+from uncork.kernels.convolution.spec_blocks import HELD, Deep, Depthwise, Winograd
 from uncork.kernels.convolution.tap_regions import runs_of_taps
 from uncork.kernels.convolution.tiles import most_pixels, widths_of
 from uncork.kernels.convolution.winograd import TAPS, Transformation
@@ -209,12 +209,12 @@ def winograd_over_blocks(work: BlockedWork, side: int, target: Target) -> Kernel
 
 
 def groups_fit(g: Geometry, inner: int, lanes: int) -> bool:
-    """Whether small groups, along two axes, lie side by side in blocks, which have the same size in
-    the data and in the result.
+    """Whether small groups lie side by side in blocks, which have the same size in the data and in
+    the result.
     """
     small = g.channels == g.outputs and g.channels <= _MOST_MEMBERS
     fit = inner == lanes and small and lanes % g.channels == 0
-    return g.groups > 1 and g.depth.trivial and fit
+    return g.groups > 1 and fit
 
 
 def _pixels(g: Geometry, vector_members: int, block_vectors: int, target: Target) -> int:
@@ -222,7 +222,7 @@ def _pixels(g: Geometry, vector_members: int, block_vectors: int, target: Target
     as registers hold the sums of, beside filters and a pixel or, for groups of several channels,
     beside the data that they see.
     """
-    count, taps = g.columns.count, g.rows.taps * g.columns.taps * g.channels
+    count, taps = g.columns.count, g.inner
     beside = 1 + (taps if taps <= HELD else 1)
     widest = min(_PIXELS // block_vectors, target.vector_registers // block_vectors - beside)
     most = widest = max(1, widest)
@@ -255,18 +255,19 @@ def depthwise_over_blocks(work: BlockedWork, target: Target) -> KernelPlan:
         g.channels,
         vector_members,
         work.half,
+        None if g.depth.trivial else Deep(g.depth.taps, g.depth.stride, g.depth.dilation),
     )
 
     def made() -> list[Array]:
         apart = work.filters.reshape(
-            work.channels, work.lanes, g.channels, g.rows.taps, g.columns.taps
+            work.channels, work.lanes, g.channels, spec.lines, g.columns.taps
         )
         return [arranged(np.tile(apart.transpose(0, 3, 4, 2, 1), vector_members))]
 
     packed_weights = packed(
         [work.source], ("depthwise", g.weights, work.lanes, vector_members), made
     )
-    planes, height = g.images * work.channels, g.rows.count
+    planes, height = g.images * work.channels * g.depth.count, g.rows.count
     zeros = g.columns.size * work.lanes * work.size
 
     def part(
@@ -288,6 +289,9 @@ def depthwise_over_blocks(work: BlockedWork, target: Target) -> KernelPlan:
             result_width=g.columns.count,
             top=g.rows.begin,
             left=g.columns.begin,
+            depth=g.depth.size,
+            result_depth=g.depth.count,
+            front=g.depth.begin,
             **operands_for(spec.end, work.others, 0, 0),
         )
 

@@ -23,10 +23,11 @@ def emit_depthwise(k: Kernel, spec: Depthwise) -> None:
     """The LLVM text of the kernel."""
     a, own = k.named, spec.lanes * F32.bytes
     places = relative_operands(spec.end, a, a["target"])
-    count, wide = spec.rows * spec.columns * spec.members, spec.lanes * spec.vector_members
+    count, wide = spec.lines * spec.columns * spec.members, spec.lanes * spec.vector_members
 
     def of_plane(plane: Value) -> tuple[Pixels, Pixels]:
-        block = plane - plane // a["channels"] * a["channels"]
+        whole = plane // a["result_depth"] if spec.deep else plane
+        block = whole - whole // a["channels"] * a["channels"]
         filters = a["filters"] + block * (count * own * spec.vector_members)
         ends = advanced_operands(spec.end, places, block * own)
         held = (

@@ -20,7 +20,7 @@ def emit_pool(k: Kernel, spec: Pooled) -> None:
         _inside(k, spec, row, x)
 
     nothing = _begin(k, spec), k.named["outside"]
-    walk_rows(k, spec, nothing, spec.width, lambda _plane: (border, inside), spec.deep)
+    walk_rows(k, spec, nothing, spec.width, lambda _plane: (border, inside))
 
 
 def _begin(k: Kernel, spec: Pooled) -> Value:

@@ -14,8 +14,8 @@ from msgspec import Struct
 
 from uncork.kernels.codegen.emit import Kernel, Value
 from uncork.kernels.convolution.emit_numbers import write
-from uncork.kernels.convolution.spec_blocks import Depthwise
-from uncork.kernels.convolution.spec_pool import Deep, Pooled
+from uncork.kernels.convolution.spec_blocks import Deep, Depthwise
+from uncork.kernels.convolution.spec_pool import Pooled
 
 
 class PixelRow(Struct, frozen=True):
@@ -39,7 +39,6 @@ def walk_rows(
     nothing: tuple[Value, Value],
     step: int,
     of_plane: Callable[[Value], tuple[Pixels, Pixels]],
-    deep: Deep | None = None,
 ) -> None:
     """Emit the walk over planes and their rows, `step` pixels at a time. Lines outside of the data
     hold a vector that changes nothing, at an address with room for one: `nothing`.
@@ -53,7 +52,7 @@ def walk_rows(
     begin, end = _whole_pixels(k, spec)
     with k.loop(a["first"], a["end"]) as plane:
         border, inside = of_plane(plane)
-        seen_planes = _seen_planes(k, plane, a["height"] * line_bytes, deep)
+        seen_planes = _seen_planes(k, plane, a["height"] * line_bytes, spec.deep)
         target = a["target"] + plane * a["result_height"] * a["result_width"] * pixel
         with k.loop(a["first_row"], a["end_row"]) as y:
             lines: list[Value] = []

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from msgspec import Struct
+
 from uncork.kernels.epilogue import PLAIN, Epilogue, EpilogueSpec
 
 #: Bytes of an entry of the table of taps: bytes to what a tap sees, and to its filters.
@@ -141,6 +143,21 @@ class Winograd(EpilogueSpec, frozen=True):
         return number_size(self.pairs)
 
 
+class Deep(Struct, frozen=True):
+    """How windows lie along the first of three axes: their taps, and how far windows and taps are
+    apart.
+    """
+
+    taps: int
+    stride: int
+    dilation: int
+
+    @property
+    def name(self) -> str:
+        """The part of a kernel's name that tells it."""
+        return f"deep_{self.taps}x{self.stride}x{self.dilation}"
+
+
 class Depthwise(EpilogueSpec, frozen=True):
     """The spec of a convolution of groups of `members` channels, 1 for each channel by itself:
     `rows` x `columns` taps, `width` pixels of a row at a time.
@@ -149,7 +166,8 @@ class Depthwise(EpilogueSpec, frozen=True):
     emitter: ClassVar[str] = "uncork.kernels.convolution.emit_depthwise:emit_depthwise"
     arguments_of_call: ClassVar[tuple[str, ...]] = (
         "source", "target", "filters", "zeros", "channels", "first", "end", "first_row", "end_row",
-        "height", "width", "result_height", "result_width", "top", "left",
+        "height", "width", "result_height", "result_width", "top", "left", "depth", "result_depth",
+        "front",
     )  # fmt: skip
     lanes: int
     rows: int
@@ -163,6 +181,12 @@ class Depthwise(EpilogueSpec, frozen=True):
     vector_members: int = 1
     #: Data and results are bf16.
     half: bool = False
+    deep: Deep | None = None
+
+    @property
+    def lines(self) -> int:
+        """Rows of taps, of all planes that a window sees."""
+        return self.rows * (self.deep.taps if self.deep else 1)
 
     @property
     def size(self) -> int:

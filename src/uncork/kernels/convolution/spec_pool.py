@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from msgspec import Struct
-
+from uncork.kernels.convolution.spec_blocks import Deep
 from uncork.kernels.kernel_spec import KernelSpec
 
 #: Planes of results from `first` to `end`, `result_depth` for each block of each image, and rows of
@@ -28,16 +27,6 @@ ARGUMENTS = (
     "result_depth",
     "front",
 )
-
-
-class Deep(Struct, frozen=True):
-    """How windows lie along the first of three axes: their taps, and how far windows and taps are
-    apart.
-    """
-
-    taps: int
-    stride: int
-    dilation: int
 
 
 class Pooled(KernelSpec, frozen=True):
