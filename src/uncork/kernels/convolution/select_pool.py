@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from math import prod
 
 from uncork.internal_ops.blocks import BlockedPooling
-from uncork.kernels.convolution.spec_pool import Deep, Pooled
+from uncork.kernels.convolution.spec_blocks import Deep
+from uncork.kernels.convolution.spec_pool import Pooled
 from uncork.kernels.extents import extents, nanoseconds
 from uncork.kernels.kernel_plan import (
     In,
