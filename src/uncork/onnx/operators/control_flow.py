@@ -201,10 +201,10 @@ def _wider(before: PartialShape, after: PartialShape, attempt: int) -> PartialSh
 
 @lowering("Scan")
 def _scan_of_batches(
-    g: Graph, call: Call, initial_state_and_scan_inputs: Source | None = None
+    g: Graph, call: Call, sequence_lens: Source | None = None
 ) -> tuple[Value, ...]:
     call.refuse_if(
-        initial_state_and_scan_inputs is not None,
+        sequence_lens is not None,
         "sequence_lens of Scan-8",
         "convert the model to opset 9 or newer",
     )
@@ -221,9 +221,7 @@ def _scan_of_batches(
     results: list[list[Source]] = []
     for row in range(batch):
         rows = [g.gather(v, row, 0) for v in values]
-        results.append(
-            _scan(g, call, proto, rows[:states], rows[states:], [0] * scanned, directions)
-        )
+        results.append(_scan(g, call, proto, rows[:states], rows[states:], directions))
     columns = list(zip(*results, strict=True))
     return tuple(g.concat([g.unsqueeze(v, 0) for v in column], 0) for column in columns)
 
@@ -237,19 +235,8 @@ def _scan_of_axes(g: Graph, call: Call) -> tuple[Value, ...]:
         not 0 < scanned <= len(values),
         f"attribute 'num_scan_inputs': got {scanned} of {len(values)}",
     )
-    return tuple(
-        _scan(
-            g,
-            call,
-            proto,
-            values[:states],
-            values[states:],
-            call.integers("scan_input_axes", [0] * scanned),
-            call.integers("scan_input_directions", [0] * scanned),
-            call.integers("scan_output_axes"),
-            call.integers("scan_output_directions"),
-        )
-    )
+    directions = call.integers("scan_input_directions", [0] * scanned)
+    return tuple(_scan(g, call, proto, values[:states], values[states:], directions))
 
 
 def _scan(
@@ -258,11 +245,12 @@ def _scan(
     proto: Any,
     states: Sequence[Source],
     scanned: Sequence[Source],
-    axes: Sequence[int],
     directions: Sequence[int],
-    output_axes: Sequence[int] = (),
-    output_directions: Sequence[int] = (),
 ) -> list[Source]:
+    """The outputs of a loop over parts of what is scanned. Version 8 has no axes: they are 0."""
+    axes = call.integers("scan_input_axes", [0] * len(scanned))
+    output_axes = call.integers("scan_output_axes")
+    output_directions = call.integers("scan_output_directions")
     ValidationError.when(
         len(proto.input) != len(states) + len(scanned) or len(proto.output) < len(states),
         f"its body has {len(proto.input)} inputs, expected {len(states) + len(scanned)}",
