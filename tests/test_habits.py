@@ -300,6 +300,13 @@ def test_reshapes_that_do_not_fit(
         sums().reshape(shapes)
 
 
+def test_a_model_without_inputs_has_no_shapes_to_give() -> None:
+    b = uncork.Builder("constant")
+    b.result(b.constant(np.ones(2, np.float32)), "y")
+    with pytest.raises(uncork.InputError, match="the model has no inputs"):
+        b.model().reshape([1, 2])
+
+
 def test_devices_and_properties() -> None:
     for name in ("CPU", "AUTO", "cpu"):
         np.testing.assert_array_equal(uncork.compile_model(doubled(), name)(A)[0], 2 * A)

@@ -19,6 +19,7 @@ pytest.importorskip("llvmlite")
 from tests.kernels import _bf16
 
 ROOT = Path(__file__).parents[2]
+CORPUS = ROOT.parent / "shared" / "conformance" / "torch_nets.dev.zip"
 _REASON = _bf16.kernels_unavailable()
 pytestmark = [
     pytest.mark.skipif(_REASON is not None, reason=str(_REASON)),
@@ -39,6 +40,7 @@ PROGRAMS = {
     "compressed": ("pytest tests/kernels/test_compressed.py", "pairs", "VDPBF16PS"),
     "networks": ("pytest tests/passes/test_hold_halves.py", "", "VDPBF16PS"),
     "random networks": ("tests.fuzz.halves --count 4", "", "VDPBF16PS"),
+    "a corpus": (f"tests.fuzz.corpus_halves {CORPUS}", "", "VDPBF16PS"),
     "compressed between fences": ("tests.kernels._fences compressed", "", "VDPBF16PS"),
 }
 
@@ -52,6 +54,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_kernels(folder: Path, name: str) -> None:
     program, chosen, instruction = PROGRAMS[name]
+    if str(CORPUS) in program and not CORPUS.exists():
+        pytest.skip("no corpora lie beside the project")
     module, *arguments = program.split()
     if module == "pytest":
         # faulthandler would take SIGILL from the emulator.

@@ -43,10 +43,11 @@ def reshaped(model: AnyGraph, inputs: Sequence[ModelPort], shapes: Any) -> AnyGr
 def _by_position(ports: Sequence[ModelPort], shapes: Any) -> dict[int, PartialShape]:
     if not isinstance(shapes, Mapping):
         if len(ports) != 1:
-            many = f"the model has {len(ports)} inputs"
+            if not ports:
+                raise InputError("the model has no inputs, so no shapes can be given", "reshape")
             raise InputError(
-                f"{many}: give a mapping such as {{'{ports[0].name}': [1, 8]}}; "
-                f"inputs: {listed(ports)}",
+                f"the model has {len(ports)} inputs: give a mapping such as "
+                f"{{'{ports[0].name}': [1, 8]}}; inputs: {listed(ports)}",
                 "reshape",
             )
         shapes = {0: shapes}
