@@ -1090,6 +1090,10 @@ def padding(generator: np.random.Generator) -> Iterator[Case]:
         operation = find("Pad", 12)(pad_mode="constant")
         title = f"{columns} {before} {behind} {has_value} {name}"
         yield title, operation, [data, *pads, *(value if has_value else [])]
+    for behind in (1, 5):  # rows behind the data, which threads would begin with
+        data = spec(generator.integers(0, 9, (3, 40)).astype(np.float32))
+        pads = [spec(np.array([0, 1])), spec(np.array([behind, 2]))]
+        yield f"{behind} rows behind", find("Pad", 12)(pad_mode="constant"), [data, *pads]
 
 
 def move(generator: np.random.Generator) -> Iterator[Case]:

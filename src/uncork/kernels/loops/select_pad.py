@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from uncork.kernels.extents import certainly, compute_nothing_of, product
+from uncork.kernels.extents import certainly, compute_nothing_of, product, same
 from uncork.kernels.kernel_plan import In, Out, Selection
 from uncork.kernels.layer import Layer
 from uncork.kernels.loops.nest_call import Call, View, vector_lanes
@@ -102,6 +102,8 @@ def _nest(layer: Layer, axes: list[_Axis], name: str) -> Selection:
     }
     if has_value:
         views["V"] = View(In(3), name, (1,))
-    shared = [n for n, place in zip(names[:1], places[:1], strict=True) if place == n]
+    # Parts of an axis that is longer than its data would begin behind them.
+    whole = certainly(axes[0].begin, 0) and same(axes[0].size, axes[0].result)
+    shared = [*names[:1]] if whole else []
     cost = product(layer.result()) * layer.input(0).element_type.dtype.itemsize // 16
     return Call("pad", text, sizes, views, layer.target, 1, cost, shared=shared).native()
