@@ -12,7 +12,6 @@ layer: Winograd's tiles their data and filters, recurrent layers these and the s
 from __future__ import annotations
 
 import argparse
-import contextlib
 import io
 import sys
 import tempfile
@@ -24,6 +23,7 @@ from unittest import mock
 import numpy as np
 
 import uncork
+from tests.fuzz.halves import everything_pays, off_by
 from uncork.compiler.execute import kernel_target
 from uncork.errors import UncorkError
 from uncork.ir.interpret import interpret
@@ -36,17 +36,6 @@ from uncork.types import Array
 #: The step of bf16: the largest error, as a share of the results' root mean square. And the steps
 #: of recurrent layers.
 _STEP, _RECURRENT = 2.0**-7, 2
-
-
-@contextlib.contextmanager
-def everything_pays() -> Iterator[None]:
-    """Round all that may be rounded."""
-    with (
-        mock.patch("uncork.passes.hold_halves._CONVERTED", 0.0),
-        mock.patch("uncork.passes.block_channels._CONVERTED", 1e9),
-        mock.patch("uncork.passes.block_channels._TURNED", 1e9),
-    ):
-        yield
 
 
 def planned(model: Model, inputs: Sequence[Array]) -> Model:
@@ -62,7 +51,8 @@ def finding(path: Path, inputs: Sequence[Array]) -> tuple[str, bool]:
     """What is wrong with a model, empty where nothing is; and whether any of its tensors was held
     as bf16.
     """
-    with everything_pays():
+    # Layers go over blocks, too, whatever that brings.
+    with everything_pays(), mock.patch("uncork.passes.block_channels._TURNED", 1e9):
         compiled = uncork.compile_model(path, precision="bf16", threads=1)
         results = list(compiled(*inputs).values())
         model = planned(uncork.read_model(path), inputs)
@@ -77,8 +67,7 @@ def finding(path: Path, inputs: Sequence[Array]) -> tuple[str, bool]:
         finite = np.isfinite(right)
         if not np.array_equal(finite, np.isfinite(got)):
             return f"result {number}: other numbers are finite", True
-        of, off = right[finite].astype(np.float64), (got - right)[finite].astype(np.float64)
-        size, error = (float(np.sqrt(np.mean(x**2))) if x.size else 0.0 for x in (of, off))
+        error, size = off_by(got[finite], right[finite])
         if not error <= most * size + 1e-6:
             return f"result {number}: {error / size:.1e}", True
     return "", "bf16[" in str(compiled.plan)

@@ -10,8 +10,10 @@ may be rounded is, whether it pays or not. What differs by more than rounding ex
 from __future__ import annotations
 
 import argparse
+import contextlib
 import random
 import sys
+from collections.abc import Iterator
 from unittest import mock
 
 import numpy as np
@@ -22,6 +24,23 @@ from uncork.types import Array
 
 #: The largest error, as a share of the results' root mean square: layers add theirs.
 _MOST = 0.06
+
+
+@contextlib.contextmanager
+def everything_pays() -> Iterator[None]:
+    """Round all that may be rounded."""
+    with (
+        mock.patch("uncork.passes.hold_halves._CONVERTED", 0.0),
+        mock.patch("uncork.passes.block_channels._CONVERTED", 1e9),
+    ):
+        yield
+
+
+def off_by(got: Array, right: Array) -> tuple[float, float]:
+    """The root mean squares of a difference, and of what is right."""
+    pair = got.astype(np.float64) - right, right.astype(np.float64)
+    error, size = (float(np.sqrt(np.mean(x**2))) if x.size else 0.0 for x in pair)
+    return error, size
 
 
 class _Network:
@@ -229,11 +248,7 @@ def finding(seed: str) -> tuple[str, bool]:
     """
     made = _Network(seed)
     model = made.image() if made.random.random() < 0.5 else made.sequence()
-    paying = (
-        mock.patch("uncork.passes.hold_halves._CONVERTED", 0.0),
-        mock.patch("uncork.passes.block_channels._CONVERTED", 1e9),
-    )
-    with paying[0], paying[1]:
+    with everything_pays():
         plain = uncork.compile_model(model, threads=1)
         rounded = [uncork.compile_model(model, precision="bf16", threads=n) for n in (1, 2)]
         for number in range(4):
@@ -245,8 +260,7 @@ def finding(seed: str) -> tuple[str, bool]:
                 ):
                     if got.shape != right.shape or got.dtype != right.dtype:
                         return f"call {number}, {port.name}: {got.dtype}{got.shape}", True
-                    size = float(np.sqrt(np.mean(right.astype(np.float64) ** 2)))
-                    error = float(np.sqrt(np.mean((got.astype(np.float64) - right) ** 2)))
+                    error, size = off_by(got, right)
                     if not error <= _MOST * size + 1e-6:
                         return f"call {number} {x.shape}, {port.name}: {error / size:.1e}", True
         return "", "bf16[" in str(rounded[0].plan)

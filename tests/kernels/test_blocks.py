@@ -591,35 +591,31 @@ def test_three_axes_of_channels_by_themselves(
     assert chosen.kernel.startswith("depthwise")
 
 
-def test_three_axes_of_rows_and_groups() -> None:
-    """Regions of dilated windows, groups of whole blocks, and a plane that fills the cache."""
+@pytest.mark.parametrize(
+    ("groups", "channels", "sizes", "taps", "dilations", "begin"),
+    [
+        (1, 1, (4, 7, 9), (2, 3, 3), (1, 5, 5), (1, 5, 5)),  # regions of dilated windows
+        (2, 1, (5, 6, 9), (3, 1, 2), (1, 1, 1), (1, 0, 0)),  # groups of whole blocks
+        (1, 4, (5, 3, 400), (3, 1, 1), (1, 1, 1), (1, 0, 0)),  # a plane that fills the cache
+    ],
+)
+def test_three_axes_of_rows_and_groups(
+    groups: int,
+    channels: int,
+    sizes: tuple[int, ...],
+    taps: tuple[int, ...],
+    dilations: tuple[int, ...],
+    begin: tuple[int, ...],
+) -> None:
     block = BLOCKS[0]
     convolved(
-        (1, block, 4, 7, 9),
-        (1, block, block, 2, 3, 3),
+        (groups, groups * channels * block, *sizes),
+        (groups, block, channels * block, *taps),
         (block, block),
         strides=(1, 1, 1),
-        dilations=(1, 5, 5),
-        begin=(1, 5, 5),
-        end=(0, 5, 5),
-    )
-    convolved(
-        (2, 2 * block, 5, 6, 9),
-        (2, block, block, 3, 1, 2),
-        (block, block),
-        strides=(1, 1, 1),
-        dilations=(1, 1, 1),
-        begin=(1, 0, 0),
-        end=(1, 0, 0),
-    )
-    convolved(
-        (1, 4 * block, 5, 3, 400),
-        (1, block, 4 * block, 3, 1, 1),
-        (block, block),
-        strides=(1, 1, 1),
-        dilations=(1, 1, 1),
-        begin=(1, 0, 0),
-        end=(1, 0, 0),
+        dilations=dilations,
+        begin=begin,
+        end=begin if dilations[1] == 1 else (0, *begin[1:]),
     )
 
 

@@ -140,7 +140,7 @@ class _ApartCalls:
         seen = self.planes[0] * g.depth.stride + tap * g.depth.dilation - g.depth.begin
         filters = outputs[0] * of_set + tap * g.channels * of_channel
         operands: dict[str, Operand] = {
-            "source": In(0, seen * plane) if self.plane_taps[1] else In(0),  # nothing is seen
+            "source": In(0),
             "target": Out(0, made),
             "filters": filters + address_of(self.packed_weights.arrays[0]),
             "scratch": Scratch(share * self.scratch),
@@ -161,10 +161,9 @@ class _ApartCalls:
             "channels": work.channels,
             "groups": outputs[1],
             "planes": self.planes[1],
-            "source_plane": g.depth.stride * plane,
+            "source_plane": plane,
             "target_plane": of_plane,
             "plane_taps": self.plane_taps[1],
-            "source_tap": g.depth.dilation * plane,
             "all_taps": g.depth.taps,
             "depth": g.depth.size,
             "front": seen,

@@ -151,8 +151,8 @@ def _seen(k: Kernel, spec: Winograd, image: Value, block: Value) -> tuple[Value,
     whole, plane = _plane(k, image)
     tap = block // a["channels"]
     place = a["front"] + plane * a["plane_stride"] + tap * a["plane_dilation"]
-    source = a["source"] + whole * a["source_image"] + plane * a["source_plane"]
-    source = source + tap * a["source_tap"] + (block - tap * a["channels"]) * a["source_block"]
+    source = a["source"] + whole * a["source_image"] + place * a["source_plane"]
+    source = source + (block - tap * a["channels"]) * a["source_block"]
     return source, k.select(place.below(a["depth"]), a["height"], k.integer(0))
 
 

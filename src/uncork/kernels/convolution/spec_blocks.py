@@ -111,7 +111,7 @@ class Winograd(EpilogueSpec, frozen=True):
         "source", "target", "filters", "scratch", "across", "down", "height", "width",
         "result_height", "result_width", "top", "left", "source_image", "source_block",
         "source_row", "target_image", "target_block", "target_row", "channels", "groups",
-        "planes", "source_plane", "target_plane", "plane_taps", "source_tap", "all_taps",
+        "planes", "source_plane", "target_plane", "plane_taps", "all_taps",
         "depth", "front", "plane_stride", "plane_dilation",
         *(f"tiles_{kind}" for kind in range(KINDS)), "first", "end", "strip", "strip_tiles",
         "all_groups",

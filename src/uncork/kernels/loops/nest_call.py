@@ -29,6 +29,9 @@ from uncork.kernels.runtime.target import Target
 from uncork.kernels.stored_types import element_bytes
 from uncork.symbolic import SizeLike
 
+#: The type as which elements are moved that nothing is computed of, by their bytes.
+WORDS = {1: "u8", 2: "u16", 4: "u32", 8: "u64"}
+
 
 def computed_type(name: str) -> str:
     """The type that values of an element type are computed in."""

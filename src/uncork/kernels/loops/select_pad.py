@@ -13,13 +13,12 @@ from msgspec import Struct
 from uncork.kernels.extents import certainly, compute_nothing_of, product, same
 from uncork.kernels.kernel_plan import In, Out, Selection
 from uncork.kernels.layer import Layer
-from uncork.kernels.loops.nest_call import Call, View, vector_lanes
+from uncork.kernels.loops.nest_call import WORDS, Call, View, vector_lanes
 from uncork.kernels.movement.select_copy_table import select_move
 from uncork.kernels.runtime.target import Target
 from uncork.symbolic import SizeLike
 from uncork.types import TensorSpec
 
-_BY_BYTES = {1: "u8", 2: "u16", 4: "u32", 8: "u64"}
 #: The axes of a nest, the innermost last.
 _AXES = "wzyx"
 
@@ -35,7 +34,7 @@ class _Axis(Struct):
 
 
 def select_padding(layer: Layer) -> Selection:
-    name = _BY_BYTES.get(layer.input(0).element_type.dtype.itemsize)
+    name = WORDS.get(layer.input(0).element_type.dtype.itemsize)
     constant = getattr(layer.operation, "pad_mode", "constant") == "constant"
     begins, ends = map(_numbers, layer.inputs[1:3])
     if not constant or name is None or begins is None or ends is None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from uncork.kernels.extents import compute_nothing_of, decline_if, largest, product
 from uncork.kernels.kernel_plan import In, Out, Selection
 from uncork.kernels.layer import Layer
-from uncork.kernels.loops.nest_call import Call, View
+from uncork.kernels.loops.nest_call import WORDS, Call, View
 from uncork.kernels.stored_types import element_bytes
 from uncork.ops._common.spatial import extent
 from uncork.ops.extract_image_patches import ExtractImagePatches3
@@ -17,14 +17,13 @@ from uncork.symbolic import SizeLike
 _TYPES = frozenset(
     {"f32", "f64", "f16", "bf16", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64"}
 )
-_BY_BYTES = {1: "u8", 2: "u16", 4: "u32", 8: "u64"}
 
 
 def select_patches(layer: Layer) -> Selection:
     operation, target = layer.of(ExtractImagePatches3), layer.target
     name, shape, result = layer.input(0).element_type.name, layer.shape(0), layer.result()
     decline_if(name not in _TYPES, f"no kernel for {name}")
-    name = _BY_BYTES[element_bytes(name)]
+    name = WORDS[element_bytes(name)]
     compute_nothing_of(result, "patches")
     sizes: dict[str, SizeLike] = {"n": shape[0], "c": shape[1]}
     cells = []

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from uncork.kernels.extents import KernelDeclined, compute_nothing_of, decline_if, same
 from uncork.kernels.kernel_plan import Selection
 from uncork.kernels.layer import Layer
-from uncork.kernels.loops.nest_call import computed_type, require_types
+from uncork.kernels.loops.nest_call import WORDS, computed_type, require_types
 from uncork.kernels.loops.resize_nest import Resizing
 from uncork.kernels.loops.resize_taps import KnownTaps, OpenAxis, OpenTaps, Taps
 from uncork.kernels.stored_types import element_bytes
@@ -23,7 +23,6 @@ _WHOLE = frozenset({"i8", "u8", "i16", "u16", "i32", "u32"})
 _WHOLE_MODES = frozenset({"linear", "cubic"})
 #: So many channels behind the last axis that changes are one axis with it.
 _MOST_CHANNELS = 15
-_BY_BYTES = {1: "u8", 2: "u16", 4: "u32", 8: "u64"}
 
 
 def select_resizing(layer: Layer) -> Selection:
@@ -36,7 +35,7 @@ def select_resizing(layer: Layer) -> Selection:
     decline_if(any(begin or end for begin, end in operation.pads(len(shape))), "no kernel for pads")
     how = operation.settings(is_padded=False, rank=len(shape))
     if how.mode == "nearest":
-        name = _BY_BYTES[element_bytes(name)]
+        name = WORDS[element_bytes(name)]
     elif name not in (_WHOLE | _FLOATS if how.mode in _WHOLE_MODES else _FLOATS):
         return f"no kernel for {name}"
     computed = computed_type(name) if how.mode == "nearest" or name in _FLOATS else "f64"
