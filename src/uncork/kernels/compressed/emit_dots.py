@@ -15,7 +15,7 @@ from uncork.kernels.codegen.epilogue import advanced_operands, relative_operands
 from uncork.kernels.compressed.emit_few import in_order_of_words, multiply_rows
 from uncork.kernels.compressed.emit_stored import Column, Decoder, arguments_of, column_at
 from uncork.kernels.compressed.spec import PER_WORD, FewRows, Stored
-from uncork.kernels.compressed.spec_dots import FLAG, DotRows, record
+from uncork.kernels.compressed.spec_dots import FEW_ROWS, FLAG, DotRows, record
 from uncork.kernels.epilogue import Epilogue
 from uncork.kernels.gemm import microkernel_amx as amx
 from uncork.kernels.gemm.dots import FOUR_MIXED, FOUR_SMALL, flipped
@@ -28,8 +28,8 @@ from uncork.kernels.gemm.microkernel_dots import (
 from uncork.kernels.movement.emit_transpose import columns_of
 
 _TILE_ARGUMENTS = (
-    *("digits", "digit_row", "records", "record_row", "panel", "words", "scales", "zeros"),
-    *("target", "target_row", "left"),
+    *("digits", "digit_row", "records", "record_row", "panel", "begin", "end", "words"),
+    *("before", "after", "scales", "zeros", "target", "target_row", "left"),
 )
 
 
@@ -106,23 +106,47 @@ def emit_dot_rows(k: Kernel, spec: DotRows) -> None:
         place = k.stack_bytes(amx.CONFIGURATION_BYTES)
         _registers(spec).write(k, place, k.integer(spec.rows))
         amx.configure(k, place)
-    # Behind the panel, which is of whole blocks of words, lie its scales, then its zero points.
-    turned = (words + (spec.lanes - 1)) // spec.lanes * (spec.lanes * spec.lines * spec.width * 4)
-    scales = a["panel"] + turned + spec.more_lines * (spec.width * 4)
-    zeros = scales + (a["groups"] + (spec.lanes - 1)) // spec.lanes * (spec.lanes * 4 * spec.width)
-    with k.loop(a["first"], end, spec.width) as first:
-        with k.loop(0, spec.width, spec.lanes) as column:
-            _turn(k, spec, a, book, first + column, words, a["panel"] + column * 4)
-        _parameters(k, spec, a, first, scales, zeros)
+    # Behind the panel, which is of whole blocks of words, lie the scales, then zero points and what
+    # few rows have added up.
+    line, lanes = spec.width * 4, spec.lanes
+    turned = (words + (lanes - 1)) // lanes * (lanes * spec.lines) + spec.more_lines
+    scales = a["panel"] + turned * line
+    zeros = scales + (a["groups"] + (lanes - 1)) // lanes * (lanes * line)
+    totals = zeros + (a["groups"] + (lanes - 1)) // lanes * (lanes * line)
+    line_of_rows = a["rows"] * line
+    # Many rows meet a whole panel, which takes their totals from register to register.
+    few = a["rows"] <= FEW_ROWS
+    block = k.maximum(k.select(few, k.integer(spec.block), words), k.integer(1))
+    with k.loop(a["first"], end, spec.width) as first, k.loop(0, words, block) as begin:
+        with k.if_(begin.equals(0)):
+            _parameters(k, spec, a, first, scales, zeros)
+        stop = k.minimum(begin + block, words)
+        # Some rows are multiplied twice, so that sums are not written where they are read.
+        before = totals + (begin // block & 1) * line_of_rows
+        after = totals + (begin // block + 1 & 1) * line_of_rows
+        with k.loop(0, spec.width, lanes) as column:
+            _turn(k, spec, a, book, first + column, (begin, stop), a["panel"] + column * 4)
 
-        def multiply(tile: Kernel, row: Value, first: Value = first) -> None:
+        def multiply(
+            tile: Kernel,
+            row: Value,
+            first: Value = first,
+            begin: Value = begin,
+            stop: Value = stop,
+            before: Value = before,
+            after: Value = after,
+        ) -> None:
             given = {
                 "digits": a["digits"] + row * digit_row,
                 "digit_row": digit_row,
                 "records": a["records"] + row * record_row,
                 "record_row": record_row,
-                "panel": a["panel"],
+                "panel": a["panel"] - begin * (spec.lines * line),
+                "begin": begin * spec.lines,
+                "end": stop * spec.lines,
                 "words": words * spec.lines,
+                "before": before + row * line,
+                "after": after + row * line,
                 "scales": scales,
                 "zeros": zeros,
                 "target": a["output"] + row * row_bytes + first * 4,
@@ -152,18 +176,20 @@ def _turn(
     a: dict[str, Value],
     book: Book | None,
     first: Value,
-    words: Value,
+    part: tuple[Value, Value],
     panel: Value,
 ) -> None:
-    """Transpose the words of as many columns as a vector has lanes into the panel; columns past the
-    last one repeat it.
+    """Transpose some words of as many columns as a vector has lanes into the panel; columns past
+    the last one repeat it. Nothing is prefetched: a processor follows the columns by itself, and
+    asked for so many lines it has no room to do so.
     """
+    begin, words = part
     lanes, (flip, _) = spec.lanes, flipped(spec.how, spec.stored.element_type)
     columns = [
         a["codes"] + k.minimum(first + c, a["columns"] - 1) * a["code_row"] for c in range(lanes)
     ]
 
-    for position, partly in k.blocks(words, lanes):
+    for position, partly in k.blocks(words, lanes, begin):
         lines = []
         for column in columns:
             address = column + position * 4
@@ -171,10 +197,9 @@ def _turn(
                 lines.append(k.load(address, I32, lanes, k.lanes_below(words - position, lanes)))
             else:
                 lines.append(k.load(address, I32, lanes))
-                k.prefetch(address + a["code_row"] * spec.width)  # of the next panel
         for d, line in enumerate(columns_of(lines)):
             line = line ^ flip if flip else line
-            place = panel + (position + d) * (spec.lines * spec.width * 4)
+            place = panel + (position - begin + d) * (spec.lines * spec.width * 4)
             for index, part in enumerate(_apart(k, spec, line, book)):
                 k.store(part, place + index * (spec.width * 4))
 
@@ -287,7 +312,11 @@ def _tile(outer: Kernel, spec: DotRows, tile_rows: int) -> Kernel:
         for _ in rows
     ]
     of_run = spec.unit // spec.per_line
-    with k.loop(0, a["words"], of_run) as word:
+    with k.if_(a["begin"] > 0):
+        for r, line in enumerate(totals):
+            for v, total in enumerate(line):
+                total.set(k.load(_of_totals(spec, a["before"], r, v), F32, spec.lanes))
+    with k.loop(a["begin"], a["end"], of_run) as word:
         run = word // of_run
         size = record(len(spec.places))
         records = [a["records"] + a["record_row"] * r + run * size for r in rows]
@@ -296,7 +325,7 @@ def _tile(outer: Kernel, spec: DotRows, tile_rows: int) -> Kernel:
         group = run // ratio * (spec.width * 4) if spec.stored.group else k.integer(0)
         for r in rows:
             _begin(k, spec, records[r], sums[r])
-        count = k.minimum(a["words"] - word, k.integer(of_run))
+        count = k.minimum(a["end"] - word, k.integer(of_run))
         _sum(k, spec, lines, a["panel"] + word * (spec.width * 4), count, sums)
         for r in rows:
             unit = k.splat(k.load(records[r], F32), spec.lanes)
@@ -306,9 +335,20 @@ def _tile(outer: Kernel, spec: DotRows, tile_rows: int) -> Kernel:
                 before = totals[r][v].get()
                 at = group + v * spec.lanes * 4
                 totals[r][v].set(_with_run(k, spec, of_places, unit, numbers, at, before))
-    _finish(k, spec, [(r, [total.get() for total in line]) for r, line in enumerate(totals)])
+    with k.if_else(a["end"].equals(a["words"])) as (last, other):
+        with last:
+            _finish(k, spec, [(r, [x.get() for x in line]) for r, line in enumerate(totals)])
+        with other:
+            for r, line in enumerate(totals):
+                for v, total in enumerate(line):
+                    k.store(total.get(), _of_totals(spec, a["after"], r, v))
     k.finish()
     return k
+
+
+def _of_totals(spec: DotRows, totals: Value, row: int, vector: int) -> Value:
+    """Where the totals of a row and a vector of columns lie."""
+    return totals + (row * spec.width + vector * spec.lanes) * 4
 
 
 def _finish(k: Kernel, spec: DotRows, rows: Sequence[tuple[int | Value, list[Value]]]) -> None:
@@ -375,10 +415,13 @@ def _tile_of_amx(outer: Kernel, spec: DotRows) -> Kernel:
     size, line = record(len(spec.places)), spec.width * 4
     totals = k.stack_bytes(spec.rows * line)
     room = k.stack_bytes(len(places) * spec.rows * line)
-    with k.loop(0, spec.rows * line, lanes * 4) as at:
-        k.store(k.constant(0.0, F32, lanes), totals + at)
+    with k.if_else(a["begin"] > 0) as (goes_on, begins):
+        with goes_on, k.loop(0, spec.rows * line, lanes * 4) as at:
+            k.store(k.load(a["before"] + at, F32, lanes), totals + at)
+        with begins, k.loop(0, spec.rows * line, lanes * 4) as at:
+            k.store(k.constant(0.0, F32, lanes), totals + at)
     ratio = max(1, spec.stored.group // spec.unit)
-    with k.loop(0, a["words"], of_run) as word:
+    with k.loop(a["begin"], a["end"], of_run) as word:
         run = word // of_run
         group = run // ratio * line if spec.stored.group else k.integer(0)
         digits = a["digits"] + run * spec.run
@@ -405,9 +448,12 @@ def _tile_of_amx(outer: Kernel, spec: DotRows) -> Kernel:
                 at = totals + row * line + v * lanes * 4
                 before, there = k.load(at, F32, lanes), group + v * lanes * 4
                 k.store(_with_run(k, spec, sums, unit, numbers, there, before), at)
-    with k.loop(0, spec.rows) as row:
-        at = totals + row * line
-        _finish(k, spec, [(row, [k.load(at + v * lanes * 4, F32, lanes) for v in vectors])])
+    with k.if_else(a["end"].equals(a["words"])) as (last, other):
+        with last, k.loop(0, spec.rows) as row:
+            at = totals + row * line
+            _finish(k, spec, [(row, [k.load(at + v * lanes * 4, F32, lanes) for v in vectors])])
+        with other, k.loop(0, spec.rows * line, lanes * 4) as at:
+            k.store(k.load(totals + at, F32, lanes), a["after"] + at)
     k.finish()
     return k
 

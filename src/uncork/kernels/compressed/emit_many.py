@@ -1,5 +1,6 @@
 """Products of many rows with stored weights: panel by panel, the weights of some columns are
-decoded and all rows multiplied with them. Codes that lie in panels are widened as they are read.
+decoded and all rows multiplied with them. Codes that lie in panels are only widened, a block at a
+time, or where that takes no time as they are read.
 
 Pairs of bf16 are multiplied as they are: decoding only transposes them, as words of 32 bits.
 """
@@ -35,7 +36,7 @@ def emit_many_rows(k: Kernel, spec: ManyRows) -> None:
         spec.lanes,
         spec.vectors,
         pairs=spec.pairs,
-        widened=_widened(spec) if spec.panels and not spec.pairs else None,
+        widened=_widened(spec) if spec.widened else None,
         resumed=spec.deep,
         long=is_long(spec.end),
         prefetches=spec.ahead,
@@ -44,7 +45,7 @@ def emit_many_rows(k: Kernel, spec: ManyRows) -> None:
         k,
         tile,
         a["sums"] if spec.deep else None,
-        CHUNK if spec.panels else DECODED_CHUNK,
+        DECODED_CHUNK if spec.decodes else CHUNK,
         spec.stored.block,
     )
     full, tail = of_panels(
@@ -93,6 +94,9 @@ def emit_many_rows(k: Kernel, spec: ManyRows) -> None:
                 size = spec.stored.bits // 8
                 line = spec.width * (4 if spec.pairs else size)
                 block = a["codes"] + first * a["inner"] * size + part.begin * line
+                if spec.decodes:
+                    _widen(k, spec, block, panel, part)
+                    block = panel
             else:
                 with k.loop(0, spec.width, spec.lanes) as column:
                     place = panel + column * 4
@@ -108,6 +112,15 @@ def emit_many_rows(k: Kernel, spec: ManyRows) -> None:
                         multiply(full, first, block, part)
                     with partly:
                         multiply(tail, first, block, part)
+
+
+def _widen(k: Kernel, spec: ManyRows, codes: Value, panel: Value, part: ProductPart) -> None:
+    """Widen a block of the codes of a panel."""
+    widened = _widened(spec)
+    with k.loop(0, part.inner) as line:
+        for vector in range(spec.vectors):
+            number = line * spec.width + vector * spec.lanes
+            k.store(widened(k, codes, number), panel + number * 4)
 
 
 def _widened(spec: ManyRows) -> Widening:

@@ -139,7 +139,7 @@ def select_compressed(layer: Layer) -> Selection:
     dots = dot_rows(weights, stored, target, end, linear.activations)
     pairs = _multiplies_pairs(linear, target)
     panels = weights.stack == 1 and not isinstance(rows, Size) and rows >= _TILE
-    panels = panels and _fits_panels(stored, target, pairs)
+    panels = panels and _fits_panels(stored, pairs)
     width = _vectors(target) * target.lanes
     kept, lying = _in_panels(weights, width, pairs) if panels else _codes(weights, stored)
     parameters, later = _parameters(weights, stored), _later(weights, stored)
@@ -336,13 +336,14 @@ class _Products(Struct, frozen=True):
         inner, block = self.weights.inner // (2 if pairs else 1), self.stored.block
         deep = has_blocks(inner) and not certainly(self.rows, 1)
         ahead = large and few and not deep
-        spec = ManyRows(self.stored, vectors, end, panels, pairs, ahead, deep)
+        widened = panels and not pairs and _widens_beside(target)
+        spec = ManyRows(self.stored, vectors, end, panels, widened, pairs, ahead, deep)
         most = block_of(inner, block) if deep else -(-inner // block) * block
-        decoded = 0 if panels else (target.lanes * block + spec.width * most) * 4
+        decoded = (target.lanes * block + spec.width * most) * 4 * spec.decodes
         table = whole_lines(decoded)
         sums = table + whole_lines(self.rows * 8)
         columns = -(-self.weights.columns // spec.width) * spec.width
-        chunk = CHUNK if panels else DECODED_CHUNK
+        chunk = DECODED_CHUNK if spec.decodes else CHUNK
         waiting = bytes_of_sums(inner, self.rows, columns, 4, chunk) if deep else 0
         places = {"table": table, "sums": sums}
         return self._decoded(spec, spec.width, places, sums + whole_lines(waiting))
@@ -443,15 +444,18 @@ def _vectors(target: Target) -> int:
     return 3 if target.vector_registers > 16 else 2
 
 
-def _fits_panels(stored: Stored, target: Target, pairs: bool) -> bool:
+def _fits_panels(stored: Stored, pairs: bool) -> bool:
     """Whether codes are kept in panels where no call has few rows: pairs that are multiplied as
-    they are, and those of 16 bits, that are widened and no more, of a processor that converts
-    beside its multiplications.
+    they are, and those of 16 bits, that are widened and no more.
     """
-    if pairs:
-        return True
-    converts = target.lanes == _CONVERTING_LANES and target.cpu.startswith(_CONVERTING)
-    return converts and stored.element_type in HALVES and not stored.zeros and not stored.scales
+    return pairs or (
+        stored.element_type in HALVES and not (stored.zeros or stored.scales or stored.later)
+    )
+
+
+def _widens_beside(target: Target) -> bool:
+    """Whether a processor widens codes beside its multiplications."""
+    return target.lanes == _CONVERTING_LANES and target.cpu.startswith(_CONVERTING)
 
 
 def _multiplies_pairs(linear: CompressedLinear, target: Target) -> bool:
@@ -522,10 +526,13 @@ def _in_panels(weights: CompressedMatrix, width: int, pairs: bool) -> tuple[obje
 
     def made() -> list[Array]:
         lying = weights.carriers().reshape(weights.columns, weights.inner)
-        panels = np.zeros((-(-weights.columns // width), weights.inner, width), lying.dtype)
-        for index, panel in enumerate(panels):
-            some = lying[index * width : (index + 1) * width]
-            panel[:, : len(some)] = some.T
+        panels = np.empty((-(-weights.columns // width), weights.inner, width), lying.dtype)
+        whole, left = divmod(weights.columns, width)
+        rows = lying[: whole * width].reshape(whole, width, weights.inner)
+        panels[:whole] = rows.swapaxes(1, 2)
+        if left:
+            panels[whole, :, :left] = lying[whole * width :].T
+            panels[whole, :, left:] = 0
         if pairs:
             halves = panels.reshape(len(panels), weights.inner // 2, 2, width)
             panels = np.ascontiguousarray(halves.swapaxes(2, 3))

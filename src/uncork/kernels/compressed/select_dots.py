@@ -12,6 +12,7 @@ from uncork.internal_ops.compressed_linear import ACTIVATION_BYTES, CompressedMa
 from uncork.kernels.compressed.form import are_moderate, code_added, is_whole, whole_book
 from uncork.kernels.compressed.spec import FOUR_BITS, Stored
 from uncork.kernels.compressed.spec_dots import (
+    FEW_ROWS,
     FLAG,
     BlockDigits,
     Blocks,
@@ -275,12 +276,15 @@ class DotCalls(RowCalls[DotRows], frozen=True):
 
     @property
     def _own(self) -> int:
-        """Bytes of working memory of a thread: one row, a panel, and its scales and zero points."""
-        operands = -(-self.inner // (self.spec.per_word * self.spec.lanes)) * self.spec.lanes
-        operands = operands * self.spec.lines + self.spec.more_lines
-        lanes = self.spec.lanes
-        parameters = -(-self.parameters // lanes) * lanes
-        return self._row + whole_lines((operands + 2 * parameters) * self.spec.width * 4)
+        """Bytes of working memory of a thread: one row, a panel, its scales and zero points, and
+        the totals of few rows twice.
+        """
+        spec = self.spec
+        operands = -(-self.inner // (spec.per_word * spec.lanes)) * spec.lanes
+        operands = operands * spec.lines + spec.more_lines
+        parameters = -(-self.parameters // spec.lanes) * spec.lanes
+        lines = operands + 2 * parameters + 2 * FEW_ROWS
+        return self._row + whole_lines(lines * spec.width * 4)
 
     def _memory(self, own: SizeLike) -> dict[str, Operand]:
         return {"scratch": Scratch(own), "panel": Scratch(own + self._row)}

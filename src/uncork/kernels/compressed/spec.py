@@ -151,9 +151,10 @@ class ManyRows(KernelSpec, frozen=True):
     stored: Stored
     vectors: int
     end: Epilogue = PLAIN
-    #: The codes lie in such panels themselves, `[inner dimension, columns of the panel]`, and are
-    #: widened as they are read.
+    #: The codes lie in such panels themselves, `[inner dimension, columns of the panel]`.
     panels: bool = False
+    #: Codes in panels are widened as they are read, not a block of a panel for all rows.
+    widened: bool = False
     #: Codes and data are bf16, and multiplied as such two at a time (AVX512-BF16): the data are
     #: rows of bf16 in place of f32, and panels `[half of the inner dimension, columns, 2]`.
     pairs: bool = False
@@ -162,6 +163,11 @@ class ManyRows(KernelSpec, frozen=True):
     ahead: bool = False
     #: Panels are multiplied in blocks of the inner dimension; `sums` has room for what waits.
     deep: bool = False
+
+    @property
+    def decodes(self) -> bool:
+        """Whether a panel of numbers is made before rows are multiplied."""
+        return not self.panels or not (self.pairs or self.widened)
 
     @property
     def lanes(self) -> int:

@@ -11,6 +11,7 @@ of its run, and is otherwise computed as in f32, a run at a time.
 
 from __future__ import annotations
 
+import math
 from typing import ClassVar
 
 from msgspec import Struct
@@ -28,6 +29,8 @@ FLAG = 8
 COLUMNS = 4
 #: Rows of a tile from which on there is another one with half of them.
 _LEAST_HALVED = 4
+#: Up to so many rows take a panel block by block, of so many bytes, which is half a first cache.
+FEW_ROWS, _PANEL = 16, 16 << 10
 #: Codes in 32 bits that are no code of four bits.
 _BYTES_IN_WORD = 4
 
@@ -130,6 +133,14 @@ class DotRows(KernelSpec, frozen=True):
     def lines_of_run(self) -> int:
         """Lines of a panel that a whole run takes."""
         return self.unit // self.per_line
+
+    @property
+    def block(self) -> int:
+        """Words of a column that are turned at once for few rows, so that they lie in the first
+        cache until all rows met them: whole runs and whole vectors.
+        """
+        least = math.lcm(self.unit // self.per_word, self.lanes)
+        return max(1, _PANEL // (least * self.lines * self.width * 4)) * least
 
     @property
     def more_lines(self) -> int:
