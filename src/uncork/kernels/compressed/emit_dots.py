@@ -13,7 +13,7 @@ from uncork.kernels.codegen import llvm_ir as ir
 from uncork.kernels.codegen.emit import F32, I8, I16, I32, I64, Kernel, Value, Variable, emitter
 from uncork.kernels.codegen.epilogue import advanced_operands, relative_operands
 from uncork.kernels.compressed.emit_few import in_order_of_words, multiply_rows
-from uncork.kernels.compressed.emit_stored import Column, Decoder, arguments_of, column_at
+from uncork.kernels.compressed.emit_stored import Decoder, arguments_of, turned_operands
 from uncork.kernels.compressed.spec import PER_WORD, FewRows, Stored
 from uncork.kernels.compressed.spec_dots import FEW_ROWS, FLAG, DotRows, record
 from uncork.kernels.epilogue import Epilogue
@@ -243,57 +243,19 @@ def _nibbles(words: Value) -> list[Value]:
 def _parameters(
     k: Kernel, spec: DotRows, a: dict[str, Value], first: Value, scales: Value, zeros: Value
 ) -> None:
-    """Store the scales and zero points of a panel, `[group, column]`: of as many groups as columns
-    at once, as far as there are so many, or masks load the last ones.
-    """
-    stored, lanes, groups = spec.stored, spec.lanes, a["groups"]
-    if not (stored.scales or stored.zeros):
-        return
+    """Store the scales and zero points of a panel, `[group, column]`."""
+    stored = spec.stored
     off = float(flipped(spec.how, stored.element_type)[1] - spec.middle)
 
-    def columns(begin: Value, count: int) -> list[Column]:
-        numbers = (k.minimum(first + begin + c, a["columns"] - 1) for c in range(count))
-        return [column_at(a, number, stored) for number in numbers]
-
-    def keep(place: Value, scale: Value | None, zero: Value | None) -> None:
+    def keep(place: Value, found: Sequence[Value | None]) -> None:
+        zero, scale = found
         if scale is not None:
             k.store(scale, scales + place)
         if zero is not None:
             zero = zero + off
             k.store(zero * scale if scale is not None and stored.group else zero, zeros + place)
 
-    def together(begin: Value, group: Value, mask: Value | None) -> None:
-        def turned(name: str) -> list[Value | None]:
-            operands = [getattr(column, name) for column in columns(begin, lanes)]
-            if not operands[0]:
-                return [None] * lanes
-            if mask is None:
-                return [*columns_of([operand.at(k, group, lanes) for operand in operands])]
-            return [*columns_of([operand.some(k, group, mask) for operand in operands])]
-
-        for d, (scale, zero) in enumerate(zip(turned("scales"), turned("zeros"), strict=True)):
-            keep((group + d) * (4 * spec.width) + begin * 4, scale, zero)
-
-    def alone(start: Value) -> None:
-        with k.loop(0, spec.width) as c, k.loop(start, groups) as group:
-            (column,) = columns(c, 1)
-            scale = column.scales.at(k, group) if column.scales else None
-            zero = column.zeros.at(k, group) if column.zeros else None
-            keep(group * (4 * spec.width) + c * 4, scale, zero)
-
-    if not stored.group:
-        alone(k.integer(0))
-        return
-    whole = groups // lanes * lanes
-    with k.loop(0, spec.width, lanes) as begin, k.loop(0, whole, lanes) as group:
-        together(begin, group, None)
-    with k.if_(whole < groups):
-        if k.target is not None and k.target.has("avx512bw"):
-            mask = k.lanes_below(groups - whole, lanes)
-            with k.loop(0, spec.width, lanes) as begin:
-                together(begin, whole, mask)
-        else:
-            alone(whole)
+    turned_operands(k, stored, a, (first, spec.width), (k.integer(0), a["groups"]), keep)
 
 
 def _tile_arguments(spec: DotRows) -> list[str]:

@@ -7,10 +7,19 @@ Pairs of bf16 are multiplied as they are: decoding only transposes them, as word
 
 from __future__ import annotations
 
-from uncork.kernels.codegen.emit import F32, Kernel, Value, emitter
+from collections.abc import Sequence
+
+from uncork.kernels.codegen.emit import F32, I32, U8, U16, Kernel, Value, emitter
 from uncork.kernels.codegen.epilogue import advanced_operands, is_long, relative_operands
-from uncork.kernels.compressed.emit_stored import Column, Decoder, arguments_of, column_at
-from uncork.kernels.compressed.spec import ManyRows
+from uncork.kernels.compressed.emit_stored import (
+    Column,
+    Decoder,
+    Steps,
+    arguments_of,
+    operands_of,
+    turned_operands,
+)
+from uncork.kernels.compressed.spec import PER_WORD, ManyRows
 from uncork.kernels.elementwise.emit_steps import Operand
 from uncork.kernels.gemm.emit_matmul import row_epilogue
 from uncork.kernels.gemm.microkernel import AHEAD, Microkernel, RegisterTile, Widening, of_panels
@@ -56,10 +65,8 @@ def emit_many_rows(k: Kernel, spec: ManyRows) -> None:
         1,
         lambda columns: row_epilogue(spec, columns),
     )
-    decoder = Decoder(k, spec.stored, a["inner"], a["numbers"])
+    panels = _Panels(k, spec, a)
     places = relative_operands(spec.end, a, a["output"])
-    scratch = a["scratch"]
-    panel = scratch + spec.stored.block * spec.lanes * 4
     row_bytes, end = a["columns"] * 4, a["first"] + a["count"]
     with k.loop(0, a["rows"]) as row:
         k.store(a["data"] + row * a["inner"] * (2 if spec.pairs else 4), a["table"] + row * 8)
@@ -89,21 +96,18 @@ def emit_many_rows(k: Kernel, spec: ManyRows) -> None:
     inner = a["inner"] >> 1 if spec.pairs else a["inner"]
     for part in blocks.parts(a["rows"], inner):
         with k.loop(a["first"], end, spec.width) as first:
-            block = panel
+            block = panels.numbers
             if spec.panels:
                 size = spec.stored.bits // 8
                 line = spec.width * (4 if spec.pairs else size)
                 block = a["codes"] + first * a["inner"] * size + part.begin * line
                 if spec.decodes:
-                    _widen(k, spec, block, panel, part)
-                    block = panel
-            else:
+                    block = _widen(k, spec, block, panels.numbers, part)
+            elif spec.pairs:
                 with k.loop(0, spec.width, spec.lanes) as column:
-                    place = panel + column * 4
-                    if spec.pairs:
-                        _turn_pairs(k, spec, a, first + column, place, part)
-                    else:
-                        _decode(k, spec, a, decoder, first + column, scratch, place, part)
+                    _turn_pairs(k, spec, a, first + column, block + column * 4, part)
+            else:
+                block = panels.decode(first, part)
             if tail is None or tail is full:
                 multiply(full, first, block, part)
             else:
@@ -114,13 +118,14 @@ def emit_many_rows(k: Kernel, spec: ManyRows) -> None:
                         multiply(tail, first, block, part)
 
 
-def _widen(k: Kernel, spec: ManyRows, codes: Value, panel: Value, part: ProductPart) -> None:
-    """Widen a block of the codes of a panel."""
+def _widen(k: Kernel, spec: ManyRows, codes: Value, panel: Value, part: ProductPart) -> Value:
+    """Widen a block of the codes of a panel: where it lies then."""
     widened = _widened(spec)
     with k.loop(0, part.inner) as line:
         for vector in range(spec.vectors):
             number = line * spec.width + vector * spec.lanes
             k.store(widened(k, codes, number), panel + number * 4)
+    return panel
 
 
 def _widened(spec: ManyRows) -> Widening:
@@ -135,47 +140,98 @@ def _widened(spec: ManyRows) -> Widening:
     return widened
 
 
-def _decode(
-    k: Kernel,
-    spec: ManyRows,
-    a: dict[str, Value],
-    decoder: Decoder,
-    first: Value,
-    scratch: Value,
-    panel: Value,
-    part: ProductPart,
-) -> None:
-    """Decode and transpose a block of as many columns as a vector has lanes; columns that do not
-    exist are the last one again.
+class _Panels:
+    """Decodes panels into working memory, a part at a time, from words of codes that are
+    transposed: each vector then has the codes of as many columns.
     """
-    stored, lanes = spec.stored, spec.lanes
-    line = stored.block * 4
 
-    def turn(rows: list[Value], begin: Value) -> None:
-        for d, turned in enumerate(columns_of(rows)):
-            place = begin - part.begin + d * stored.apart
-            k.store(turned, panel + place * (spec.width * 4))
+    def __init__(self, k: Kernel, spec: ManyRows, a: dict[str, Value]) -> None:
+        """Of the working memory `scratch` the words come first, then the panel; `operands` has room
+        for zero points, scales and operands of later steps of its columns, `[operand, group,
+        column]`.
+        """
+        self.k, self.spec, self.a, self.stored = k, spec, a, spec.stored
+        self.decoder = Decoder(k, spec.stored, a["inner"], a["numbers"])
+        self.line = spec.width * 4
+        self.words = a["scratch"]
+        self.numbers = self.words + spec.words_bytes
+        self.operands = a["operands"]
+        lanes = spec.lanes
+        self.operand = (a["groups"] + (lanes - 1)) // lanes * (lanes * self.line)
 
-    vectors = stored.block // lanes
-    for position, partly in k.blocks(part.begin + part.inner, stored.block, part.begin):
-        if vectors == 1:
-            numbers = [k.minimum(first + c, a["columns"] - 1) for c in range(lanes)]
-            turn(
-                [
-                    decoder.block(column_at(a, number, spec.stored), position, partly)[0]
-                    for number in numbers
-                ],
-                position,
-            )
-            continue
-        with k.loop(0, lanes) as c:
-            begin = column_at(a, k.minimum(first + c, a["columns"] - 1), spec.stored)
-            for j, vector in enumerate(decoder.block(begin, position, partly)):
-                k.store(vector, scratch + c * line + j * lanes * 4)
-        with k.loop(0, vectors) as number:  # written once: turning takes many instructions
-            near = scratch + number * (lanes * 4)
-            at = (number >> 1) * (2 * lanes) + (number & 1) if stored.by_bytes else number
-            turn([k.load(near + c * line, F32, lanes) for c in range(lanes)], position + at)
+    def decode(self, first: Value, part: ProductPart) -> Value:
+        """Decode a part of the panel whose first column this is: where it lies."""
+        k, group = self.k, self.stored.group
+        end = part.begin + part.inner
+        groups = (k.integer(0), k.integer(1))
+        if group:
+            # From a whole vector of groups on, so that none is written behind the last vector.
+            groups = (part.begin // group & -self.spec.lanes, (end + (group - 1)) // group)
+        turned_operands(k, self.stored, self.a, (first, self.spec.width), groups, self._keep)
+        with k.loop(0, self.spec.width, self.spec.lanes) as column:
+            self._decode(first + column, column * 4, part.begin, end)
+        return self.numbers
+
+    def _keep(self, place: Value, found: Sequence[Value | None]) -> None:
+        for index, value in enumerate(found):
+            if value is not None:
+                self.k.store(value, self.operands + self.operand * index + place)
+
+    def _decode(self, first: Value, column: Value, begin: Value, end: Value) -> None:
+        """Decode a part of as many columns as a vector has lanes, from `first` on, which lie so
+        many bytes behind the panel's; columns that do not exist are the last one again.
+        """
+        k, a, lanes = self.k, self.a, self.spec.lanes
+        size, per = self.stored.bits // 8, 32 // self.stored.bits
+        numbers = [k.minimum(first + c, a["columns"] - 1) for c in range(lanes)]
+        columns = [a["codes"] + number * a["code_row"] for number in numbers]
+        whole = end // per
+        for position, partly in k.blocks(whole, lanes, begin // per):
+            there = k.lanes_below(whole - position, lanes) if partly else None
+            lines = [k.load(place + position * 4, I32, lanes, there) for place in columns]
+            for d, turned in enumerate(columns_of(lines)):
+                k.store(turned, self.words + d * (lanes * 4))
+            count = whole - position if partly else k.integer(lanes)
+            with k.loop(0, count) as d:
+                words = k.load(self.words + d * (lanes * 4), I32, lanes)
+                self._store(words, per, (position + d) * per, column, begin)
+        if per == PER_WORD:  # columns of such codes are whole words
+            return
+        with k.loop(whole * per, end) as number:
+            type_ = U8 if size == 1 else U16
+            codes = [k.load(place + number * size, type_).to(I32) for place in columns]
+            self._store(k.gathered(codes), 1, number, column, begin)
+
+    def _store(self, words: Value, count: int, at: Value, column: Value, begin: Value) -> None:
+        """Decode and store the first codes of words, so many of each, which are the numbers `at` of
+        the columns and those behind.
+        """
+        k, group, per = self.k, self.stored.group, 32 // self.stored.bits
+        if group % per:  # which begin within words
+            steps = [
+                self._steps(k.minimum(at + j, self.a["inner"] - 1), column) for j in range(count)
+            ]
+        else:
+            steps = [self._steps(at, column)] * count
+        place = self.numbers + (at - begin) * self.line + column
+        for j, value in enumerate(self.decoder.of_columns(words, steps)):
+            k.store(value, place + j * self.line)
+
+    def _steps(self, number: Value, column: Value) -> Steps:
+        """The zero points, scales and operands of later steps of columns for their codes of this
+        number.
+        """
+        k, group, unit = self.k, self.stored.group, self.decoder.unit
+        place = self.operands + column
+        if group:
+            place = place + number // group * self.line
+        zero, scale, *later = (
+            k.load(place + self.operand * index, F32, self.spec.lanes) if kind else None
+            for index, (_, kind) in enumerate(operands_of(self.stored))
+        )
+        if scale is not None and unit != 1:
+            scale = scale * unit
+        return zero, scale, [value for value in later if value is not None]
 
 
 def _turn_pairs(

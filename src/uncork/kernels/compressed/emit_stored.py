@@ -1,16 +1,16 @@
-"""Stored weights as f32 vectors along the inner dimension, exactly as the layers that decompress
-them would make them.
+"""Stored weights as f32 vectors along the inner dimension, or of several columns, exactly as the
+layers that decompress them would make them.
 
-Codes of eight bits and more lie as the vectors do. Of four bits, a word of 32 has eight codes of
-one lane: lane d of vector j is weight 8 d + j of the block. Where a block has one zero point and
-one scale, the sixteen values that its codes may have are a table in a register. Values of f16 are
-two such tables, of bytes, in which codes are looked up as they lie; each vector of those has every
-second one of 16 numbers.
+Along the inner dimension codes of eight bits and more lie as the vectors do. Of four bits, a word
+of 32 has eight codes of one lane: lane d of vector j is weight 8 d + j of the block. Where a block
+has one zero point and one scale, the sixteen values that its codes may have are a table in a
+register. Values of f16 are two such tables, of bytes, in which codes are looked up as they lie;
+each vector of those has every second one of 16 numbers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -30,9 +30,10 @@ from uncork.kernels.compressed.spec import (
 from uncork.kernels.compressed.spec_dots import DotFew, DotRows
 from uncork.kernels.elementwise.emit import UNIT_OF_E4M3, decoded, widened
 from uncork.kernels.elementwise.emit_steps import Operand, stepped
+from uncork.kernels.movement.emit_transpose import columns_of
 
 #: A zero point and a scale, where there are such, and operands of later steps, lane by lane.
-_Steps = tuple[Value | None, Value | None, list[Value]]
+Steps = tuple[Value | None, Value | None, list[Value]]
 
 
 class Column(Struct, frozen=True):
@@ -44,7 +45,7 @@ class Column(Struct, frozen=True):
     zeros: Operand
     scales: Operand
     later: tuple[Operand, ...] = ()
-    whole: _Steps | None = None
+    whole: Steps | None = None
 
 
 def arguments_of(k: Kernel, spec: FewRows | ManyRows | DotRows | DotFew) -> dict[str, Value]:
@@ -58,12 +59,12 @@ def arguments_of(k: Kernel, spec: FewRows | ManyRows | DotRows | DotFew) -> dict
         k.stop_unless(number > 0, k.integer(1))
         before = (number - 1) * a["columns"]
         a["codes"] = a["codes"] + before * a["code_row"]
-        for name, kind in _operands(stored):
+        for name, kind in operands_of(stored):
             a[name] = Operand(a[name], kind).of_column(before, a["groups"]).begin
     return a
 
 
-def _operands(stored: Stored) -> list[tuple[str, str]]:
+def operands_of(stored: Stored) -> list[tuple[str, str]]:
     """The names of the arguments that say where operands are, and the kinds of these."""
     later = zip(stored.later_names, stored.later, strict=True)
     return [("zeros", stored.zeros), ("scales", stored.scales), *((n, s.kind) for n, s in later)]
@@ -72,9 +73,68 @@ def _operands(stored: Stored) -> list[tuple[str, str]]:
 def column_at(a: Mapping[str, Value], number: Value, stored: Stored) -> Column:
     """A column by its number, of a kernel with these arguments."""
     zeros, scales, *later = (
-        Operand(a[name], kind).of_column(number, a["groups"]) for name, kind in _operands(stored)
+        Operand(a[name], kind).of_column(number, a["groups"]) for name, kind in operands_of(stored)
     )
     return Column(a["codes"] + number * a["code_row"], zeros, scales, tuple(later))
+
+
+def turned_operands(
+    k: Kernel,
+    stored: Stored,
+    a: Mapping[str, Value],
+    panel: tuple[Value, int],
+    groups: tuple[Value, Value],
+    keep: Callable[[Value, Sequence[Value | None]], None],
+) -> None:
+    """Hand the zero points, the scales and the operands of later steps of a panel (its first
+    column, and how many) to `keep`, with the bytes at which they lie in `[group, column]`: of as
+    many groups as columns at once, as far as there are so many, or masks load the last ones.
+    Columns past the last one repeat it.
+    """
+    first, width = panel
+    begin, end = groups
+    lanes = stored.lanes
+    if not any(kind for _, kind in operands_of(stored)):
+        return
+
+    def columns(start: Value, count: int) -> list[list[Operand]]:
+        numbers = (k.minimum(first + start + c, a["columns"] - 1) for c in range(count))
+        found = [column_at(a, number, stored) for number in numbers]
+        return [[column.zeros, column.scales, *column.later] for column in found]
+
+    def turned(some: Sequence[Operand], group: Value, mask: Value | None) -> list[Value | None]:
+        if not some[0]:
+            return [None] * lanes
+        if not some[0].of_groups:
+            return [*columns_of([operand.everywhere(k, 0, lanes) for operand in some])]
+        if mask is None:
+            return [*columns_of([operand.at(k, group, lanes) for operand in some])]
+        return [*columns_of([operand.some(k, group, mask) for operand in some])]
+
+    def together(start: Value, group: Value, mask: Value | None) -> None:
+        each = [turned(some, group, mask) for some in zip(*columns(start, lanes), strict=True)]
+        for d, found in enumerate(zip(*each, strict=True)):
+            keep((group + d) * (4 * width) + start * 4, found)
+
+    def alone(start: Value) -> None:
+        with k.loop(0, width) as c, k.loop(start, end) as group:
+            (some,) = columns(c, 1)
+            found = [x.at(k, group if x.of_groups else 0) if x else None for x in some]
+            keep(group * (4 * width) + c * 4, found)
+
+    if not stored.group:
+        alone(begin)
+        return
+    whole = begin + (end - begin) // lanes * lanes
+    with k.loop(0, width, lanes) as start, k.loop(begin, whole, lanes) as group:
+        together(start, group, None)
+    with k.if_(whole < end):
+        if k.target is not None and k.target.has("avx512bw"):
+            mask = k.lanes_below(end - whole, lanes)
+            with k.loop(0, width, lanes) as start:
+                together(start, whole, mask)
+        else:
+            alone(whole)
 
 
 class Decoder:
@@ -141,6 +201,27 @@ class Decoder:
             self._chain(self._number(code), steps) for code, steps in zip(codes, each, strict=True)
         ]
 
+    def of_columns(self, words: Value, each: Sequence[Steps]) -> list[Value]:
+        """The first numbers of words, each of which is of a column of its own: as many vectors as
+        `each` has zero points and scales, column by column.
+        """
+        k, bits = self.k, self.stored.bits
+        numbers = []
+        for number, steps in enumerate(each):
+            shift = number * bits
+            down = words >> shift if shift else words
+            if bits == 4 and words.lanes == 16:  # looked up by the lowest bits
+                value = k.looked_up(self._book(), down)
+            elif self.stored.element_type in ("i4", "i8"):
+                value = self._number((words << (32 - bits - shift)) >> (32 - bits))
+            elif self.stored.element_type in ("f16", "bf16", "f8e4m3", "f8e5m2"):
+                code = down.to(U16 if bits == 16 else U8)
+                value = decoded(k, self.stored.element_type, code, self.unit)
+            else:
+                value = self._number(down & ((1 << bits) - 1))
+            numbers.append(self._chain(value, steps))
+        return numbers
+
     def _by_bytes(self, words: Value, column: Column, position: Value) -> list[Value]:
         """The numbers of a block that are bytes of f16 in tables, one for each half of it."""
         k, lanes, group = self.k, words.lanes, self.stored.group
@@ -193,7 +274,7 @@ class Decoder:
                     vectors[(2 * half + part) * 2 + odd] = widened(k, "f16", some)
         return [vectors[number] for number in range(PER_WORD)]
 
-    def _table(self, book: Value, steps: _Steps, rounded: bool = True) -> Value:
+    def _table(self, book: Value, steps: Steps, rounded: bool = True) -> Value:
         """All sixteen numbers that codes of a block may be."""
         k, lanes = self.k, self.stored.lanes
         parts = [self._chain(book.part(at, lanes), steps, rounded) for at in range(0, BOOK, lanes)]
@@ -213,7 +294,7 @@ class Decoder:
 
     def _parameters(
         self, column: Column, position: Value, left: Value | None, first: int = 0
-    ) -> _Steps:
+    ) -> Steps:
         """The zero points and the scales of the vector of a block whose first lane is so many codes
         behind its position.
         """
@@ -290,7 +371,7 @@ class Decoder:
             some, some, [(lane * step + first) // stored.group for lane in range(stored.lanes)]
         )
 
-    def _chain(self, value: Value, steps: _Steps, rounded: bool = True) -> Value:
+    def _chain(self, value: Value, steps: Steps, rounded: bool = True) -> Value:
         """The steps of the decompression; the last one without its rounding where that is left to
         others.
         """

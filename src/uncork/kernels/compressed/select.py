@@ -82,8 +82,8 @@ from uncork.symbolic import Size, SizeLike
 from uncork.types import Array, ElementType
 
 #: Up to so many rows are few: decoding weights into lines, for some columns at a time, costs less
-#: than turning them into panels; and up to twice as many where panels have fewer columns.
-_FEW = 16
+#: than turning them into panels; and so many where registers are, whose panels have fewer columns.
+_FEW, _FEW_BY_FEW_REGISTERS = 7, 32
 #: Columns that are decoded into lines together, as their sums are added up together.
 _LINES = 4
 #: As many rows fill a tile of the microkernel: from so many on codes that lie in panels are read.
@@ -339,13 +339,14 @@ class _Products(Struct, frozen=True):
         widened = panels and not pairs and _widens_beside(target)
         spec = ManyRows(self.stored, vectors, end, panels, widened, pairs, ahead, deep)
         most = block_of(inner, block) if deep else -(-inner // block) * block
-        decoded = (target.lanes * block + spec.width * most) * 4 * spec.decodes
-        table = whole_lines(decoded)
+        decoded = (spec.words_bytes + spec.width * most * 4) * spec.decodes
+        operands = whole_lines(decoded)
+        table = operands + whole_lines(spec.operands_bytes(self.weights.shape[1]) * spec.decodes)
         sums = table + whole_lines(self.rows * 8)
         columns = -(-self.weights.columns // spec.width) * spec.width
         chunk = DECODED_CHUNK if spec.decodes else CHUNK
         waiting = bytes_of_sums(inner, self.rows, columns, 4, chunk) if deep else 0
-        places = {"table": table, "sums": sums}
+        places = {"table": table, "sums": sums, "operands": operands}
         return self._decoded(spec, spec.width, places, sums + whole_lines(waiting))
 
     def _narrowed(self, threads: int) -> Iterator[KernelCall]:
@@ -436,7 +437,7 @@ class _Products(Struct, frozen=True):
 
 def _few(target: Target) -> int:
     """Up to so many rows are few."""
-    return 2 * _FEW if target.vector_registers <= FEW_REGISTERS else _FEW
+    return _FEW_BY_FEW_REGISTERS if target.vector_registers <= FEW_REGISTERS else _FEW
 
 
 def _vectors(target: Target) -> int:

@@ -60,11 +60,6 @@ class Stored(Struct, frozen=True):
         return self.lanes * PER_WORD if self.element_type in FOUR_BITS else self.lanes
 
     @property
-    def apart(self) -> int:
-        """How far the numbers of lanes that follow each other lie apart in a column."""
-        return 2 if self.by_bytes else PER_WORD if self.element_type in FOUR_BITS else 1
-
-    @property
     def bits(self) -> int:
         return (
             4
@@ -165,6 +160,18 @@ class ManyRows(KernelSpec, frozen=True):
     deep: bool = False
 
     @property
+    def words_bytes(self) -> int:
+        """Bytes of as many vectors of words as these have lanes, which are decoded one by one."""
+        return self.lanes * self.lanes * 4
+
+    def operands_bytes(self, groups: int) -> int:
+        """Bytes of the zero points, scales and operands of later steps of a panel, of so many
+        groups where they are not one for a column: in whole vectors of groups.
+        """
+        some = -(-(groups if self.stored.group else 1) // self.lanes) * self.lanes
+        return (2 + len(self.stored.later)) * some * self.width * 4
+
+    @property
     def decodes(self) -> bool:
         """Whether a panel of numbers is made before rows are multiplied."""
         return not self.panels or not (self.pairs or self.widened)
@@ -181,4 +188,5 @@ class ManyRows(KernelSpec, frozen=True):
     @property
     def arguments(self) -> tuple[str, ...]:
         """The kernel's arguments."""
-        return (*ARGUMENTS, "sums", *self.end.arguments, *self.stored.later_names)
+        more = ("sums", "operands")
+        return (*ARGUMENTS, *more, *self.end.arguments, *self.stored.later_names)
