@@ -12,6 +12,10 @@ from fractions import Fraction
 from uncork.symbolic import Size, SizeLike, facts_of, maximum, minimum, plain
 from uncork.types import TensorSpec
 
+#: What a number that only the call tells is taken to be where costs are compared: pixels of a side
+#: of a picture, or steps of a sequence.
+_TYPICAL = 224
+
 
 class KernelDeclined(Exception):
     """No kernel serves an operation on these specs; the message says why."""
@@ -134,6 +138,15 @@ def smallest(a: SizeLike, b: SizeLike) -> SizeLike:
         if isinstance(a, int) and isinstance(b, int)
         else plain(minimum([Size.of(a), Size.of(b)]))
     )
+
+
+def typical_size(size: SizeLike, least: int = 1) -> int:
+    """What a size is taken to be where costs are compared: with typical numbers for all that is
+    open, so that sizes of one call stand to each other as they do there.
+    """
+    if isinstance(size, int):
+        return size
+    return max(least, int(size.exact_value(dict.fromkeys(size.symbols, _TYPICAL))))
 
 
 def nanoseconds(work: SizeLike, each: float) -> float | Size:

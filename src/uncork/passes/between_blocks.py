@@ -7,6 +7,7 @@ The operation stays what it is, on tensors of one more dimension: `[N, C / b, ..
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -25,6 +26,7 @@ from uncork.kernels.extents import (
     is_empty,
     same,
     same_extents,
+    typical_size,
 )
 from uncork.kernels.runtime.target import Target
 from uncork.ops import Operation
@@ -36,8 +38,8 @@ from uncork.types import Array, ElementType, TensorSpec
 
 #: Reductions that leave blocks as they are, where they are over all spatial dimensions.
 _REDUCTIONS = frozenset({"ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum"})
-#: What a result of a pooling saves over blocks, in nanoseconds; what an open size is taken to be.
-_POOLED, _SOME = 0.4, 64
+#: What a result of a pooling saves over blocks, in nanoseconds.
+_POOLED = 0.4
 #: The fewest dimensions: images, channels and one more.
 _LEAST = 3
 
@@ -161,9 +163,5 @@ def _pooling(
     sizes, counts = extents(data), extents(result)
     if not pools_blocks(pool, sizes[2:], counts[2:]):
         return None
-    results = 1
-    for count in counts[1:]:
-        results *= count if isinstance(count, int) else _SOME
-    return Between(
-        (True,), block, BlockedPooling(operation, (True,), block), saved=results * _POOLED
-    )
+    saved = math.prod(map(typical_size, counts[1:])) * _POOLED
+    return Between((True,), block, BlockedPooling(operation, (True,), block), saved=saved)

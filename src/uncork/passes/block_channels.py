@@ -9,7 +9,7 @@ spares changes of layout.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from math import gcd
+from math import gcd, prod
 
 import numpy as np
 from msgspec import Struct
@@ -35,7 +35,13 @@ from uncork.kernels.convolution.spec_blocks import multiplies_transformed
 from uncork.kernels.convolution.tap_regions import regions_of
 from uncork.kernels.convolution.tiles import block_of, is_few
 from uncork.kernels.epilogue import ELEMENT
-from uncork.kernels.extents import KernelDeclined, extents, has_extents, is_empty
+from uncork.kernels.extents import (
+    KernelDeclined,
+    extents,
+    has_extents,
+    is_empty,
+    typical_size,
+)
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select_epilogue import epilogue_of
 from uncork.kernels.stored_types import multiplies_pairs
@@ -69,8 +75,6 @@ _PAGE = 1 << 12
 #: nanosecond.
 _HALVED, _CONVERTED = 0.5, 20.0
 _SINGLE = ElementType.f32
-#: What an open size is taken to be.
-_SOME = 64
 _ROUNDS = 4
 
 
@@ -268,10 +272,8 @@ class _Borders:
         if spec.value is not None:
             return 0.0
         images, *others = extents(spec)
-        numbers = float(images) if isinstance(images, int) else 1.0
-        for size in others:
-            numbers *= size if isinstance(size, int) else _SOME
-        return numbers / _TURNED
+        numbers = images if isinstance(images, int) else 1
+        return numbers * prod(map(typical_size, others)) / _TURNED
 
     def of(self, source: Source, chosen: set[int]) -> float:
         """The change of layout of a tensor, if there is one."""

@@ -24,6 +24,7 @@ from uncork.kernels.extents import (
     product,
     same,
     smallest,
+    typical_size,
 )
 from uncork.kernels.kernel_plan import shares
 from uncork.kernels.loops.windows import windows_of
@@ -34,8 +35,6 @@ from uncork.ops.convolution_backprop import ConvolutionBackpropData1
 from uncork.symbolic import Size, SizeLike, plain
 from uncork.types import Array
 
-#: What an open size is taken to be where ways of computing are compared.
-_TYPICAL = 64
 #: Runs of open images, where so few that are small need no more room than there is for one run, and
 #: else.
 _FEW_IMAGES, _FEW_RUNS, _RUNS = 16, 2, 16
@@ -278,9 +277,9 @@ def typical(g: Geometry) -> Geometry:
     depth, rows, columns = (
         replace(
             axis,
-            size=_number(axis.size),
-            count=_number(axis.count),
-            begin=_number(axis.begin, least=0),
+            size=typical_size(axis.size),
+            count=typical_size(axis.count),
+            begin=typical_size(axis.begin, least=0),
         )
         if axis.is_open
         else axis
@@ -321,12 +320,6 @@ def cost_of(g: Geometry, cost: Callable[[Geometry], float]) -> float | Size:
     one = typical(g)
     pixels = max(1, known(one.images) * known(one.pixels))
     return nanoseconds(g.images * g.pixels, cost(one) / pixels)
-
-
-def _number(size: SizeLike, least: int = 1) -> int:
-    if isinstance(size, int):
-        return size
-    return max(least, int(size.exact_value(dict.fromkeys(size.symbols, _TYPICAL))))
 
 
 def known(size: SizeLike) -> int:
