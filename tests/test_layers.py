@@ -7,6 +7,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import importlib
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -265,6 +266,25 @@ def _kinds(kind: type[Operation]) -> Iterator[type[Operation]]:
 def test_every_public_name_is_documented() -> None:
     for name in uncork.__all__:
         assert getattr(uncork, name).__doc__, f"uncork.{name} has no docstring"
+
+
+def test_every_part_stands_on_the_page() -> None:
+    """Each part and each room of the kernels has its place in the tables, parts in the order in
+    which they may import.
+    """
+    page = (Path(__file__).parents[1] / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    parts, rooms = (
+        [
+            name.removesuffix("/").removesuffix(".py")
+            for row in re.findall(r"(?m)^\| (`.+?) \| ", section)
+            for name in re.findall(r"`([\w/.]+)`", row)
+        ]
+        for section in re.findall(r"(?ms)^##+ (?:Layers|Kernels)\n(.*?)(?=^##)", page)
+    )
+    own = [name for name in parts if "/" not in name]
+    assert {*own} == RANK.keys() - {"_version"}
+    assert [*map(RANK.get, own)] == sorted(map(RANK.get, own))
+    assert {*rooms} == ROOM_RANK.keys()
 
 
 def test_classes_of_kernels_have_names_of_their_own() -> None:

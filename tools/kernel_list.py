@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -136,6 +137,19 @@ def examples_of_operations() -> Iterator[tuple[str, Call]]:
             inputs = [*inputs[:fixed], inputs[fixed:]]
         function, options = getattr(F, name), sample.case.attributes
         yield name, lambda f=function, a=tuple(inputs), o=options: f(*a, **o)
+
+
+def shown_by_the_readme() -> Iterator[tuple[str, Call]]:
+    """The functions on plain arrays that the README shows: whoever types them has no compiler."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    for block in re.findall(r"(?s)```python\n(.*?)```", text):
+        if "import functional" in block:
+            words: dict[str, Any] = {"np": np}
+            for line in block.splitlines():
+                if line.startswith("F."):
+                    yield line, lambda line=line, words=words: eval(line, words)
+                else:
+                    exec(line, words)
 
 
 class _Model:
@@ -321,7 +335,9 @@ def asked_by(level: str, folders: Sequence[Path]) -> list[KernelSpec]:
 
     target = LEVELS[level]
     with planning_for(target) as asked:
-        plan_functions(itertools.chain(lookups(), sequences(), examples_of_operations()))
+        plan_functions(
+            itertools.chain(lookups(), sequences(), examples_of_operations(), shown_by_the_readme())
+        )
         for model in itertools.chain(
             looked_up_rows(), looked_up_sequences(), stored_products(), quantized_layers()
         ):

@@ -96,7 +96,7 @@ rows.xml: ok (8 layers)
 none.xml: 1 problem
   1. cannot be read: No such file or directory
 empty.xml: 1 problem
-  1. the file is empty
+  1. the file is empty: copy or convert the model again
 rows.xml: ok (8 layers)
 """
     )

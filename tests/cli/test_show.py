@@ -306,7 +306,7 @@ def test_weights_elsewhere(command: Command, rows: Path):
     ("content", "message"),
     [
         (None, "cannot be read: No such file or directory"),
-        ("", "the file is empty"),
+        ("", "the file is empty: copy or convert the model again"),
         ("<html/>", "expected <net> as the outermost element of an IR file, got <html>"),
     ],
 )

@@ -52,6 +52,7 @@ def check(request: pytest.FixtureRequest, name: str, text: str) -> None:
     path = GOLDEN / f"{name}.txt"
     if request.config.getoption("--update-golden"):
         path.write_text(text, encoding="utf-8")
+    assert path.is_file(), "there is no golden text yet: see the top of this file"
     assert text == path.read_text(encoding="utf-8"), (
         f"the plan is another than in {path.name}: see the top of this file"
     )
@@ -950,12 +951,13 @@ SIZES = {
 }
 
 
-def test_every_family_has_a_golden_plan() -> None:
-    assert set(FAMILIES) == select.families() | {"movement.view"}
+def test_no_other_family_has_a_golden_plan() -> None:
+    assert set(FAMILIES) <= select.families() | {"movement.view"}
 
 
-@pytest.mark.parametrize("family", sorted(FAMILIES))
+@pytest.mark.parametrize("family", sorted({*select.families(), "movement.view"}))
 def test_family(request: pytest.FixtureRequest, family: str) -> None:
+    assert family in FAMILIES, "it has no model here: see `Add a kernel` in ARCHITECTURE.md"
     builder = uncork.Builder(family)
     for number, source in enumerate(FAMILIES[family](builder)):
         builder.result(source, f"result_{number}")

@@ -2,13 +2,15 @@
 the process.
 
 `python -m tests.kernels._fences FAMILY` runs the kernels of one family: on the samples and random
-cases of its operations and on sizes around the edges of its blocks. Inputs, packed weights, tables
+cases of its operations, on the values that these must refuse, which kernels meet at a call, and on
+sizes around the edges of its blocks. Inputs, packed weights, tables
 and the kernel's arguments can be read only; what is between an array and its page's other end holds
 canaries. Every case runs with its arrays at the end of their pages and at the beginning.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import itertools
 import mmap
@@ -53,6 +55,8 @@ _NOTHING = 0
 _CANARY = 0xA5
 #: What the compiler aligns working memory to.
 _ALIGNMENT = 64
+#: Elements of an output at most: a refused size may be more than there is memory.
+_MOST = 1 << 20
 #: Recurrent layers group rows by their lengths, and sums with them; convolutions by rows of windows
 #: lay out more images at a time for several threads.
 _GROUPED = ("recurrent", "indirect_gemm")
@@ -143,7 +147,8 @@ def run_fenced(
             if address <= operand < address + size:
                 return fence.address + operand - address
         assert abs(operand) < 1 << 40 or operand in [int(a.ctypes.data) for a in arrays], (
-            "the address of an array that is not kept"
+            f"the operand {operand} is taken for the address of an array, which `keep` of the plan "
+            "lacks: numbers of a call are sizes below 2^40, others belong into the spec"
         )
         return operand
 
@@ -168,11 +173,11 @@ def check(
     operation: Operation, specs: Sequence[TensorSpec], known: Sequence[TensorSpec] | None = None
 ) -> bool:
     """Run a case both ways and hold it against the reference; False when no kernel took it. `known`
-    is what the choice may look at.
+    is what inference and the choice may look at.
     """
     from tests.ops.test_every_op import agree
 
-    outputs = [TensorSpec(o.element_type, o.shape) for o in operation.describe(specs)]
+    outputs = [TensorSpec(o.element_type, o.shape) for o in operation.describe(known or specs)]
     chosen: Selection = select.select_kernel(operation, known or specs, outputs, host_target())
     if isinstance(chosen, (str, Alias)):
         return False
@@ -1611,16 +1616,23 @@ EDGES = {
 }
 
 
-def registered(family: str) -> Iterator[Case]:
-    """Samples and random cases of all operations that a family chooses for."""
+def entries(family: str) -> Iterator[Samples]:
+    """What the tests know of all operations that a family chooses for."""
     from tests.ops.test_every_op import ALL
 
     for entry in ALL.values():
         own = select.family_of(entry.operation.type_name)
-        if (own or "movement.copy_table") != family or (
-            own is None and not any(port.moved for port in entry.operation.inputs)
+        if own == family or (
+            own is None
+            and family == "movement.copy_table"
+            and any(port.moved for port in entry.operation.inputs)
         ):
-            continue
+            yield entry
+
+
+def registered(family: str) -> Iterator[Case]:
+    """Samples and random cases of these operations."""
+    for entry in entries(family):
         for case in [
             *(sample.case for sample in entry.samples),
             *_drawn(entry, _DRAWN.get(family, 20)),
@@ -1631,6 +1643,41 @@ def registered(family: str) -> Iterator[Case]:
                     entry.operation(**case.attributes),
                     [s for s in case.specs() if s is not None],
                 )
+
+
+def refused(family: str) -> Iterator[tuple[str, Operation, list[TensorSpec], list[TensorSpec]]]:
+    """Values that these operations refuse, or only strict ones, and what is known of them where
+    only the call has values: no more than inference needs. A refusal that shapes or attributes
+    tell is not among them: no kernel is chosen for such a layer.
+    """
+    for entry in entries(family):
+        for refusal in entry.refusals:
+            if any(array is None for array in refusal.inputs):
+                continue
+            specs = [s for s in Drawn(refusal.inputs, {}, refusal.types).specs() if s is not None]
+            with contextlib.suppress(UncorkError):
+                operation = entry.operation(**refusal.attributes)
+                known = _as_little(operation, specs)
+                if all(_is_small(output) for output in operation.describe(known)):
+                    yield f"{entry.operation.label()}: {refusal.name}", operation, specs, known
+
+
+def _is_small(spec: TensorSpec) -> bool:
+    return spec.shape.is_static and int(spec.shape.size) <= _MOST
+
+
+def _as_little(operation: Operation, specs: Sequence[TensorSpec]) -> list[TensorSpec]:
+    """The specs without the values that the sizes of the outputs do not depend on."""
+    known = list(specs)
+    for i, spec in enumerate(specs):
+        given, known[i] = known[i], TensorSpec(spec.element_type, spec.shape)
+        try:
+            if all(output.shape.is_static for output in operation.describe(known)):
+                continue
+        except UncorkError:
+            pass
+        known[i] = given
+    return known
 
 
 def _drawn(entry: Samples, count: int) -> list[Drawn]:
@@ -1660,6 +1707,9 @@ def _drawn(entry: Samples, count: int) -> list[Drawn]:
 def main(family: str) -> None:
     generator = np.random.default_rng(1)
     taken = 0
+    for label, operation, specs, known in refused(family):
+        print(label, file=sys.stderr, flush=True)
+        check(operation, specs, known)
     for from_edges, cases in ((False, registered(family)), (True, EDGES[family](generator))):
         for label, operation, specs in cases:
             print(

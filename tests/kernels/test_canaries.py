@@ -81,12 +81,16 @@ def run(*words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_every_family_is_fenced() -> None:
-    assert set(EDGES) == select.families() == set(LEAST)
+def test_no_other_family_is_fenced() -> None:
+    assert set(EDGES) == set(LEAST) <= select.families()
 
 
-@pytest.mark.parametrize("family", sorted(LEAST))
+@pytest.mark.parametrize("family", sorted(select.families()))
 def test_family(family: str) -> None:
+    assert family in EDGES, (
+        "it has no sizes in EDGES of _fences.py: see `Add a kernel` in ARCHITECTURE.md"
+    )
+    assert family in LEAST, "it has no number of cases in LEAST"
     done = run("-m", "tests.kernels._fences", family)
     assert done.returncode == 0, f"ended with {done.returncode}: {done.stderr[-3000:]}"
     assert int(done.stdout) >= LEAST[family]

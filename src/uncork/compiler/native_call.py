@@ -136,7 +136,9 @@ class NativeCall(Instances[_SegmentInstance]):
 
     def attempt(self, inputs: Sequence[Array]) -> list[Array] | Stop:
         """The results, or why there are none."""
-        found = self._finish(self.run(*inputs), inputs)
+        found = self.run(*inputs)
+        if isinstance(found, int):  # why there are none yet
+            found = self._finish(found, inputs)
         return Stop(found) if isinstance(found, int) else found
 
     def _made(self, like: _SegmentInstance | None = None) -> _SegmentInstance:

@@ -178,7 +178,7 @@ class PlanSet:
         return sum(call.working_bytes for plans in self._all for call in plans.calls)
 
     def make(self, inputs: Sequence[Array]) -> list[Array]:
-        """The results. Raises Refused where references have to look at the call."""
+        """The results. Raises CallDeclined where references have to look at the call."""
         hints = partial(_hints_of, self._model, inputs)
         shapes = [array.shape for array in inputs]
         best = self._for_shapes(shapes)._best(shapes, hints)
@@ -189,7 +189,7 @@ class PlanSet:
     def _best(self, shapes: Sequence[tuple[int, ...]], hints: HintsOf) -> ScopedPlans:
         """The plans for such a call: of the widest scope in which the fewest layers lack a kernel.
 
-        Raises Refused.
+        Raises CallDeclined.
         """
         best = self._every or self._scoped(Scope.EVERY_SIZE, shapes)
         if best is None or not all(map(self._may_have, self._model.parameters, shapes)):

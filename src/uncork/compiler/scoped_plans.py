@@ -86,10 +86,11 @@ class ScopedPlans:
         compiled to tell. Raises NoPlan where there is none for this call.
         """
         if self._lacking is None and not self.reason:
+            known = hints()
             if self.scope is not Scope.INNER_SIZES and not self.calls:
-                self.add(hints(), ())
+                self.add(known, ())
             try:
-                found = lacking(self.inspect(hints()), hints(), self._target)
+                found = lacking(self.inspect(known), known, self._target)
                 if found is None:
                     return 0  # whether kernels need sizes shows in other calls
                 self._lacking = found
@@ -107,7 +108,7 @@ class ScopedPlans:
     def make(self, inputs: Sequence[Array], hints: HintsOf) -> tuple[PlannedCall, list[Array]]:
         """The call that was made, and its results.
 
-        Raises Refused where references have to look at it.
+        Raises CallDeclined where references have to look at it.
         """
         tried: list[PlannedCall] = []
         found_here: Hints = {}

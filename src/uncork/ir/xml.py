@@ -27,6 +27,8 @@ _ENDS = tuple(
         expat.errors.XML_ERROR_UNCLOSED_CDATA_SECTION,
     )
 )
+#: What may stand before the first element: marks of an encoding, its zeros, and spaces.
+_BEFORE = b"\xef\xbb\xbf\xff\xfe\0 \t\r\n"
 
 
 def parse(data: bytes) -> ElementTree.Element:
@@ -34,7 +36,7 @@ def parse(data: bytes) -> ElementTree.Element:
 
     Raises ReadError, with line and column, for anything that is not plain well-formed XML.
     """
-    ReadError.when(not data.strip(), "the file is empty")
+    ReadError.when(not data.strip(), "the file is empty: copy or convert the model again")
     tree, spaces = ElementTree.TreeBuilder(), set[str | None]()
     with _parser() as parser:
         parser.StartElementHandler, parser.EndElementHandler = tree.start, tree.end
@@ -82,10 +84,13 @@ def _feed(parser: expat.XMLParserType, data: bytes) -> None:
         parser.Parse(data, True)
     except expat.ExpatError as error:
         message = expat.ErrorString(error.code) if error.code else str(error)
-        ended = ": the file ends too early, as one that was cut short by a copy: copy it again"
+        hint = ""
+        if data.lstrip(_BEFORE)[:1] != b"<":
+            hint = ": no XML begins so: give the .xml file of an OpenVINO model, or an .onnx file"
+        elif error.code in _ENDS:
+            hint = ": the file ends too early, as one that was cut short by a copy: copy it again"
         raise ReadError(
-            f"not well-formed XML: {message} at line {error.lineno}, column {error.offset}"
-            + (ended if error.code in _ENDS else "")
+            f"not well-formed XML: {message} at line {error.lineno}, column {error.offset}{hint}"
         ) from None
     except ReadError:
         raise

@@ -55,6 +55,10 @@ class KernelSpec(Struct, frozen=True):
         """A call of the kernel with these operands, one for each argument, by name."""
         names = self.arguments
         assert operands.keys() == set(names), f"{self.name} takes {', '.join(names)}"
+        for name, operand in operands.items():
+            assert not isinstance(operand, int) or -(2**63) <= operand < 2**63, (
+                f"{self.name}: {name} is {operand}, operands are signed numbers of 64 bits"
+            )
         return self, [operands[name] for name in names]
 
 

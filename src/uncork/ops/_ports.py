@@ -6,13 +6,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, TypeVar, overload
 
 from msgspec import Struct
 
 from uncork.errors import ValidationError
-from uncork.types import ElementType, PartialShape
+from uncork.types import DimensionLike, ElementType, PartialShape
 
 V = TypeVar("V")
 Self = TypeVar("Self", bound="Field[Any]")
@@ -243,7 +243,16 @@ element_type_or_dynamic: Kind[ElementType | None] = Kind(
     lambda t: None if t.strip().lower() in ("dynamic", "undefined") else ElementType.parse(t),
     lambda v: "dynamic" if v is None else str(v),
 )
-shape: Kind[PartialShape] = Kind("a shape such as '1,?,2'", PartialShape.parse, PartialShape.format)
+
+
+def _shape_text(value: PartialShape | str | Iterable[DimensionLike]) -> str:
+    """A shape, its text or its sizes as files have it."""
+    if isinstance(value, str):
+        return value
+    return (value if isinstance(value, PartialShape) else PartialShape(value)).format()
+
+
+shape: Kind[PartialShape] = Kind("a shape such as '1,?,2'", PartialShape.parse, _shape_text)
 
 
 def one_of(*choices: str) -> Kind[str]:
