@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from uncork.compiler.planned_parts import dimensions
-from uncork.ops._body import Slicing
+from uncork.ops._body import BodyInput, SlicedInput, Slicing
 from uncork.ops.iteration import Iteration
 from uncork.symbolic import SizeLike
 from uncork.types import TensorSpec
@@ -13,13 +13,13 @@ from uncork.types import TensorSpec
 Sizes = tuple[SizeLike, ...]
 
 
-def taken_spec(operation: Iteration, slicing: Slicing | None, spec: TensorSpec) -> TensorSpec:
+def taken_spec(operation: Iteration, entry: BodyInput, spec: TensorSpec) -> TensorSpec:
     """The spec of what a Parameter takes in one turn: the input, or a part of it."""
-    if slicing is None:
+    if not isinstance(entry, SlicedInput):
         return spec
     dims = list(spec.shape.dims)
-    axis = operation.axis(slicing, len(dims))
-    dims[axis] = type(dims[axis]).of(slicing.part_size)
+    axis = operation.axis(entry.slicing, len(dims))
+    dims[axis] = type(dims[axis]).of(entry.slicing.part_size)
     return TensorSpec(spec.element_type, type(spec.shape)(dims))
 
 
