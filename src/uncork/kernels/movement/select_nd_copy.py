@@ -7,9 +7,16 @@ enough.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import cast
 
-from uncork.kernels.extents import certainly, extents, nanoseconds, product, same, total
+from uncork.kernels.extents import (
+    certainly,
+    elements_of,
+    extents,
+    nanoseconds,
+    product,
+    same,
+    total,
+)
 from uncork.kernels.kernel_plan import (
     In,
     KernelCall,
@@ -120,12 +127,12 @@ def concat_copies(operation: Operation, inputs: Specs, outputs: Specs) -> list[C
 
 def tile_copies(operation: Operation, inputs: Specs, outputs: Specs) -> list[Copy] | None:
     """The copy of Tile."""
-    repeats = inputs[1].sizes()
+    repeats = elements_of(inputs[1])
     result = extents(outputs[0])
-    if repeats is None or any(n is None for n in repeats):
+    if repeats is None:
         return None
     shape = (*(1,) * (len(result) - len(extents(inputs[0]))), *extents(inputs[0]))
-    times = [*(1,) * (len(result) - len(repeats)), *cast("list[SizeLike]", repeats)]
+    times = [*(1,) * (len(result) - len(repeats)), *repeats]
     element = inputs[0].element_type.dtype.itemsize
     source, target = strides(shape, element), strides(result, element)
     loops: list[Loop] = []
