@@ -4,7 +4,7 @@ to those of the layer.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import ClassVar, Protocol, TypeVar
 
@@ -241,6 +241,13 @@ class SubGraphOperation(Operation):
             len(counts) == 1, "the bodies give different numbers of outputs: {}", sorted(counts)
         )
         return self.replace(bodies=dict(bodies))
+
+    def rewritten(self: Self, rewrite: Callable[[BodyMap], BodyMap]) -> Self:
+        """The same operation with each of its bodies rewritten; the very same where all stay."""
+        bodies = {name: rewrite(joined) for name, joined in self.bodies.items()}
+        if all(bodies[name] is joined for name, joined in self.bodies.items()):
+            return self
+        return self.replace(bodies=bodies)
 
     def external(self, inputs: Sequence[TensorSpec], entry: BodyInput) -> TensorSpec:
         """The spec of the layer's input that feeds a body's input."""

@@ -17,7 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from uncork.errors import UncorkError, UnsupportedError
-from uncork.ir.bodies import GraphBody
+from uncork.ir.bodies import GraphBody, graph_of
 from uncork.ir.model import Model, Node, Source
 from uncork.ir.validate import infer
 from uncork.ops._body import BodyInput, BodyMap, BodyOutput, JoinedOutput, Slicing
@@ -205,9 +205,8 @@ def _without(layers: NewLayers, node: Node, growth: _Growth) -> Node | None:
         else o
         for o in joined.outputs
     )
-    assert isinstance(joined.body, GraphBody)
     try:
-        body = GraphBody(_body(joined.body.model, growth))
+        body = GraphBody(_body(graph_of(joined), growth))
         bodies = {"body": BodyMap(body, entries, outputs, back)}
         operation = node.operation.replace(bodies=bodies)
         specs = operation.describe([layers.spec(source) for source in inputs])

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from uncork.ir.bodies import GraphBody
+from uncork.ir.bodies import GraphBody, graph_of
 from uncork.ir.model import Model, Node, Source
 from uncork.ops import Operation, find
 from uncork.ops._body import (
@@ -72,8 +72,7 @@ class _Loop:
     def __init__(self, model: Model, node: Node) -> None:
         self.outer, self.node = model, node
         self.map: BodyMap = node.of(SubGraphOperation).bodies["body"]
-        assert isinstance(self.map.body, GraphBody)
-        self.body = self.map.body.model
+        self.body = graph_of(self.map)
         self.carried = self.map.carried
 
     def bags(self) -> _Bags | None:

@@ -25,11 +25,13 @@ def slice_look(operation: Operation, inputs: Specs, outputs: Specs, number: int)
     steps = step.integers()
     starts = elements_of(start)
     axes = list(range(len(starts or ()))) if len(inputs) < 5 else inputs[4].integers()
-    if starts is None or steps is None or axes is None or None in (*steps, *axes):
+    if starts is None or steps is None or axes is None:
         return None
     shape, result = extents(data), extents(outputs[0])
     found = [Along(axis, count) for axis, count in enumerate(result)]
     for axis, first, every in zip(axes, starts, steps, strict=True):
+        if axis is None or every is None:
+            return None
         along = normalised_axis(operation, axis, len(shape))
         begin = _first(first, shape[along], every)
         if begin is None:

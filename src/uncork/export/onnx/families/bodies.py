@@ -17,7 +17,7 @@ import numpy as np
 from uncork.errors import UnsupportedError
 from uncork.export.onnx.graph import BOOLEAN, I64, Graph, Tensor
 from uncork.export.onnx.registry import lowers
-from uncork.ir.bodies import GraphBody
+from uncork.ir.bodies import graph_of
 from uncork.ir.model import Source
 from uncork.ir.validate import infer
 from uncork.ops._body import (
@@ -44,8 +44,7 @@ def _results(child: Graph, body: BodyMap, inputs: Sequence[Tensor]) -> list[Tens
     """What a body gives for these inputs, written into a graph."""
     from uncork.export.onnx.model import lower_nodes
 
-    assert isinstance(body.body, GraphBody)
-    model = body.body.model
+    model = graph_of(body)
     specs = {p: _spec(t) for p, t in zip(model.parameters, inputs, strict=True)}
     checked, problems = infer(model, specs, trust_ports=True)
     UnsupportedError.when(problems, "; ".join(map(str, problems)))
@@ -159,8 +158,7 @@ class _Iteration:
 
     def parameters(self) -> list[Tensor]:
         """The values of the body's Parameters."""
-        assert isinstance(self.body.body, GraphBody)
-        model = self.body.body.model
+        model = graph_of(self.body)
         given: dict[int, Tensor] = {}
         for entry in self.body.inputs:
             declared = self.body.body.input_specs[entry.parameter]

@@ -10,7 +10,7 @@ from uncork.export.torch import types
 from uncork.export.torch.names import variable
 from uncork.export.torch.registry import lowers
 from uncork.export.torch.writer import Method, Value, Writer, atom
-from uncork.ir.bodies import GraphBody
+from uncork.ir.bodies import graph_of
 from uncork.ir.model import Source
 from uncork.ir.validate import infer
 from uncork.ops._body import (
@@ -33,8 +33,7 @@ def _method(
     """Write a body as a method; returns its name and the specs of its results."""
     from uncork.export.torch.model import lower_nodes
 
-    assert isinstance(body.body, GraphBody)
-    model = body.body.model
+    model = graph_of(body)
     checked, problems = infer(
         model, dict(zip(model.parameters, specs, strict=True)), trust_ports=True
     )
@@ -185,7 +184,6 @@ def _body_specs(
     op: Loop5 | TensorIterator1, body: BodyMap, inputs: Sequence[Value]
 ) -> list[TensorSpec]:
     """The specs of the body's parameters, which hold in every iteration."""
-    assert isinstance(body.body, GraphBody)
     declared = body.body.input_specs
     specs: dict[int, TensorSpec] = {}
     for entry in body.inputs:
