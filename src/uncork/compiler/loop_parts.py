@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from uncork.compiler.planned_parts import dimensions
+from uncork.kernels.extents import product
 from uncork.ops._body import BodyInput, SlicedInput, Slicing
 from uncork.ops.iteration import Iteration
 from uncork.symbolic import SizeLike
@@ -44,12 +45,8 @@ def parts_of(operation: Iteration, slicing: Slicing, spec: TensorSpec, joined: b
     sizes = dimensions(spec)
     axis = operation.axis(slicing, len(sizes))
     size, step = sizes[axis], slicing.stride
-    element: SizeLike = spec.element_type.dtype.itemsize
-    for inner in sizes[axis + 1 :]:
-        element = element * inner
-    runs: SizeLike = 1
-    for outer in sizes[:axis]:
-        runs = runs * outer
+    element = product(sizes[axis + 1 :]) * spec.element_type.dtype.itemsize
+    runs = product(sizes[:axis])
     count: SizeLike = 0
     first: SizeLike
     if joined:
@@ -60,14 +57,3 @@ def parts_of(operation: Iteration, slicing: Slicing, spec: TensorSpec, joined: b
         first = first if step > 0 else first - slicing.part_size
         count = operation.count_parts(slicing, size)
     return Parts(first, step, count, runs, element * slicing.part_size, element * size, element)
-
-
-def is_one(size: SizeLike) -> bool:
-    return isinstance(size, int) and size == 1
-
-
-def bytes_of_sizes(sizes: Sizes, width: int) -> SizeLike:
-    total: SizeLike = width
-    for size in sizes:
-        total = total * size
-    return total

@@ -14,11 +14,12 @@ from uncork.compiler.bodies import KernelBody
 from uncork.compiler.branch_steps import ShapeOf
 from uncork.compiler.call_plan import CallPlan
 from uncork.compiler.loop_call import turn_plan
-from uncork.compiler.loop_parts import Sizes, is_one, parts_of, taken_spec
+from uncork.compiler.loop_parts import Sizes, parts_of, taken_spec
 from uncork.compiler.planned_parts import dimensions
 from uncork.compiler.rooms import found_axes
 from uncork.compiler.step_bodies import COST, known_cost, native_plan, step_body, takes
 from uncork.errors import UncorkError
+from uncork.kernels.extents import certainly
 from uncork.kernels.runtime.segment_plan import StepBody
 from uncork.kernels.runtime.turns import TurnPlan
 from uncork.ops._body import JoinedOutput
@@ -182,11 +183,11 @@ def _declared_rank(operation: Iteration, result: int) -> int | None:
 def _lies_apart(operation: Iteration, parameter: int, inputs: Sequence[TensorSpec]) -> bool:
     """Whether the parts of a sliced input are contiguous, so that nobody has to copy them."""
     entry = next(e for e in operation.map.sliced if e.parameter == parameter)
-    return is_one(parts_of(operation, entry.slicing, inputs[entry.port], False).runs)
+    return certainly(parts_of(operation, entry.slicing, inputs[entry.port], False).runs, 1)
 
 
 def _is_direct(operation: Iteration, result: int, outputs: Sequence[TensorSpec]) -> bool:
     """Whether turns write a result directly into the only output that is put together of it."""
     first, *others = (o for o in operation.map.joined if o.result == result)
     parts = parts_of(operation, first.slicing, outputs[first.port], True)
-    return not others and parts.step > 0 and is_one(parts.runs)
+    return not others and parts.step > 0 and certainly(parts.runs, 1)

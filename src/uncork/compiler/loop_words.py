@@ -6,10 +6,11 @@ from collections.abc import Callable
 
 from msgspec import Struct, field
 
-from uncork.compiler.loop_parts import Parts, bytes_of_sizes, parts_of, taken_spec
+from uncork.compiler.loop_parts import Parts, parts_of, taken_spec
 from uncork.compiler.loop_steps import LoopBody
 from uncork.compiler.planned_parts import dimensions
 from uncork.compiler.rooms import JOINING, FoundPlaces
+from uncork.kernels.extents import product
 from uncork.kernels.kernel_plan import In, Out
 from uncork.kernels.runtime.addresses import Wanted, native_function
 from uncork.kernels.runtime.cpython_entry import loop_functions
@@ -108,7 +109,7 @@ class LoopWords(Struct):
             self._pair(self._at("parameter", parameter), first)
             self._pair(self._at("step", parameter), step)
             return
-        part = self.scratch(bytes_of_sizes(taken, spec.element_type.dtype.itemsize))
+        part = self.scratch(product(taken) * spec.element_type.dtype.itemsize)
         self._pair(self._at("parameter", parameter), part)
         self._copy("inward", part, first, step, parts)
 
@@ -128,7 +129,7 @@ class LoopWords(Struct):
     def _take(self, result: int) -> None:
         """Write the words that say where a result goes."""
         loop, sizes = self.loop, self.loop.results[result]
-        size = bytes_of_sizes(sizes, loop.turns.results[result].dtype.itemsize)
+        size = product(sizes) * loop.turns.results[result].dtype.itemsize
         joined = [o for o in loop.operation.map.joined if o.result == result]
         last = [o for o in loop.operation.map.last if o.result == result]
         self._pair(self._at("buffer", result), self.number(size))

@@ -73,6 +73,11 @@ def product(sizes: Iterable[SizeLike]) -> SizeLike:
     return total
 
 
+def bytes_of(spec: TensorSpec) -> SizeLike:
+    """Bytes of a tensor."""
+    return product(extents(spec)) * spec.element_type.dtype.itemsize
+
+
 def total(sizes: Iterable[SizeLike]) -> SizeLike:
     """The sum of sizes."""
     found: SizeLike = 0

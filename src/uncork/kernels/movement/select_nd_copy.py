@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from uncork.kernels.extents import (
+    bytes_of,
     certainly,
     elements_of,
     extents,
     nanoseconds,
-    product,
     same,
     total,
 )
@@ -65,18 +65,18 @@ def select_nd_copy(
         for copy in copies
     ):
         return None
-    bytes_of = [product(extents(spec)) * spec.element_type.dtype.itemsize for spec in outputs]
+    sizes = [bytes_of(spec) for spec in outputs]
 
     def split(threads: int) -> Stages:
         """Fills first, one after the other; then all copies at once, of which no two write to one
         place.
         """
-        fills = [[_fill(copy, bytes_of[0])] for copy in copies if isinstance(copy, Fill)]
+        fills = [[_fill(copy, sizes[0])] for copy in copies if isinstance(copy, Fill)]
         whole = [copy for copy in copies if isinstance(copy, Copy)]
         moves = [part for copy in whole for part in parted(_call(copy), threads)]
         return Stages([*fills, moves] if moves else fills, 0)
 
-    cost = nanoseconds(total(bytes_of), 1 / 8)
+    cost = nanoseconds(total(sizes), 1 / 8)
     return staged(split, cost, name="" if copies else "nd_copy_nothing")
 
 
