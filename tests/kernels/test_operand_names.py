@@ -36,6 +36,8 @@ def test_operands_have_the_names_of_the_spec() -> None:
     for module in pkgutil.walk_packages(kernels.__path__, "uncork.kernels."):
         if "spec" in module.name.rpartition(".")[2]:
             importlib.import_module(module.name)
+    for name in ("dispatch", "read_size", "whole_file"):
+        importlib.import_module(f"uncork.kernels.runtime.{name}")
     looked_at = 0
     for spec in specs():
         module, _, emitter = spec.emitter.partition(":")
