@@ -17,7 +17,15 @@ from uncork.compiler.bodies import KernelBody
 from uncork.compiler.compile import compile_model
 from uncork.errors import InputError
 from uncork.ir.bodies import GraphBody
-from uncork.ops._body import BodyInput, BodyMap, BodyOutput, Slicing, SubGraphOperation
+from uncork.ops._body import (
+    BodyInput,
+    BodyMap,
+    BodyOutput,
+    JoinedOutput,
+    SlicedInput,
+    Slicing,
+    SubGraphOperation,
+)
 
 SHAPE = uncork.PartialShape
 WEIGHTS = np.random.default_rng(0).standard_normal((24, 24)).astype(np.float32) / 10
@@ -60,11 +68,11 @@ def step(rows: int | None = 1) -> GraphBody:
 def iterator(axis: int = 0) -> uncork.Model:
     """The step over the parts of x along an axis, and the last state."""
     slicing = Slicing(axis)
-    inputs = (BodyInput(0, 0, slicing), BodyInput(1, 1))
+    inputs = (SlicedInput(0, 0, slicing), BodyInput(1, 1))
     maps = BodyMap(
         step() if axis == 0 else column_step(),
         inputs,
-        (BodyOutput(0, 1, slicing), BodyOutput(1, 0)),
+        (JoinedOutput(0, 1, slicing), BodyOutput(1, 0)),
         ((0, 1),),
     )
     b = uncork.Builder("iterator")
@@ -209,7 +217,9 @@ def test_an_error_in_a_body_names_the_inner_layer() -> None:
     b = uncork.Builder("outer")
     x = b.parameter("x", "i64", [None])
     maps = BodyMap(
-        GraphBody(inner.model()), (BodyInput(0, 0, Slicing(0)),), (BodyOutput(0, 0, Slicing(0)),)
+        GraphBody(inner.model()),
+        (SlicedInput(0, 0, Slicing(0)),),
+        (JoinedOutput(0, 0, Slicing(0)),),
     )
     b.result(b.add_with_bodies("TensorIterator", 1, x, bodies={"body": maps})[0], "rows")
     compiled = agree(b.model(), [(np.array([0, 1, 2, 1]),)])

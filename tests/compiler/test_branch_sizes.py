@@ -18,7 +18,7 @@ from uncork.compiler import step_bodies
 from uncork.compiler.compile import compile_model
 from uncork.errors import InputError
 from uncork.ir.bodies import GraphBody
-from uncork.ops._body import BodyInput, BodyMap, BodyOutput, Slicing
+from uncork.ops._body import BodyInput, BodyMap, BodyOutput, SlicedInput, Slicing
 
 YES, NO = np.array(True), np.array(False)
 
@@ -188,7 +188,7 @@ def test_such_a_branch_in_a_loop() -> None:
     inner.result(add(inner, "Add", state, total), "new")
     b = uncork.Builder("loop")
     data, start = b.parameter("data", "f32", [None, None]), b.parameter("start", "f32", [1, None])
-    inputs = (BodyInput(0, 0, Slicing(0)), BodyInput(1, 1))
+    inputs = (SlicedInput(0, 0, Slicing(0)), BodyInput(1, 1))
     maps = BodyMap(GraphBody(inner.model()), inputs, (BodyOutput(0, 0),), ((0, 1),))
     b.result(b.add_with_bodies("TensorIterator", 1, data, start, bodies={"body": maps})[0], "y")
     x, zero = np.float32([[1, 2], [-3, -1], [4, -9]]), np.zeros((1, 2), np.float32)

@@ -23,7 +23,16 @@ from uncork.compiler.compile import compile_model
 from uncork.errors import InputError
 from uncork.ir.bodies import GraphBody
 from uncork.kernels.runtime.loop_layout import KEPT_ROOM
-from uncork.ops._body import BodyInput, BodyMap, BodyOutput, Slicing
+from uncork.ops._body import (
+    BodyInput,
+    BodyMap,
+    BodyOutput,
+    InnerResult,
+    JoinedOutput,
+    SlicedInput,
+    Slicing,
+    TurnNumber,
+)
 from uncork.types import PartialShape
 
 FORWARD, BACKWARD = Slicing(0), Slicing(0, -1, 0, -1)
@@ -55,8 +64,8 @@ def doubling(
         (BodyInput(2, 0), BodyInput(3, 1)),
         (
             BodyOutput(0, 0),
-            BodyOutput(None, 1, None, "execution_condition"),
-            *(BodyOutput(port, 0, way) for port, way in enumerate(ways, 1)),
+            InnerResult(1, purpose="execution_condition"),
+            *(JoinedOutput(port, 0, way) for port, way in enumerate(ways, 1)),
         ),
         ((0, 0),),
     )
@@ -138,10 +147,10 @@ def counting(width: int, sliced: bool = False, steps: bool = False) -> uncork.Mo
     row = new
     inputs = [BodyInput(2, 0), BodyInput(3, 1)]
     if sliced:
-        inputs.append(BodyInput(4, 2, Slicing(0)))
+        inputs.append(SlicedInput(4, 2, Slicing(0)))
         row = add(inner, "Add", new, inner.parameter("part", "f32", [1, width]))
     if steps:
-        inputs += BodyInput(4, 2), BodyInput(None, 3, None, "current_iteration")
+        inputs += BodyInput(4, 2), TurnNumber(3)
         table = inner.parameter("table", "f32", [None, width])
         number = inner.parameter("number", "i64", [1])
         bag = add(inner, "Unsqueeze", number, inner.constant(np.array([0])))
@@ -156,9 +165,9 @@ def counting(width: int, sliced: bool = False, steps: bool = False) -> uncork.Mo
         GraphBody(inner.model()),
         tuple(inputs),
         (
-            BodyOutput(None, 1, None, "execution_condition"),
-            BodyOutput(0, 2, FORWARD),
-            BodyOutput(1, 2, Slicing(1, part_size=width)),
+            InnerResult(1, purpose="execution_condition"),
+            JoinedOutput(0, 2, FORWARD),
+            JoinedOutput(1, 2, Slicing(1, part_size=width)),
         ),
         ((0, 0),),
     )
@@ -325,8 +334,8 @@ def test_such_a_loop_in_the_body_of_another() -> None:
     data, limit = b.parameter("data", "f32", [None, None]), b.parameter("most", "f32", [])
     maps = BodyMap(
         GraphBody(inner.model()),
-        (BodyInput(0, 0, FORWARD), BodyInput(1, 1)),
-        (BodyOutput(0, 0, FORWARD),),
+        (SlicedInput(0, 0, FORWARD), BodyInput(1, 1)),
+        (JoinedOutput(0, 0, FORWARD),),
         (),
     )
     b.result(b.add_with_bodies("TensorIterator", 1, data, limit, bodies={"body": maps})[0], "y")

@@ -17,7 +17,16 @@ from tests.compiler.test_turns import add, agree, draw, loop
 from uncork.compiler.compile import compile_model
 from uncork.errors import InputError
 from uncork.ir.bodies import GraphBody
-from uncork.ops._body import BodyInput, BodyMap, BodyOutput, Slicing
+from uncork.ops._body import (
+    BodyInput,
+    BodyMap,
+    BodyOutput,
+    InnerResult,
+    JoinedOutput,
+    SlicedInput,
+    Slicing,
+    TurnNumber,
+)
 from uncork.types import PartialShape
 
 TRUE = np.array(True)
@@ -43,11 +52,11 @@ def recurrence(
     shift = add(b, "ReduceSum", start, b.constant(np.array([0, 1])))
     maps = BodyMap(
         GraphBody(inner.model()),
-        (BodyInput(0, 0, taken), BodyInput(1, 1), BodyInput(2, 2)),
+        (SlicedInput(0, 0, taken), BodyInput(1, 1), BodyInput(2, 2)),
         (
             BodyOutput(0, 0),
-            BodyOutput(1, 1, joined),
-            BodyOutput(2, 2, Slicing(0)),
+            JoinedOutput(1, 1, joined),
+            JoinedOutput(2, 2, Slicing(0)),
             BodyOutput(3, 1),
         ),
         ((0, 1),),
@@ -97,16 +106,16 @@ def counted(kind: str, condition: bool | None) -> uncork.Model:
     new = add(inner, "Add", x, add(inner, "Convert", number, destination_type="f32"))
     inner.result(new, "new")
     inner.result(add(inner, "Unsqueeze", new, inner.constant(np.array([0]))), "piece")
-    outputs = [BodyOutput(0, 0), BodyOutput(1, 1, Slicing(0))]
+    outputs = [BodyOutput(0, 0), JoinedOutput(1, 1, Slicing(0))]
     if condition is not None:
         inner.result(inner.constant(np.array(condition)), "go on")
-        outputs.append(BodyOutput(None, 2, None, "execution_condition"))
+        outputs.append(InnerResult(2, purpose="execution_condition"))
     b = uncork.Builder("counted")
     trips, go_on = b.parameter("trips", kind, []), b.parameter("go on", "boolean", [])
     start = b.parameter("start", "f32", [None])
     maps = BodyMap(
         GraphBody(inner.model()),
-        (BodyInput(2, 0), BodyInput(None, 1, None, "current_iteration")),
+        (BodyInput(2, 0), TurnNumber(1)),
         tuple(outputs),
         ((0, 0),),
     )
@@ -143,7 +152,7 @@ def test_a_condition_that_the_body_computes(stops: bool, in_python: list[str]) -
     inner.result(add(inner, "Less", largest, most), "go on")
     maps = {
         "inputs": (BodyInput(2, 0), BodyInput(3, 1)),
-        "outputs": (BodyOutput(0, 0), BodyOutput(None, 1, None, "execution_condition")),
+        "outputs": (BodyOutput(0, 0), InnerResult(1, purpose="execution_condition")),
         "back_edges": ((0, 0),),
     }
     model = loop(inner, maps, np.int64(-1 if stops else 7), [None], [])
@@ -182,8 +191,8 @@ def test_loops_and_branches_in_loops(in_python: list[str]) -> None:
     data, start = b.parameter("data", "f32", [None, None]), b.parameter("start", "f32", [None])
     maps = BodyMap(
         GraphBody(inner.model()),
-        (BodyInput(0, 1, Slicing(0)), BodyInput(1, 0)),
-        (BodyOutput(0, 0), BodyOutput(1, 1, Slicing(0))),
+        (SlicedInput(0, 1, Slicing(0)), BodyInput(1, 0)),
+        (BodyOutput(0, 0), JoinedOutput(1, 1, Slicing(0))),
         ((0, 0),),
     )
     made = b.add_with_bodies("TensorIterator", 1, data, start, bodies={"body": maps})
@@ -220,7 +229,7 @@ def endless() -> uncork.Model:
     inner.result(add(inner, "Less", new, most), "go on")
     maps = {
         "inputs": (BodyInput(2, 0), BodyInput(3, 1)),
-        "outputs": (BodyOutput(0, 0), BodyOutput(None, 1, None, "execution_condition")),
+        "outputs": (BodyOutput(0, 0), InnerResult(1, purpose="execution_condition")),
         "back_edges": ((0, 0),),
     }
     return loop(inner, maps, np.int64(-1), [], [])
@@ -290,7 +299,7 @@ def test_a_state_stays_when_a_loop_is_interrupted() -> None:
     maps = BodyMap(
         GraphBody(inner.model()),
         (BodyInput(2, 0), BodyInput(3, 1)),
-        (BodyOutput(0, 0), BodyOutput(None, 1, None, "execution_condition")),
+        (BodyOutput(0, 0), InnerResult(1, purpose="execution_condition")),
         ((0, 0),),
     )
     sources = [b.constant(np.int64(-1)), b.constant(TRUE), count, most]

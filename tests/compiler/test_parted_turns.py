@@ -18,7 +18,7 @@ from uncork.compiler.compile import compile_model
 from uncork.errors import InputError
 from uncork.ir.bodies import GraphBody
 from uncork.ir.model import Source
-from uncork.ops._body import BodyInput, BodyMap, BodyOutput, Slicing
+from uncork.ops._body import BodyInput, BodyMap, BodyOutput, InnerResult, JoinedOutput, Slicing
 
 __all__ = ["alone"]
 
@@ -33,14 +33,14 @@ def chosen(b: uncork.Builder, x: Source, where: Source) -> Source:
     return add(b, "Gather", x, add(b, "Squeeze", places, number(b, 0)), number(b, 0), opset=8)
 
 
-def over(body: uncork.Builder, trips: Any, *more: BodyOutput) -> uncork.Model:
+def over(body: uncork.Builder, trips: Any, *more: BodyOutput | InnerResult) -> uncork.Model:
     """A Loop that carries a vector of i64, its first result; `more` outputs."""
     b = uncork.Builder("loop")
     outputs = (BodyOutput(0, 0), *more)
     maps = BodyMap(GraphBody(body.model()), (BodyInput(2, 0),), outputs, ((0, 0),))
     sources = [b.constant(trips), b.constant(np.array(True)), b.parameter("x", "i64", [None])]
     made = b.add_with_bodies("Loop", 5, *sources, bodies={"body": maps})
-    for port in (o.port for o in outputs if o.port is not None):
+    for port in (o.port for o in outputs if isinstance(o, BodyOutput)):
         b.result(made[port], f"y{port}")
     return b.model()
 
@@ -60,7 +60,7 @@ def sieve() -> uncork.Builder:
     return inner
 
 
-SIEVED = (BodyOutput(None, 1, purpose="execution_condition"), BodyOutput(1, 2, Slicing(0)))
+SIEVED = (InnerResult(1, purpose="execution_condition"), JoinedOutput(1, 2, Slicing(0)))
 PRIMES = [2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71, 73, 79, 83]
 
 
@@ -102,7 +102,7 @@ def test_parts_of_sizes_that_the_data_tell(alone: list[int]) -> None:
     inner.result(add(inner, "Add", x, number(inner, 2)), "next")
     inner.result(add(inner, "Unsqueeze", odd, number(inner, 0)), "odd")
     inner.result(add(inner, "Unsqueeze", odd, number(inner, 1)), "column")
-    parts = BodyOutput(1, 1, Slicing(0)), BodyOutput(2, 2, Slicing(1, -1, 0, -1))
+    parts = JoinedOutput(1, 1, Slicing(0)), JoinedOutput(2, 2, Slicing(1, -1, 0, -1))
     compiled = compile_model(over(inner, np.int64(6), *parts))
     for given in ([1, 2, 3, 40], [63, 62], [8, 8, 8], [0], [63, 61, 5, 7]):
         x = np.array(given)
@@ -124,7 +124,7 @@ def test_two_sizes_found_one_after_the_other(alone: list[int]) -> None:
     inner.result(add(inner, "Subtract", unique, number(inner, 1)), "next")
     for n, found in enumerate((kept, unique)):
         inner.result(add(inner, "ShapeOf", found, opset=3, output_type="i64"), f"count {n}")
-    counts = BodyOutput(1, 1, Slicing(0)), BodyOutput(2, 2, Slicing(0))
+    counts = JoinedOutput(1, 1, Slicing(0)), JoinedOutput(2, 2, Slicing(0))
     compiled = compile_model(over(inner, np.int64(4), *counts))
     some = [5, 4, 4, 0, 5, 6], [9, 9, 9, 9, 8, 7, 0], [5, 4, 4, 0, 5, 6]
     for given in (*some, [0, 0], [1], some[0]):
@@ -181,7 +181,7 @@ def test_a_size_that_a_later_segment_refuses() -> None:
     pairs = add(inner, "Reshape", above, shape, special_zero=False, name="pairs")
     inner.result(add(inner, "Subtract", above, number(inner, 1)), "next")
     inner.result(add(inner, "ReduceSum", pairs, number(inner, 0), keep_dims=True), "sums")
-    compiled = compile_model(over(inner, np.int64(2), BodyOutput(1, 1, Slicing(0))))
+    compiled = compile_model(over(inner, np.int64(2), JoinedOutput(1, 1, Slicing(0))))
     for _ in range(2):
         assert compiled(np.array([4, 9, 3, 5]))[1].tolist() == [[7, 14], [5, 12]]
         with pytest.raises(InputError, match=r"'pairs' .*\[3\], got \[-1, 2\] \(in iteration 1"):
@@ -248,5 +248,5 @@ def random_body(rng: np.random.Generator) -> uncork.Builder:
 def test_random_bodies(seed: int) -> None:
     """Kernels and references agree, whatever sizes turns find."""
     rng = np.random.default_rng(seed)
-    model = over(random_body(rng), np.int64(5), BodyOutput(1, 1, Slicing(0)))
+    model = over(random_body(rng), np.int64(5), JoinedOutput(1, 1, Slicing(0)))
     agree(model, *([rng.integers(0, 13, size)] for size in (4, 1, 9, 0, 23)))

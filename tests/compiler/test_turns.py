@@ -21,7 +21,16 @@ from uncork.compiler.compile import compile_model
 from uncork.errors import InputError
 from uncork.ir.bodies import GraphBody
 from uncork.ir.model import Source
-from uncork.ops._body import BodyInput, BodyMap, BodyOutput, Slicing
+from uncork.ops._body import (
+    BodyInput,
+    BodyMap,
+    BodyOutput,
+    InnerResult,
+    JoinedOutput,
+    SlicedInput,
+    Slicing,
+    TurnNumber,
+)
 
 FOREVER = np.int64(-1)
 
@@ -120,12 +129,12 @@ def test_parts_of_inputs_and_outputs(taken: Slicing, direction: int, alone: list
     ]
     outputs = (
         BodyOutput(0, 0),
-        *(BodyOutput(port, n, how) for port, (n, how) in enumerate(pieces, 1)),
+        *(JoinedOutput(port, n, how) for port, (n, how) in enumerate(pieces, 1)),
     )
     b = uncork.Builder("iterator")
     data, start = (b.parameter(name, "f32", [None, None, None]) for name in ("data", "start"))
     maps = BodyMap(
-        GraphBody(inner.model()), (BodyInput(0, 0, taken), BodyInput(1, 1)), outputs, ((0, 1),)
+        GraphBody(inner.model()), (SlicedInput(0, 0, taken), BodyInput(1, 1)), outputs, ((0, 1),)
     )
     for number, y in enumerate(
         b.add_with_bodies("TensorIterator", 1, data, start, bodies={"body": maps})
@@ -155,10 +164,10 @@ def test_the_number_of_the_turn(kind: str, shape: list[int], alone: list[int]) -
     """As a number among others."""
     inner, i, x = counting(kind, shape)
     inner.result(add(inner, "Add", x, add(inner, "Convert", i, destination_type="f32")), "y")
-    inputs = (BodyInput(None, 0, None, "current_iteration"), BodyInput(2, 1))
+    inputs = (TurnNumber(0), BodyInput(2, 1))
     maps = {
         "inputs": inputs,
-        "outputs": (BodyOutput(0, 0), BodyOutput(1, 0, Slicing(0))),
+        "outputs": (BodyOutput(0, 0), JoinedOutput(1, 0, Slicing(0))),
         "back_edges": ((0, 1),),
     }
     agree(loop(inner, maps, np.int32(7), [1, 4], outputs=2), (draw(1, 4),), (draw(1, 4) + 3,))
@@ -176,10 +185,10 @@ def test_a_size_that_follows_from_the_number_of_the_turn(alone: list[int]) -> No
     one, zero = inner.constant(np.array([1])), inner.constant(np.array([0]))
     some = add(inner, "Slice", rows, zero, add(inner, "Add", i, one), one, zero, opset=8)
     inner.result(add(inner, "Add", x, add(inner, "ReduceSum", some, zero, keep_dims=True)), "y")
-    inputs = (BodyInput(None, 0, None, "current_iteration"), BodyInput(2, 1), BodyInput(3, 2))
+    inputs = (TurnNumber(0), BodyInput(2, 1), BodyInput(3, 2))
     maps = {
         "inputs": inputs,
-        "outputs": (BodyOutput(0, 0), BodyOutput(1, 0, Slicing(0))),
+        "outputs": (BodyOutput(0, 0), JoinedOutput(1, 0, Slicing(0))),
         "back_edges": ((0, 1),),
     }
     model = loop(inner, maps, np.int64(9), [1, 4], [None, 4], outputs=2)
@@ -221,9 +230,9 @@ def halving(limit: float, trips: Any = FOREVER) -> uncork.Model:
     total = add(inner, "ReduceSum", add(inner, "Abs", y), inner.constant(np.array([0, 1])))
     inner.result(add(inner, "Greater", total, inner.constant(np.float32(limit))), "go on")
     outputs = (
-        BodyOutput(None, 1, None, "execution_condition"),
+        InnerResult(1, purpose="execution_condition"),
         BodyOutput(0, 0),
-        BodyOutput(1, 0, Slicing(0)),
+        JoinedOutput(1, 0, Slicing(0)),
     )
     maps = {"inputs": (BodyInput(2, 0),), "outputs": outputs, "back_edges": ((0, 0),)}
     return loop(inner, maps, trips, [1, 4], outputs=2)
@@ -261,8 +270,8 @@ def test_cells(cell: str, opset: int, states: int, alone: list[int]) -> None:
     steps = Slicing(1)
     maps = BodyMap(
         GraphBody(inner.model()),
-        (BodyInput(0, 0, steps), *(BodyInput(n + 1, n + 1) for n in range(states))),
-        (BodyOutput(0, states, steps), *(BodyOutput(n + 1, n) for n in range(states))),
+        (SlicedInput(0, 0, steps), *(BodyInput(n + 1, n + 1) for n in range(states))),
+        (JoinedOutput(0, states, steps), *(BodyOutput(n + 1, n) for n in range(states))),
         tuple((n, n + 1) for n in range(states)),
     )
     b = uncork.Builder("iterator")
@@ -295,7 +304,7 @@ def test_what_beams_compute_of_their_numbers(alone: list[int]) -> None:
     maps = BodyMap(
         GraphBody(inner.model()),
         (BodyInput(2, 0),),
-        (BodyOutput(0, 0), BodyOutput(None, 1, purpose="execution_condition")),
+        (BodyOutput(0, 0), InnerResult(1, purpose="execution_condition")),
         ((0, 0),),
     )
     b = uncork.Builder("loop")
@@ -369,7 +378,7 @@ def test_parts_of_one_size_and_other_shapes_are_not_joined() -> None:
     turned = add(inner, "Tanh", add(inner, "Transpose", x, inner.constant(np.array([1, 0]))))
     inner.result(turned, "turned")
     inner.result(add(inner, "Unsqueeze", turned, inner.constant(np.array([0]))), "piece")
-    outputs = (BodyOutput(0, 0), BodyOutput(1, 1, Slicing(0)))
+    outputs = (BodyOutput(0, 0), JoinedOutput(1, 1, Slicing(0)))
     maps = {"inputs": (BodyInput(2, 0),), "outputs": outputs, "back_edges": ((0, 0),)}
     compiled = agree(loop(inner, maps, np.int64(3), [None, None], outputs=2), (draw(2, 2),))
     for _ in range(2):
@@ -406,7 +415,7 @@ def test_a_value_that_a_kernel_refuses_in_the_middle() -> None:
     inner.result(add(inner, "Add", row, total), "sum")
     b = uncork.Builder("outer")
     x, start = b.parameter("x", "i64", [None]), b.constant(np.zeros((1, 2), np.float32))
-    inputs = (BodyInput(0, 0, Slicing(0)), BodyInput(1, 1))
+    inputs = (SlicedInput(0, 0, Slicing(0)), BodyInput(1, 1))
     maps = BodyMap(GraphBody(inner.model()), inputs, (BodyOutput(0, 0),), ((0, 1),))
     b.result(b.add_with_bodies("TensorIterator", 1, x, start, bodies={"body": maps})[0], "sum")
     compiled = compile_model(b.model())
@@ -425,8 +434,8 @@ def test_sizes_that_contradict_each_other_in_a_body() -> None:
     x, y = b.parameter("x", "f32", [None, None]), b.parameter("y", "f32", [None])
     maps = BodyMap(
         GraphBody(inner.model()),
-        (BodyInput(0, 0, Slicing(0)), BodyInput(1, 1)),
-        (BodyOutput(0, 0, Slicing(0)),),
+        (SlicedInput(0, 0, Slicing(0)), BodyInput(1, 1)),
+        (JoinedOutput(0, 0, Slicing(0)),),
     )
     b.result(b.add_with_bodies("TensorIterator", 1, x, y, bodies={"body": maps})[0], "z")
     compiled = agree(
@@ -462,7 +471,7 @@ def test_loops_in_loops(alone: list[int]) -> None:
     )
     maps = {
         "inputs": (BodyInput(2, 0),),
-        "outputs": (BodyOutput(0, 0), BodyOutput(1, 0, Slicing(0))),
+        "outputs": (BodyOutput(0, 0), JoinedOutput(1, 0, Slicing(0))),
         "back_edges": ((0, 0),),
     }
     agree(loop(inner, maps, np.int64(5), [1, 4], outputs=2), (draw(1, 4),))
@@ -602,7 +611,7 @@ class Random:
             piece = add(b, "Unsqueeze", self.one_of(self.values), b.constant(np.array([axis])))
             b.result(piece, f"piece{number}")
             joined = Slicing(axis) if stride > 0 else Slicing(axis, -1, 0, -1)
-            outputs.append(BodyOutput(len(outputs), len(outputs), joined))
+            outputs.append(JoinedOutput(len(outputs), len(outputs), joined))
         total = add(b, "ReduceSum", self.one_of(self.values), b.constant(np.array([0, 1])))
         b.result(add(b, "Less", total, b.constant(np.float32(4))), "go on")
         outer = uncork.Builder("loop")
@@ -613,12 +622,12 @@ class Random:
             for d in data
         ]
         starts = [outer.parameter(f"start{i}", "f32", [None, 3]) for i in range(len(carried))]
-        inputs = [BodyInput(2 + i, i, Slicing(0)) for i in range(len(sliced))]
+        inputs = [SlicedInput(2 + i, i, Slicing(0)) for i in range(len(sliced))]
         inputs += [BodyInput(2 + len(sliced) + i, len(sliced) + i) for i in range(len(carried))]
         if counter is not None:
-            inputs.append(BodyInput(None, len(sliced) + len(carried), None, "current_iteration"))
+            inputs.append(TurnNumber(len(sliced) + len(carried)))
         if self.chance(0.6):
-            outputs.append(BodyOutput(None, len(outputs), None, "execution_condition"))
+            outputs.append(InnerResult(len(outputs), purpose="execution_condition"))
         edges = tuple((i, len(sliced) + i) for i in range(len(carried)))
         maps = BodyMap(GraphBody(b.model()), tuple(inputs), tuple(outputs), edges)
         for n, y in enumerate(
@@ -727,7 +736,7 @@ def test_a_branch_in_a_loop_in_a_branch(alone: list[int]) -> None:
     )
     maps = {
         "inputs": (BodyInput(2, 0),),
-        "outputs": (BodyOutput(0, 0), BodyOutput(1, 0, Slicing(0))),
+        "outputs": (BodyOutput(0, 0), JoinedOutput(1, 0, Slicing(0))),
         "back_edges": ((0, 0),),
     }
     model = loop(inner, maps, np.int64(40), [1, 4], outputs=2)

@@ -12,7 +12,16 @@ import numpy as np
 import uncork
 from tests.fuzz.graphs import SIZES, Graph, Value, drawn
 from uncork.ir.bodies import GraphBody
-from uncork.ops._body import BodyInput, BodyMap, BodyOutput, Slicing
+from uncork.ops._body import (
+    BodyInput,
+    BodyMap,
+    BodyOutput,
+    InnerResult,
+    JoinedOutput,
+    SlicedInput,
+    Slicing,
+    TurnNumber,
+)
 
 Layer = Callable[[Graph], object]
 FINDERS: list[Layer] = []
@@ -673,8 +682,8 @@ def turns(g: Graph) -> object:
     ways = Slicing(axis), Slicing(axis, -1, 0, -1)
     maps = BodyMap(
         GraphBody(body.model()),
-        (BodyInput(0, 0, g.random.choice(ways)), BodyInput(1, 1)),
-        (BodyOutput(0, 0), BodyOutput(1, 0, g.random.choice(ways))),
+        (SlicedInput(0, 0, g.random.choice(ways)), BodyInput(1, 1)),
+        (BodyOutput(0, 0), JoinedOutput(1, 0, g.random.choice(ways))),
         ((0, 1),),
     )
     first = g.layer("Gather", 8, x, g.constant(np.array([0])), g.constant(np.int64(axis)))[0]
@@ -707,12 +716,12 @@ def turns_until(g: Graph) -> object:
 
     maps = BodyMap(
         GraphBody(body.model()),
-        (BodyInput(2, 0), BodyInput(3, 1), BodyInput(None, 2, None, "current_iteration")),
+        (BodyInput(2, 0), BodyInput(3, 1), TurnNumber(2)),
         (
             BodyOutput(0, 0),
-            BodyOutput(1, 0, way(axis)),
-            BodyOutput(2, 1, way(0)),
-            BodyOutput(None, 2, None, "execution_condition"),
+            JoinedOutput(1, 0, way(axis)),
+            JoinedOutput(2, 1, way(0)),
+            InnerResult(2, purpose="execution_condition"),
         ),
         ((0, 0),),
     )

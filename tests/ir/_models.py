@@ -12,7 +12,7 @@ import numpy as np
 
 import uncork
 from uncork.ir.bodies import GraphBody
-from uncork.ops._body import BodyInput, BodyMap, BodyOutput, Slicing
+from uncork.ops._body import BodyInput, BodyMap, BodyOutput, JoinedOutput, SlicedInput, Slicing
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 #: Whole models made by OpenVINO's converters; not part of the repository.
@@ -131,8 +131,8 @@ def iteration() -> uncork.Model:
     )
     body = BodyMap(
         GraphBody(inner.model()),
-        (BodyInput(0, 0, Slicing(0)), BodyInput(1, 1)),
-        (BodyOutput(0, 0, Slicing(0)), BodyOutput(1, 0)),
+        (SlicedInput(0, 0, Slicing(0)), BodyInput(1, 1)),
+        (JoinedOutput(0, 0, Slicing(0)), BodyOutput(1, 0)),
         ((0, 1),),
     )
     all_rows, last = builder.add_with_bodies(

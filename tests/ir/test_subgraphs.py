@@ -9,7 +9,7 @@ import pytest
 
 import uncork
 from uncork.ir.bodies import GraphBody
-from uncork.ops._body import BodyInput, BodyMap, BodyOutput, Slicing
+from uncork.ops._body import BodyInput, BodyMap, BodyOutput, JoinedOutput, SlicedInput, Slicing
 
 X = np.array([[1, 2], [3, 4], [5, 6]], np.float32)
 
@@ -52,7 +52,7 @@ def loop(trips: int) -> uncork.Model:
         "body": BodyMap(
             body("Multiply", 2, [1, 2]),
             (BodyInput(2, 0),),
-            (BodyOutput(0, 0), BodyOutput(1, 0, Slicing(0))),
+            (BodyOutput(0, 0), JoinedOutput(1, 0, Slicing(0))),
             ((0, 0),),
         )
     }
@@ -97,8 +97,8 @@ def test_tensor_iterator(stride: int, tmp_path: Path) -> None:
     x, start = builder.parameter("x", "f32", [3, 2]), builder.constant(np.zeros((1, 2), np.float32))
     maps = BodyMap(
         GraphBody(inner.model()),
-        (BodyInput(0, 0, slicing), BodyInput(1, 1)),
-        (BodyOutput(0, 0, slicing),),
+        (SlicedInput(0, 0, slicing), BodyInput(1, 1)),
+        (JoinedOutput(0, 0, slicing),),
         ((0, 1),),
     )
     (sums,) = builder.add_with_bodies("TensorIterator", 1, x, start, bodies={"body": maps})
@@ -112,7 +112,7 @@ def test_slices_that_do_not_divide_are_refused() -> None:
     x = builder.parameter("x", "f32", [3, 2])
     maps = BodyMap(
         body("Add", 1, [2, 2]),
-        (BodyInput(0, 0, Slicing(0, stride=2, part_size=2)),),
+        (SlicedInput(0, 0, Slicing(0, stride=2, part_size=2)),),
         (BodyOutput(0, 0),),
     )
     with pytest.raises(uncork.ValidationError, match="3 elements do not divide into strides of 2"):

@@ -13,7 +13,15 @@ import pytest
 import uncork
 from uncork.ir.bodies import GraphBody
 from uncork.ir.model import Source
-from uncork.ops._body import BodyInput, BodyMap, BodyOutput
+from uncork.ops._body import (
+    BodyInput,
+    BodyMap,
+    BodyOutput,
+    InnerResult,
+    JoinedOutput,
+    SlicedInput,
+    Slicing,
+)
 
 pytest.importorskip("llvmlite")
 
@@ -261,12 +269,11 @@ def test_in_a_loop() -> None:
     )  # fmt: skip
     inner.result(y, "y")
     inner.result(inner.constant(np.array(True)), "go on")
-    from uncork.ops._body import Slicing
 
     body = BodyMap(
         GraphBody(inner.model()),
-        (BodyInput(2, 0, Slicing(0)),),
-        (BodyOutput(0, 0, Slicing(0)), BodyOutput(None, 1, purpose="execution_condition")),
+        (SlicedInput(2, 0, Slicing(0)),),
+        (JoinedOutput(0, 0, Slicing(0)), InnerResult(1, purpose="execution_condition")),
     )
     (z,) = b.add_with_bodies(
         "Loop", 5, size_of(b, x, 0), b.constant(np.array(True)), x, bodies={"body": body}

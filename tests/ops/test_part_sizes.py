@@ -10,7 +10,7 @@ import pytest
 import uncork
 from uncork.compiler.compile import Backend, compile_model
 from uncork.ir.bodies import GraphBody
-from uncork.ops._body import BodyInput, BodyMap, BodyOutput, Slicing
+from uncork.ops._body import BodyInput, BodyMap, InnerResult, JoinedOutput, Slicing, TurnNumber
 
 
 def _loop(grows: bool, part_size: int = 1) -> uncork.Model:
@@ -25,10 +25,10 @@ def _loop(grows: bool, part_size: int = 1) -> uncork.Model:
     body.result(twos if grows else body.add("Negative", 1, x)[0], "part")
     joined = BodyMap(
         GraphBody(body.model()),
-        (BodyInput(None, 0, None, "current_iteration"), BodyInput(2, 1), BodyInput(3, 2)),
+        (TurnNumber(0), BodyInput(2, 1), BodyInput(3, 2)),
         (
-            BodyOutput(None, 0, None, "execution_condition"),
-            BodyOutput(0, 1, Slicing(0, part_size=part_size)),
+            InnerResult(0, purpose="execution_condition"),
+            JoinedOutput(0, 1, Slicing(0, part_size=part_size)),
         ),
     )
     builder = uncork.Builder("parts")

@@ -13,7 +13,15 @@ import pytest
 import uncork
 from uncork.ir.bodies import GraphBody
 from uncork.ir.model import Source
-from uncork.ops._body import BodyInput, BodyMap, BodyOutput, Slicing
+from uncork.ops._body import (
+    BodyInput,
+    BodyMap,
+    BodyOutput,
+    InnerResult,
+    JoinedOutput,
+    Slicing,
+    TurnNumber,
+)
 from uncork.passes.join_what_grows import join_what_grows
 
 #: Details of `grown` that other systems do not write, by which a value is no list of parts.
@@ -88,13 +96,13 @@ def grown(**other: Any) -> uncork.Model:
         b.result(out if detail["gives"] else layer("Tanh", 1, out))
     back = [(1 if detail["carried"] else 3, 1), (2, 2)]
     outputs = [
-        BodyOutput(None, 0, purpose="execution_condition"),
-        BodyOutput(0, 1, Slicing(1) if detail["stacked"] else None),
+        InnerResult(0, purpose="execution_condition"),
+        JoinedOutput(0, 1, Slicing(1)) if detail["stacked"] else BodyOutput(0, 1),
         BodyOutput(1, 2),
     ]
     if detail["gives"]:
         outputs.append(BodyOutput(2, 3))
-    inputs = [BodyInput(None, 0, purpose="current_iteration"), BodyInput(2, 1), BodyInput(3, 2)]
+    inputs = [TurnNumber(0), BodyInput(2, 1), BodyInput(3, 2)]
     bodies = {"body": BodyMap(GraphBody(b.model()), tuple(inputs), tuple(outputs), tuple(back))}
     o = uncork.Builder("grown")
     start, first = o.parameter("start", "f32", [None, None]), o.parameter("first", "f32", [None, 1])

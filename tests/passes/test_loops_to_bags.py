@@ -12,7 +12,7 @@ import pytest
 
 import uncork
 from uncork.ir.bodies import GraphBody
-from uncork.ops._body import BodyInput, BodyMap, BodyOutput, Slicing
+from uncork.ops._body import BodyInput, BodyMap, InnerResult, JoinedOutput, Slicing, TurnNumber
 from uncork.passes.loops_to_bags import loops_to_bags
 
 TABLE = np.random.default_rng(4).standard_normal((7, 3)).astype(np.float32)
@@ -79,11 +79,11 @@ def model(**other: Any) -> uncork.Model:
         (turns,) = b.add("Minimum", 1, turns, n(detail["turns"]))
     ports = [turns, b.constant(np.array(True)), marks, ends, ids, weights, b.constant(TABLE)]
     ports[2] = marks if detail["same"] else b.add("Add", 1, marks, n([0]))[0]
-    inputs = [BodyInput(None, 0, purpose="current_iteration")]
+    inputs = [TurnNumber(0)]
     inputs += [BodyInput(i, i) for i in range(1, 7)]
     outputs = [
-        BodyOutput(None, 0, purpose="execution_condition"),
-        BodyOutput(0, 1, Slicing(detail["stacked"])),
+        InnerResult(0, purpose="execution_condition"),
+        JoinedOutput(0, 1, Slicing(detail["stacked"])),
     ]
     bodies = {"body": BodyMap(body(), tuple(inputs), tuple(outputs), ((0, 1),))}
     b.result(b.add_with_bodies("Loop", 5, *ports, bodies=bodies)[0], "bags")

@@ -9,7 +9,7 @@ import pytest
 
 import uncork
 from uncork.ir.bodies import GraphBody
-from uncork.ops._body import BodyInput, BodyMap, BodyOutput, Slicing
+from uncork.ops._body import BodyInput, BodyMap, JoinedOutput, SlicedInput, Slicing
 from uncork.passes.loops_to_running import loops_to_running
 
 BACK = (-1, 0, -1)
@@ -54,8 +54,8 @@ def model(**other: Any) -> uncork.Model:
     put = walk if detail["back"] is None else Slicing(axis, *detail["back"], detail["size"])
     joined = BodyMap(
         GraphBody(inner.model()),
-        (BodyInput(0, 0, walk), BodyInput(1, 1)),
-        (BodyOutput(0, 1, put),),
+        (SlicedInput(0, 0, walk), BodyInput(1, 1)),
+        (JoinedOutput(0, 1, put),),
         ((0, 1),),
     )
     b.result(

@@ -18,7 +18,7 @@ import uncork
 from uncork.errors import InputError
 from uncork.ir.bodies import GraphBody
 from uncork.ir.model import Model, Source
-from uncork.ops._body import BodyInput, BodyMap, BodyOutput, Slicing
+from uncork.ops._body import BodyInput, BodyMap, BodyOutput, JoinedOutput, SlicedInput, Slicing
 
 TABLE = np.arange(15, dtype=np.float32).reshape(5, 3) + 1
 ZEROS = [0.0, 0.0, 0.0]
@@ -458,10 +458,12 @@ def test_bodies_that_are_repeated(backend: Any, carried: bool) -> None:
     inner.result(inner.add("Add", 1, ids, inner.constant(np.int64(2**32)))[0])
     turn = inner.parameter("turn", "f32", [1])
     inner.result(turn)
-    given = BodyInput(0, 0) if carried else BodyInput(0, 0, Slicing(0))
+    given = BodyInput(0, 0) if carried else SlicedInput(0, 0, Slicing(0))
     back = ((1, 0),) if carried else ()
-    outputs = (BodyOutput(0, 0, Slicing(0)), BodyOutput(1, 2, Slicing(0)))
-    joined = BodyMap(GraphBody(inner.model()), (given, BodyInput(1, 1, Slicing(0))), outputs, back)
+    outputs = (JoinedOutput(0, 0, Slicing(0)), JoinedOutput(1, 2, Slicing(0)))
+    joined = BodyMap(
+        GraphBody(inner.model()), (given, SlicedInput(1, 1, Slicing(0))), outputs, back
+    )
     builder = uncork.Builder("iterator")
     sources = (
         builder.parameter("ids", "i64", [1 if carried else 2]),

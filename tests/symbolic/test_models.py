@@ -16,7 +16,15 @@ from uncork.ir.bodies import GraphBody
 from uncork.ir.interpret import State
 from uncork.ir.model import Model
 from uncork.ir.symbols import infer_symbolic
-from uncork.ops._body import BodyInput, BodyMap, BodyOutput, Slicing
+from uncork.ops._body import (
+    BodyInput,
+    BodyMap,
+    BodyOutput,
+    InnerResult,
+    JoinedOutput,
+    SlicedInput,
+    Slicing,
+)
 from uncork.symbolic import Facts, Origin
 from uncork.types import PartialShape, TensorSpec
 
@@ -290,8 +298,8 @@ def test_an_iterator_over_an_open_axis() -> None:
     bodies = {
         "body": BodyMap(
             add_one([None, 1, 2]),
-            (BodyInput(0, 0, Slicing(1)),),
-            (BodyOutput(0, 0, Slicing(1)), BodyOutput(1, 0)),
+            (SlicedInput(0, 0, Slicing(1)),),
+            (JoinedOutput(0, 0, Slicing(1)), BodyOutput(1, 0)),
         )
     }
     every, last = builder.add_with_bodies("TensorIterator", 1, x, bodies=bodies)
@@ -329,7 +337,7 @@ def test_what_a_loop_carries_has_its_shape_after_the_first_iteration() -> None:
         "body": BodyMap(
             body,
             (BodyInput(2, 0), BodyInput(3, 1)),
-            (BodyOutput(0, 0), BodyOutput(None, 1, None, "execution_condition")),
+            (BodyOutput(0, 0), InnerResult(1, purpose="execution_condition")),
             ((0, 1),),
         )
     }

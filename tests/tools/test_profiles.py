@@ -14,7 +14,7 @@ from tests.ir.test_taken_branches import add_if, arange, branch, compared, relu,
 from uncork.compiler.compiled_model import CompiledModel
 from uncork.ir.bodies import GraphBody
 from uncork.ir.model import Source
-from uncork.ops._body import BodyInput, BodyMap, BodyOutput, Slicing
+from uncork.ops._body import BodyMap, JoinedOutput, SlicedInput, Slicing
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*/model.xml"))
 
@@ -41,8 +41,8 @@ def model_of_data() -> uncork.Model:
     body.result(add_if(body, one, [part], turned, branch(relu))[0], "y")
     joined = BodyMap(
         GraphBody(body.model()),
-        (BodyInput(0, 0, Slicing(0)),),
-        (BodyOutput(0, 0, Slicing(0)),),
+        (SlicedInput(0, 0, Slicing(0)),),
+        (JoinedOutput(0, 0, Slicing(0)),),
     )
     b.result(b.add_with_bodies("TensorIterator", 1, x, bodies={"body": joined})[0], "z")
     return b.model()

@@ -18,7 +18,7 @@ from uncork.ir.bodies import GraphBody
 from uncork.ir.interpret import interpret
 from uncork.ir.model import Model, Node
 from uncork.ir.validate import infer
-from uncork.ops._body import Body, BodyMap, SubGraphOperation
+from uncork.ops._body import Body, SubGraphOperation
 from uncork.types import Array, TensorSpec
 
 #: Specs whose descriptions are kept; then all are forgotten.
@@ -182,22 +182,22 @@ def with_checked_bodies(node: Node) -> Node:
     operation = node.operation
     if not isinstance(operation, SubGraphOperation):
         return node
-    bodies = {
-        name: replace(joined, body=joined.body.body)
-        if isinstance(joined.body, KernelBody)
-        else joined
-        for name, joined in operation.bodies.items()
-    }
-    return replace(node, operation=operation.replace(bodies=bodies))
+    checked = operation.rewritten(
+        lambda joined: (
+            replace(joined, body=joined.body.body)
+            if isinstance(joined.body, KernelBody)
+            else joined
+        )
+    )
+    return replace(node, operation=checked)
 
 
 def _with_kernels(node: Node, operation: SubGraphOperation, executor_of: ExecutorOf) -> Node:
-    if not all(isinstance(b.body, GraphBody) for b in operation.bodies.values()):
-        return node
-    bodies = {name: _compiled(body, executor_of) for name, body in operation.bodies.items()}
-    return replace(node, operation=operation.replace(bodies=bodies))
-
-
-def _compiled(body: BodyMap, executor_of: ExecutorOf) -> BodyMap:
-    assert isinstance(body.body, GraphBody)
-    return BodyMap(KernelBody(body.body, executor_of), body.inputs, body.outputs, body.back_edges)
+    compiled = operation.rewritten(
+        lambda joined: (
+            replace(joined, body=KernelBody(joined.body, executor_of))
+            if isinstance(joined.body, GraphBody)
+            else joined
+        )
+    )
+    return replace(node, operation=compiled)

@@ -159,7 +159,7 @@ class BodyPlanner(Placement):
         if loop is None:
             return False
         segment, locations = self._segment(), self._used_inputs(node)
-        grown = [output.port for output in loop.grown if output.port is not None]
+        grown = [output.port for output in loop.grown]
         places = self._found_places(node, specs, found, grown)
         words = loop_words.LoopWords(
             loop,

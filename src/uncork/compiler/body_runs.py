@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from uncork.compiler.bodies import KernelBody
 from uncork.compiler.call_plan import BodyRun, CallPlan
-from uncork.compiler.loop_call import LoopCall, SlicedInput, sliced_inputs, turn_plan
+from uncork.compiler.loop_call import InputParts, LoopCall, sliced_inputs, turn_plan
 from uncork.kernels.runtime.kernel_cache import CannotCompile
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.runtime.turns import prepare_turns
@@ -74,7 +74,7 @@ class LoopRun:
     def evaluate(self, inputs: Sequence[Array]) -> Sequence[Array]:
         """The outputs: turn by turn where no plan of the body makes several at once."""
         turns = self._operation.begin(inputs)
-        slices: dict[int, SlicedInput] | None = None
+        slices: dict[int, InputParts] | None = None
         while turns.go_on():
             plans = self._plans(turns)
             if plans and slices is None:
@@ -103,7 +103,7 @@ class LoopRun:
         likely = self._later if turns.turn else self._first
         return sorted(known, key=lambda plan: plan is not likely)
 
-    def _advance(self, plan: CallPlan, turns: Turns, slices: dict[int, SlicedInput]) -> bool:
+    def _advance(self, plan: CallPlan, turns: Turns, slices: dict[int, InputParts]) -> bool:
         """Make turns by this plan; whether any were made."""
         idle = self._idle.setdefault(plan, [])
         try:

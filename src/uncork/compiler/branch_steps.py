@@ -53,14 +53,12 @@ class Branch(Struct, frozen=True):
         """The words of the body, see `branch_layout`."""
         rows: dict[str, list[KernelArgument]] = {name: [] for name in COUNTS}
         pairs = rows["pairs"]
-        for entry in self.map.inputs:
-            assert entry.port is not None
+        for entry in self.map.fed:
             given, number = inputs[entry.port], entry.parameter
             pairs += BodyAddress(self.body, "parameter", number), given.address
             for axis, size in enumerate(given.sizes):
                 pairs += BodyAddress(self.body, "size", number, axis), size
-        for output in self.map.outputs:
-            assert output.port is not None
+        for output in self.map.given:
             made, number = outputs[output.port], output.result
             if output.port in self.axes:
                 self._grow(rows, output.port, number, made, found)
@@ -125,14 +123,13 @@ def _branch(
 ) -> Branch | None:
     if not isinstance(body.body, KernelBody):
         return None
-    ports = {entry.parameter: entry.port for entry in body.inputs}
-    shapes = {n: shape_of(inputs[port]) for n, port in ports.items() if port is not None}
+    shapes = {entry.parameter: shape_of(inputs[entry.port]) for entry in body.fed}
     plan = native_plan(body.body, shapes, lambda plan: _fits(body, plan, inputs, outputs))
     if plan is None:
         return None
     results = tuple(MadeResult(result.dtype, result.sizes or ()) for result in plan.results)
     # A loop of one turn, whose results have the sizes that they are given, or find room.
-    given = frozenset(o.result for o in body.outputs if o.port not in axes)
+    given = frozenset(o.result for o in body.given if o.port not in axes)
     once = TurnPlan(
         plan.array_guards, results, stacked=given, rooms=len(axes), makes=makes_of(plan) or ()
     )
@@ -145,12 +142,11 @@ def _fits(
     """Whether the plan takes and gives tensors of these types and ranks, and each result is an
     output.
     """
-    given = [(entry.parameter, entry.port) for entry in body.inputs]
-    made = [(outputs[o.port], plan.results[o.result]) for o in body.outputs if o.port is not None]
+    given, made = body.fed, [(outputs[o.port], plan.results[o.result]) for o in body.given]
     return (
         len(given) == len(plan.array_guards)
         and len(made) == len(body.outputs) == len(plan.results)
-        and all(port is not None and takes(plan, n, inputs[port]) for n, port in given)
+        and all(takes(plan, e.parameter, inputs[e.port]) for e in given)
         and all(s.element_type.dtype == r.dtype and s.rank == len(r.sizes or ()) for s, r in made)
         and makes_of(plan) is not None
         and all(r.argument == len(plan.array_guards) + n for n, r in enumerate(plan.results))

@@ -32,8 +32,8 @@ _PAUSE, _FIRST, _LONGER = 10e6, 256.0, 8.0
 _FIRST_PARTS, _MOST_BYTES = 64, 1 << 28
 
 
-class SlicedInput(Struct, frozen=True):
-    """A sliced input, whose parts lie one after the other: the address of the first, the bytes from
+class InputParts(Struct, frozen=True):
+    """The parts of a sliced input, one after the other: the address of the first, the bytes from
     one to the next, and their count.
     """
 
@@ -44,19 +44,18 @@ class SlicedInput(Struct, frozen=True):
     array: Array
 
 
-def sliced_inputs(turns: Turns) -> dict[int, SlicedInput]:
+def sliced_inputs(turns: Turns) -> dict[int, InputParts]:
     """The sliced inputs of a loop, by the number of the Parameter that takes their parts."""
-    result: dict[int, SlicedInput] = {}
-    for entry in turns.map.inputs:
-        if entry.slicing is not None and entry.port is not None:
-            data = np.ascontiguousarray(turns.inputs[entry.port])
-            axis = turns.operation.axis(entry.slicing, data.ndim)
-            starts = turns.operation.parts(entry.slicing, data.shape[axis])
-            result[entry.parameter] = _sliced(data, axis, starts, entry.slicing.part_size)
+    result: dict[int, InputParts] = {}
+    for entry in turns.map.sliced:
+        data = np.ascontiguousarray(turns.inputs[entry.port])
+        axis = turns.operation.axis(entry.slicing, data.ndim)
+        starts = turns.operation.parts(entry.slicing, data.shape[axis])
+        result[entry.parameter] = _sliced(data, axis, starts, entry.slicing.part_size)
     return result
 
 
-def _sliced(data: Array, axis: int, starts: range, size: int) -> SlicedInput:
+def _sliced(data: Array, axis: int, starts: range, size: int) -> InputParts:
     shape = (*data.shape[:axis], size, *data.shape[axis + 1 :])
     row = data.strides[axis]
     first, step = (starts.start if starts else 0) * row, starts.step * row
@@ -65,27 +64,25 @@ def _sliced(data: Array, axis: int, starts: range, size: int) -> SlicedInput:
         parts = np.lib.stride_tricks.as_strided(begin, (len(starts), *shape), (step, *data.strides))
         data = np.ascontiguousarray(parts)
         first, step = 0, data.strides[0]
-    return SlicedInput(_address(data) + first, step, len(starts), shape, data)
+    return InputParts(_address(data) + first, step, len(starts), shape, data)
 
 
 def turn_plan(body: BodyMap, plan: CallPlan) -> TurnPlan | None:
     """The connections between the turns of a loop; None where native code cannot make them."""
     array_guards = plan.array_guards
     results = tuple(MadeResult(result.dtype, result.sizes or ()) for result in plan.results)
-    counters = [i.parameter for i in body.inputs if i.purpose == "current_iteration"]
-    decides = [o.result for o in body.outputs if o.purpose == "execution_condition"]
-    edges = tuple((r, p) for r, p in body.back_edges if p not in counters)
-    fed = {*counters, *(i.parameter for i in body.inputs if i.port is not None)}
+    counter, decides = body.counter, body.condition
+    edges = tuple((r, p) for r, p in body.back_edges if p != counter)
     makes = makes_of(plan)
     known = (
         makes is not None
-        and fed == set(range(len(array_guards)))
+        and len(body.inputs) == len(array_guards)
         and all(
             r.sizes is not None and r.argument == len(array_guards) + n
             for n, r in enumerate(plan.results)
         )
-        and all(array_guards[c].dtype.str[1:] in ("i4", "i8") for c in counters)
-        and all(results[d].dtype == bool for d in decides)
+        and (counter is None or array_guards[counter].dtype.str[1:] in ("i4", "i8"))
+        and (decides is None or results[decides].dtype == bool)
         and all(results[r].dtype == array_guards[p].dtype for r, p in edges)
         and all(len(results[r].sizes) == len(array_guards[p].shape) for r, p in edges)
     )
@@ -94,10 +91,10 @@ def turn_plan(body: BodyMap, plan: CallPlan) -> TurnPlan | None:
             array_guards,
             results,
             edges,
-            counters[0] if counters else None,
-            decides[0] if decides else None,
-            tuple(i.parameter for i in body.inputs if i.slicing is not None),
-            frozenset(result for result, _, _ in _joined_outputs(body)),
+            counter,
+            decides,
+            tuple(i.parameter for i in body.sliced),
+            frozenset(o.result for o in body.joined),
             makes=makes or (),
         )
         if known
@@ -116,16 +113,6 @@ def makes_of(plan: CallPlan) -> tuple[tuple[int, ...], ...] | None:
     return makes if every == list(range(len(plan.results))) else None
 
 
-def _joined_outputs(body: BodyMap) -> list[tuple[int, int, Slicing]]:
-    """The outputs that are concatenated from the parts of all turns: the number of the result, the
-    port, and the slicing.
-    """
-    found = ((o.result, o.port, o.slicing) for o in body.outputs)
-    return [
-        (result, port, how) for result, port, how in found if port is not None and how is not None
-    ]
-
-
 class LoopCall:
     """The turns of a loop by one plan of the body, in memory of their own: one loop at a time."""
 
@@ -138,7 +125,7 @@ class LoopCall:
         segments = [part.segment for part in plan.segments]
         self.table = TurnTable(segments, turns, context, keep=plan)
 
-    def advance(self, turns: Turns, slices: Mapping[int, SlicedInput]) -> None:
+    def advance(self, turns: Turns, slices: Mapping[int, InputParts]) -> None:
         """Make as many turns as this plan can, and leave in `turns` what they gave."""
         self.declined = False
         if self._takes(turns, slices):
@@ -146,7 +133,7 @@ class LoopCall:
             self.declined = run.go() >= 0
             run.leave()
 
-    def _takes(self, turns: Turns, slices: Mapping[int, SlicedInput]) -> bool:
+    def _takes(self, turns: Turns, slices: Mapping[int, InputParts]) -> bool:
         """Set the Parameters of the next turn. False where types or ranks are not the plan's."""
         array_guards, table = self.plan.array_guards, self.table
         for parameter, array in turns.carried.items():
@@ -184,7 +171,6 @@ class _Run:
         self.stopped = False
         how = call.how
         self._singles = [n for n in range(len(how.results)) if n not in how.stacked]
-        self._outputs = _joined_outputs(turns.map)
         #: By result: two arrays that turns write in turn, since which turn, and what was last
         #: before.
         self._pairs: dict[int, tuple[Array, Array]] = {}
@@ -317,7 +303,7 @@ class _Run:
         self._since, self._full = self.turn, self.turn + count
         for number, shape in self._shapes.items():
             axis = next(
-                self._axis(how, shape) for result, _, how in self._outputs if result == number
+                self._axis(o.slicing, shape) for o in self.turns.joined if o.result == number
             )
             behind = math.prod(shape[:axis]) == 1  # parts along the axis are what the output is
             full = _joined(count, shape, axis) if behind else (count, *shape)
@@ -327,7 +313,8 @@ class _Run:
     def _collect(self) -> None:
         """Add the parts that lie behind each other to the pieces that make the outputs."""
         count = self.turn - self._since
-        for result, port, slicing in self._outputs if count and self._stacks else ():
+        for output in self.turns.joined if count and self._stacks else ():
+            result, port, slicing = output.result, output.port, output.slicing
             stack, shape = self._stacks[result], self._shapes[result]
             self.turns.require_part(port, slicing, shape, self._since)
             axis = self._axis(slicing, shape)

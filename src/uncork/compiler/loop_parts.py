@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from uncork.compiler.planned_parts import dimensions
-from uncork.ops._body import Slicing
+from uncork.kernels.extents import product
+from uncork.ops._body import BodyInput, SlicedInput, Slicing
 from uncork.ops.iteration import Iteration
 from uncork.symbolic import SizeLike
 from uncork.types import TensorSpec
@@ -13,13 +14,13 @@ from uncork.types import TensorSpec
 Sizes = tuple[SizeLike, ...]
 
 
-def taken_spec(operation: Iteration, slicing: Slicing | None, spec: TensorSpec) -> TensorSpec:
+def taken_spec(operation: Iteration, entry: BodyInput, spec: TensorSpec) -> TensorSpec:
     """The spec of what a Parameter takes in one turn: the input, or a part of it."""
-    if slicing is None:
+    if not isinstance(entry, SlicedInput):
         return spec
     dims = list(spec.shape.dims)
-    axis = operation.axis(slicing, len(dims))
-    dims[axis] = type(dims[axis]).of(slicing.part_size)
+    axis = operation.axis(entry.slicing, len(dims))
+    dims[axis] = type(dims[axis]).of(entry.slicing.part_size)
     return TensorSpec(spec.element_type, type(spec.shape)(dims))
 
 
@@ -44,12 +45,8 @@ def parts_of(operation: Iteration, slicing: Slicing, spec: TensorSpec, joined: b
     sizes = dimensions(spec)
     axis = operation.axis(slicing, len(sizes))
     size, step = sizes[axis], slicing.stride
-    element: SizeLike = spec.element_type.dtype.itemsize
-    for inner in sizes[axis + 1 :]:
-        element = element * inner
-    runs: SizeLike = 1
-    for outer in sizes[:axis]:
-        runs = runs * outer
+    element = product(sizes[axis + 1 :]) * spec.element_type.dtype.itemsize
+    runs = product(sizes[:axis])
     count: SizeLike = 0
     first: SizeLike
     if joined:
@@ -60,14 +57,3 @@ def parts_of(operation: Iteration, slicing: Slicing, spec: TensorSpec, joined: b
         first = first if step > 0 else first - slicing.part_size
         count = operation.count_parts(slicing, size)
     return Parts(first, step, count, runs, element * slicing.part_size, element * size, element)
-
-
-def is_one(size: SizeLike) -> bool:
-    return isinstance(size, int) and size == 1
-
-
-def bytes_of_sizes(sizes: Sizes, width: int) -> SizeLike:
-    total: SizeLike = width
-    for size in sizes:
-        total = total * size
-    return total

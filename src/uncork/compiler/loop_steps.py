@@ -14,14 +14,15 @@ from uncork.compiler.bodies import KernelBody
 from uncork.compiler.branch_steps import ShapeOf
 from uncork.compiler.call_plan import CallPlan
 from uncork.compiler.loop_call import turn_plan
-from uncork.compiler.loop_parts import Sizes, is_one, parts_of, taken_spec
+from uncork.compiler.loop_parts import Sizes, parts_of, taken_spec
 from uncork.compiler.planned_parts import dimensions
 from uncork.compiler.rooms import found_axes
 from uncork.compiler.step_bodies import COST, known_cost, native_plan, step_body, takes
 from uncork.errors import UncorkError
+from uncork.kernels.extents import certainly
 from uncork.kernels.runtime.segment_plan import StepBody
 from uncork.kernels.runtime.turns import TurnPlan
-from uncork.ops._body import BodyOutput
+from uncork.ops._body import JoinedOutput
 from uncork.ops.iteration import Iteration
 from uncork.symbolic import Symbol
 from uncork.types import TensorSpec
@@ -44,7 +45,7 @@ class LoopBody(Struct, frozen=True):
     body: StepBody
     #: By result, the sizes of what a turn gives.
     results: tuple[Sizes, ...]
-    grown: tuple[BodyOutput, ...] = ()
+    grown: tuple[JoinedOutput, ...] = ()
 
     @property
     def cost(self) -> int:
@@ -71,15 +72,13 @@ def native_loop(
     results = _result_sizes(operation, inputs, outputs)
     if results is None or len(grown) != len(found):
         return None
-    ports = {e.parameter: e.port for e in operation.map.inputs if e.port is not None}
-    given = {e.parameter: taken_spec(operation, e.slicing, inputs[e.port])
-             for e in operation.map.inputs if e.port is not None}  # fmt: skip
-    shapes = {n: shape_of(spec) for n, spec in given.items()}
+    fed = operation.map.fed
+    shapes = {e.parameter: shape_of(taken_spec(operation, e, inputs[e.port])) for e in fed}
     plan = native_plan(
         body,
         shapes,
         lambda plan: (
-            all(takes(plan, n, inputs[port]) for n, port in ports.items())
+            all(takes(plan, e.parameter, inputs[e.port]) for e in fed)
             and _gives(operation, plan, outputs, results)
             and turn_plan(operation.map, plan) is not None
         ),
@@ -109,16 +108,12 @@ def native_loop(
 
 def _grown(
     operation: Iteration, outputs: Sequence[TensorSpec], found: Sequence[Symbol]
-) -> tuple[BodyOutput, ...]:
+) -> tuple[JoinedOutput, ...]:
     """The outputs that are joined, where each has one of these sizes along its axis; else none."""
-    axes = found_axes(outputs, found)
-    joined = [o for o in operation.map.outputs if o.slicing is not None]
-    for output in joined if axes else ():
-        assert axes is not None and output.port is not None and output.slicing is not None
-        axis = operation.axis(output.slicing, len(outputs[output.port].shape.dims))
-        if list(axes.get(output.port, ())) != [axis]:
-            return ()
-    return tuple(joined) if axes else ()
+    axes, joined = found_axes(outputs, found) or {}, operation.map.joined
+    along = (operation.axis(o.slicing, len(outputs[o.port].shape.dims)) for o in joined)
+    fit = (list(axes.get(o.port, ())) == [axis] for o, axis in zip(joined, along, strict=True))
+    return tuple(joined) if axes and all(fit) else ()
 
 
 def _is_placed(spec: TensorSpec) -> bool:
@@ -143,8 +138,7 @@ def _gives(
         )
         and all(
             outputs[o.port].element_type.dtype == plan.results[o.result].dtype
-            for o in operation.map.outputs
-            if o.port is not None
+            for o in operation.map.given
         )
     )
 
@@ -156,25 +150,23 @@ def _result_sizes(
     input that it replaces in the next turn. None where one has neither.
     """
     found: dict[int, Sizes] = {}
-    for output in operation.map.outputs:
-        if output.port is not None:
-            sizes = list(dimensions(outputs[output.port]))
-            if output.slicing is not None:
-                axis = operation.axis(output.slicing, len(sizes))
-                sizes[axis] = output.slicing.part_size
-            if found.setdefault(output.result, tuple(sizes)) != tuple(sizes):
-                return None
-    ports = {e.parameter: e.port for e in operation.map.inputs if e.slicing is None}
+    for output in operation.map.given:
+        sizes = list(dimensions(outputs[output.port]))
+        if isinstance(output, JoinedOutput):
+            axis = operation.axis(output.slicing, len(sizes))
+            sizes[axis] = output.slicing.part_size
+        if found.setdefault(output.result, tuple(sizes)) != tuple(sizes):
+            return None
+    ports = {e.parameter: e.port for e in operation.map.whole}
     for result, parameter in operation.map.back_edges:
-        port = ports.get(parameter)
-        if port is not None:
-            found.setdefault(result, dimensions(inputs[port]))
-    for output in operation.map.outputs:
-        if output.purpose == "execution_condition" and output.result not in found:
-            rank = _declared_rank(operation, output.result)
-            if rank is None:
-                return None
-            found[output.result] = (1,) * rank
+        if parameter in ports:
+            found.setdefault(result, dimensions(inputs[ports[parameter]]))
+    condition = operation.map.condition
+    if condition is not None and condition not in found:
+        rank = _declared_rank(operation, condition)
+        if rank is None:
+            return None
+        found[condition] = (1,) * rank
     count = operation.map.body.output_count
     return tuple(found[n] for n in range(count)) if set(found) == set(range(count)) else None
 
@@ -190,15 +182,12 @@ def _declared_rank(operation: Iteration, result: int) -> int | None:
 
 def _lies_apart(operation: Iteration, parameter: int, inputs: Sequence[TensorSpec]) -> bool:
     """Whether the parts of a sliced input are contiguous, so that nobody has to copy them."""
-    entry = next(e for e in operation.map.inputs if e.parameter == parameter)
-    assert entry.slicing is not None and entry.port is not None
-    return is_one(parts_of(operation, entry.slicing, inputs[entry.port], False).runs)
+    entry = next(e for e in operation.map.sliced if e.parameter == parameter)
+    return certainly(parts_of(operation, entry.slicing, inputs[entry.port], False).runs, 1)
 
 
 def _is_direct(operation: Iteration, result: int, outputs: Sequence[TensorSpec]) -> bool:
     """Whether turns write a result directly into the only output that is put together of it."""
-    joined = [o for o in operation.map.outputs if o.result == result and o.slicing is not None]
-    (first, *others) = joined
-    assert first.slicing is not None and first.port is not None
+    first, *others = (o for o in operation.map.joined if o.result == result)
     parts = parts_of(operation, first.slicing, outputs[first.port], True)
-    return not others and parts.step > 0 and is_one(parts.runs)
+    return not others and parts.step > 0 and certainly(parts.runs, 1)

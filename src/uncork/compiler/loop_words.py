@@ -6,10 +6,11 @@ from collections.abc import Callable
 
 from msgspec import Struct, field
 
-from uncork.compiler.loop_parts import Parts, bytes_of_sizes, parts_of, taken_spec
+from uncork.compiler.loop_parts import Parts, parts_of, taken_spec
 from uncork.compiler.loop_steps import LoopBody
 from uncork.compiler.planned_parts import dimensions
 from uncork.compiler.rooms import JOINING, FoundPlaces
+from uncork.kernels.extents import product
 from uncork.kernels.kernel_plan import In, Out
 from uncork.kernels.runtime.addresses import Wanted, native_function
 from uncork.kernels.runtime.cpython_entry import loop_functions
@@ -23,7 +24,7 @@ from uncork.kernels.runtime.segment_plan import (
 )
 from uncork.kernels.runtime.turns import TURNS
 from uncork.kernels.runtime.turns_layout import NEVER
-from uncork.ops._body import BodyOutput, Slicing
+from uncork.ops._body import BodyInput, BodyOutput, JoinedOutput, SlicedInput
 from uncork.ops.iteration import Loop5
 from uncork.symbolic import SizeLike
 
@@ -48,9 +49,8 @@ class LoopWords(Struct):
 
     def step(self) -> tuple[int, tuple[KernelArgument, ...]]:
         """The function and the arguments of the step."""
-        for entry in self.loop.operation.map.inputs:
-            if entry.port is not None:
-                self._give(entry.parameter, entry.port, entry.slicing)
+        for entry in self.loop.operation.map.fed:
+            self._give(entry)
         for result in range(len(self.loop.results)):
             self._take(result)
         width = {
@@ -75,20 +75,16 @@ class LoopWords(Struct):
         result: dict[str, KernelArgument] = {
             "count_at": 0, "count_width": 0, "count": NEVER, "condition": 0,
             "limit": NEVER if limit is None else limit,
-            "whole": int(
-                not self.loop.grown and any(o.slicing is not None for o in operation.map.outputs)
-            ),
+            "whole": int(not self.loop.grown and len(operation.map.joined) > 0),
         }  # fmt: skip
         if isinstance(operation, Loop5):
             width = self.loop.inputs[0].element_type.dtype.itemsize
             return result | {
                 "count_at": self.word(In(0)), "count_width": width, "condition": self.word(In(1))
             }  # fmt: skip
-        for entry in operation.map.inputs:
-            if entry.slicing is not None and entry.port is not None:
-                parts = parts_of(operation, entry.slicing, self.loop.inputs[entry.port], False)
-                return result | {"count": self.number(parts.turns)}
-        return result
+        first = operation.map.sliced[0]
+        parts = parts_of(operation, first.slicing, self.loop.inputs[first.port], False)
+        return result | {"count": self.number(parts.turns)}
 
     def _at(self, kind: str, number: int, axis: int = 0) -> KernelArgument:
         return BodyAddress(self.loop.body, kind, number, axis)
@@ -96,24 +92,24 @@ class LoopWords(Struct):
     def _pair(self, address: KernelArgument, value: KernelArgument) -> None:
         self._rows["pairs"] += address, value
 
-    def _give(self, parameter: int, port: int, slicing: Slicing | None) -> None:
+    def _give(self, entry: BodyInput) -> None:
         """Write the words that say what a Parameter takes."""
-        loop, spec = self.loop, self.loop.inputs[port]
-        taken = dimensions(taken_spec(loop.operation, slicing, spec))
+        loop, spec, parameter = self.loop, self.loop.inputs[entry.port], entry.parameter
+        taken = dimensions(taken_spec(loop.operation, entry, spec))
         for axis, size in enumerate(taken):
             self._pair(self._at("size", parameter, axis), self.number(size))
-        if slicing is None:
-            self._pair(self._at("parameter", parameter), self.word(In(port)))
+        if not isinstance(entry, SlicedInput):
+            self._pair(self._at("parameter", parameter), self.word(In(entry.port)))
             return
-        parts = parts_of(loop.operation, slicing, spec, False)
+        parts = parts_of(loop.operation, entry.slicing, spec, False)
         self._rows["parts"].append(self.number(parts.turns))
-        first = self.word(In(port, parts.first * parts.element))
+        first = self.word(In(entry.port, parts.first * parts.element))
         step = self.number(parts.step * parts.element)
         if parameter in loop.turns.sliced:
             self._pair(self._at("parameter", parameter), first)
             self._pair(self._at("step", parameter), step)
             return
-        part = self.scratch(bytes_of_sizes(taken, spec.element_type.dtype.itemsize))
+        part = self.scratch(product(taken) * spec.element_type.dtype.itemsize)
         self._pair(self._at("parameter", parameter), part)
         self._copy("inward", part, first, step, parts)
 
@@ -133,10 +129,9 @@ class LoopWords(Struct):
     def _take(self, result: int) -> None:
         """Write the words that say where a result goes."""
         loop, sizes = self.loop, self.loop.results[result]
-        size = bytes_of_sizes(sizes, loop.turns.results[result].dtype.itemsize)
-        outputs = [o for o in loop.operation.map.outputs if o.result == result]
-        joined = [o for o in outputs if o.slicing is not None]
-        last = [o for o in outputs if o.slicing is None and o.port is not None]
+        size = product(sizes) * loop.turns.results[result].dtype.itemsize
+        joined = [o for o in loop.operation.map.joined if o.result == result]
+        last = [o for o in loop.operation.map.last if o.result == result]
         self._pair(self._at("buffer", result), self.number(size))
         for axis, number in enumerate(sizes):
             at = self._at("kept", result, axis)
@@ -146,14 +141,12 @@ class LoopWords(Struct):
                 self._rows["kept"] += at, self.number(number)
         direct = False
         if result in loop.turns.stacked:
-            port = joined[0].port
-            assert port is not None
-            self._pair(self._at("result", result), self.word(Out(port)))
+            self._pair(self._at("result", result), self.word(Out(joined[0].port)))
         else:
             direct = bool(last)
             self._pair(
                 self._at("result", result),
-                self.word(Out(last[0].port or 0)) if direct else self.scratch(size),
+                self.word(Out(last[0].port)) if direct else self.scratch(size),
             )
             self._pair(self._at("other", result), self.scratch(size))
             for output in joined:
@@ -161,22 +154,20 @@ class LoopWords(Struct):
                     self._gather(result, output, size)
                 else:
                     self._join(result, output)
-        for number, output in enumerate(last):
-            self._end(result, output, size, direct and number == 0)
+        for number, whole in enumerate(last):
+            self._end(result, whole, size, direct and number == 0)
 
-    def _join(self, result: int, output: BodyOutput) -> None:
-        assert output.port is not None and output.slicing is not None
+    def _join(self, result: int, output: JoinedOutput) -> None:
         spec = self.loop.outputs[output.port]
         parts = parts_of(self.loop.operation, output.slicing, spec, True)
         first = self.word(Out(output.port, parts.first * parts.element))
         step = self.number(parts.step * parts.element)
         self._copy("outward", self._at("other", result), first, step, parts)
 
-    def _gather(self, result: int, output: BodyOutput, size: SizeLike) -> None:
+    def _gather(self, result: int, output: JoinedOutput, size: SizeLike) -> None:
         """Write the words that say where the parts of an output go, of which only the turns tell
         how many there are.
         """
-        assert output.port is not None and output.slicing is not None
         number = self.loop.grown.index(output)
         axis = self.loop.operation.axis(output.slicing, len(self.loop.results[result]))
         self._rows["grown"] += (
@@ -195,7 +186,6 @@ class LoopWords(Struct):
         """
         loop = self.loop
         (output,) = (output for output in loop.grown if output.port == port)
-        assert output.slicing is not None
         spec = loop.outputs[port]
         parts = parts_of(loop.operation, output.slicing, spec, True)
         axis = loop.operation.axis(output.slicing, len(spec.shape.dims))
@@ -211,9 +201,8 @@ class LoopWords(Struct):
         )
 
     def _end(self, result: int, output: BodyOutput, size: SizeLike, direct: bool) -> None:
-        assert output.port is not None
         stacked = result in self.loop.turns.stacked
-        ports = {e.parameter: e.port for e in self.loop.operation.map.inputs}
+        ports = {e.parameter: e.port for e in self.loop.operation.map.fed}
         starts = [p for r, p in self.loop.operation.map.back_edges if r == result]
         initial = ports.get(starts[0]) if starts else None
         self._rows["ends"] += (

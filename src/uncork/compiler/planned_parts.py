@@ -12,6 +12,7 @@ from msgspec import Struct, field
 
 from uncork.compiler.call_plan import NativeStep, Part
 from uncork.compiler.size_program import SizeProgram
+from uncork.kernels.extents import product
 from uncork.kernels.runtime.segment_plan import (
     Bind,
     BufferLifetime,
@@ -87,10 +88,7 @@ def packable(spec: TensorSpec) -> bool:
 
 
 def bytes_of(spec: TensorSpec) -> SizeLike:
-    count: SizeLike = 1
-    for size in dimensions(spec):
-        count = count * size
-    return count * spec.element_type.dtype.itemsize
+    return product(dimensions(spec)) * spec.element_type.dtype.itemsize
 
 
 def own_dtype(spec: TensorSpec) -> np.dtype[Any]:

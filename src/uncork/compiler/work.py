@@ -12,7 +12,7 @@ from uncork.internal_ops.attention import FusedAttention
 from uncork.internal_ops.blocks import OnBlocks
 from uncork.internal_ops.compressed_linear import CompressedLinear
 from uncork.internal_ops.final_states import LastStates
-from uncork.internal_ops.fused import Fused, FusedProduct
+from uncork.internal_ops.fused import Fused, product_of
 from uncork.internal_ops.held import Held
 from uncork.internal_ops.looked_up_sequence import LookedUp
 from uncork.internal_ops.quantized import OnCodes, QuantizedProduct
@@ -20,17 +20,13 @@ from uncork.internal_ops.state_product import StateProduct
 from uncork.ops import Operation
 from uncork.types import Array, TensorSpec
 
+_RECURRENT = ("GRUSequence", "LSTMSequence", "RNNSequence", "GRUCell", "LSTMCell", "RNNCell")
 #: Products and their relatives: two operations for each term.
 _PRODUCTS = (
     "MatMul",
     "FusedLinear",
     "Einsum",
-    "GRUSequence",
-    "LSTMSequence",
-    "RNNSequence",
-    "GRUCell",
-    "LSTMCell",
-    "RNNCell",
+    *_RECURRENT,
 )
 #: What reads those rows of a table that are looked up.
 LOOKUPS = ("Gather", "Embedding", "CompressedLookup", "NarrowedBag", "LookedUp")
@@ -48,7 +44,7 @@ def work(
     Winograd's tiles takes fewer.
     """
     moved = traffic(operation.type_name, inputs, outputs)
-    linear = operation.product if isinstance(operation, FusedProduct) else operation
+    linear = product_of(operation)
     if isinstance(operation, Fused):
         seen = _seen(operation, inputs)
         return operations("", seen, outputs), traffic("", seen, outputs)
@@ -166,14 +162,7 @@ def depth(type_name: str, inputs: Sequence[TensorSpec], output: TensorSpec) -> f
                 / max(1.0, _count(output)),
             )
         return max(1.0, sizes[1] / max(1.0, _filters(type_name, inputs[1])))
-    if type_name in (
-        "GRUSequence",
-        "LSTMSequence",
-        "RNNSequence",
-        "GRUCell",
-        "LSTMCell",
-        "RNNCell",
-    ):
+    if type_name in _RECURRENT:
         steps = sizes[0] / max(1.0, _last(inputs[0]) or 1.0)
         return max(1.0, steps * (_last(inputs[0]) + _last(inputs[1])))
     if type_name in (

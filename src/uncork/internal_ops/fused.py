@@ -115,6 +115,11 @@ def _last(members: Sequence[FusedMember], step: Step, specs: Specs) -> tuple[Ten
     return (result,)
 
 
+def product_of(operation: Operation) -> Operation:
+    """A layer without its epilogue: the product that it is, or begins with."""
+    return operation.product if isinstance(operation, FusedProduct) else operation
+
+
 class FusedLinear(FusedProduct):
     """A MatMul and its epilogue."""
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from msgspec import Struct
 
-from uncork.internal_ops.fused import FusedProduct
+from uncork.internal_ops.fused import product_of
 from uncork.internal_ops.pooled_values import PooledValues
 from uncork.ops._operation import Operation
 from uncork.ops._ports import ANY, Field, Input, Output, Several
@@ -265,9 +265,7 @@ class QuantizedProduct(OnCodes):
     @property
     def product(self) -> Operation:
         """The convolution or MatMul itself."""
-        return (
-            self.operation.product if isinstance(self.operation, FusedProduct) else self.operation
-        )
+        return product_of(self.operation)
 
     def plain(self, specs: Sequence[TensorSpec | None]) -> list[TensorSpec | None]:
         plain = super().plain(specs)

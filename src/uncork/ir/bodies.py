@@ -15,6 +15,7 @@ from uncork.ir.hints import NO_HINTS, Hints
 from uncork.ir.interpret import interpret
 from uncork.ir.model import Model
 from uncork.ir.validate import infer
+from uncork.ops import Operation
 from uncork.ops._body import BodyMap, SubGraphOperation
 from uncork.symbolic import facts_of
 from uncork.types import Array, TensorSpec
@@ -109,9 +110,25 @@ def configure(model: Model, strict: bool, loop_limit: int | None, hints: Hints =
 def with_graphs(
     operation: SubGraphOperation, rewrite: Callable[[Model], Model]
 ) -> SubGraphOperation:
-    """The operation with the graph of each of its bodies rewritten, before bodies get kernels."""
-    bodies: dict[str, BodyMap] = {}
-    for name, joined in operation.bodies.items():
-        assert isinstance(joined.body, GraphBody), "bodies have kernels already"
-        bodies[name] = replace(joined, body=GraphBody(rewrite(joined.body.model)))
-    return operation.replace(bodies=bodies)
+    """The operation with the graph of each of its bodies rewritten, before bodies get kernels; the
+    very same where all stay.
+    """
+
+    def rewritten(joined: BodyMap) -> BodyMap:
+        model = graph_of(joined)
+        after = rewrite(model)
+        return joined if after is model else replace(joined, body=GraphBody(after))
+
+    return operation.rewritten(rewritten)
+
+
+def graph_of(joined: BodyMap) -> Model:
+    """The graph of a body, before bodies get kernels."""
+    assert isinstance(joined.body, GraphBody), "bodies have kernels already"
+    return joined.body.model
+
+
+def graphs_of(operation: Operation) -> tuple[tuple[str, Model], ...]:
+    """The graphs of an operation's bodies with their names, as the file has them."""
+    bodies = operation.bodies if isinstance(operation, SubGraphOperation) else {}
+    return tuple((name, graph_of(joined)) for name, joined in bodies.items())

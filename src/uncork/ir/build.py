@@ -20,7 +20,7 @@ import numpy.typing as npt
 from msgspec.structs import replace
 
 from uncork.errors import Label, UncorkError, UnsupportedError, ValidationError
-from uncork.ir.bodies import GraphBody
+from uncork.ir.bodies import graphs_of
 from uncork.ir.diagnostics import advice
 from uncork.ir.model import Model, Node, Port, Source, XmlElement
 from uncork.ops import Operation, find
@@ -204,7 +204,6 @@ class Builder:
         )
         if operation.type_name == "Result":
             ports = ()
-        bodies = operation.bodies if isinstance(operation, SubGraphOperation) else {}
         self._nodes.append(
             Node(
                 id=node_id,
@@ -215,11 +214,7 @@ class Builder:
                 inputs=tuple(inputs),
                 outputs=ports,
                 operation=operation,
-                bodies=tuple(
-                    (tag, b.body.model)
-                    for tag, b in bodies.items()
-                    if isinstance(b.body, GraphBody)
-                ),
+                bodies=graphs_of(operation),
             )
         )
         sources = tuple(Source(node_id, i) for i in range(len(ports)))

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from uncork.errors import ReadError, UncorkError
 from uncork.ir.bodies import GraphBody
 from uncork.ir.diagnostics import listed
 from uncork.ir.model import Model
-from uncork.ops._body import BodyInput, BodyMap, BodyOutput, Slicing, SubGraphOperation
+from uncork.ops._body import (
+    BodyInput,
+    BodyMap,
+    BodyOutput,
+    InnerResult,
+    JoinedOutput,
+    SlicedInput,
+    Slicing,
+    SubGraphOperation,
+    TurnNumber,
+)
 
 
 def with_bodies(
@@ -44,17 +54,8 @@ def _read_map(
     parameters, results = (
         {layer: i for i, layer in enumerate(layers)} for layers in (model.parameters, model.results)
     )
-    inputs = tuple(
-        BodyInput(*fields) for fields in _entries(port_map, "input", input_ports, parameters)
-    )
-    outputs = tuple(
-        BodyOutput(*fields) for fields in _entries(port_map, "output", output_ports, results)
-    )
-    for entry in inputs:
-        if entry.port is None and entry.purpose != "current_iteration":
-            raise ReadError(
-                "port map: an input that comes from no port must have purpose 'current_iteration'"
-            )
+    inputs = tuple(_read_input(e, input_ports, parameters) for e in port_map.iterfind("input"))
+    outputs = tuple(_read_output(e, output_ports, results) for e in port_map.iterfind("output"))
     back_edges = tuple(
         (
             _inner(edge, "from-layer", results, "Result"),
@@ -65,15 +66,34 @@ def _read_map(
     return BodyMap(GraphBody(model), inputs, outputs, back_edges)
 
 
-def _entries(
-    port_map: ElementTree.Element, tag: str, ports: Mapping[int, int], layers: Mapping[int, int]
-) -> Iterator[tuple[int | None, int, Slicing | None, str]]:
-    """The port of the layer, the Parameter or Result, the slicing and the purpose of each entry."""
-    kind = "Parameter" if tag == "input" else "Result"
-    for entry in port_map.iterfind(tag):
-        port = _external(entry, ports, tag)
-        layer = _inner(entry, "internal_layer_id", layers, kind)
-        yield port, layer, _slicing(entry), entry.get("purpose", "")
+def _read_input(
+    entry: ElementTree.Element, ports: Mapping[int, int], parameters: Mapping[int, int]
+) -> BodyInput | TurnNumber:
+    port = _external(entry, ports)
+    parameter = _inner(entry, "internal_layer_id", parameters, "Parameter")
+    slicing, purpose = _slicing(entry), entry.get("purpose", "")
+    if port is None:
+        ReadError.when(
+            purpose != TurnNumber.purpose,
+            "port map: an input that comes from no port must have purpose 'current_iteration'",
+        )
+        return TurnNumber(parameter)
+    if slicing is None:
+        return BodyInput(port, parameter, purpose=purpose)
+    return SlicedInput(port, parameter, slicing, purpose=purpose)
+
+
+def _read_output(
+    entry: ElementTree.Element, ports: Mapping[int, int], results: Mapping[int, int]
+) -> BodyOutput | InnerResult:
+    port = _external(entry, ports)
+    result = _inner(entry, "internal_layer_id", results, "Result")
+    slicing, purpose = _slicing(entry), entry.get("purpose", "")
+    if port is None:
+        return InnerResult(result, purpose=purpose)
+    if slicing is None:
+        return BodyOutput(port, result, purpose=purpose)
+    return JoinedOutput(port, result, slicing, purpose=purpose)
 
 
 def _number(element: ElementTree.Element, name: str, default: int | None = None) -> int:
@@ -91,13 +111,13 @@ def _number(element: ElementTree.Element, name: str, default: int | None = None)
         ) from None
 
 
-def _external(entry: ElementTree.Element, ports: Mapping[int, int], direction: str) -> int | None:
+def _external(entry: ElementTree.Element, ports: Mapping[int, int]) -> int | None:
     port = _number(entry, "external_port_id")
     if port == -1:
         return None
     if port not in ports:
         raise ReadError(
-            f"port map: the layer has no {direction} port {port}; it has {listed(ports)}"
+            f"port map: the layer has no {entry.tag} port {port}; it has {listed(ports)}"
         )
     return ports[port]
 
@@ -138,21 +158,11 @@ def write_maps(layer: ElementTree.Element, operation: SubGraphOperation, input_c
         model = body.body.model
         port_map = ElementTree.SubElement(layer, f"{tag.removesuffix('body')}port_map")
         for i in body.inputs:
-            _write_entry(
-                port_map,
-                "input",
-                -1 if i.port is None else i.port,
-                model.parameters[i.parameter],
-                i,
-            )
+            port = i.port if isinstance(i, BodyInput) else -1
+            _write_entry(port_map, "input", port, model.parameters[i.parameter], i)
         for o in body.outputs:
-            _write_entry(
-                port_map,
-                "output",
-                -1 if o.port is None else input_count + o.port,
-                model.results[o.result],
-                o,
-            )
+            port = input_count + o.port if isinstance(o, BodyOutput) else -1
+            _write_entry(port_map, "output", port, model.results[o.result], o)
         if body.back_edges:
             edges = ElementTree.SubElement(layer, "back_edges")
             for result, parameter in body.back_edges:
@@ -164,10 +174,14 @@ def write_maps(layer: ElementTree.Element, operation: SubGraphOperation, input_c
 
 
 def _write_entry(
-    port_map: ElementTree.Element, tag: str, port: int, layer: int, entry: BodyInput | BodyOutput
+    port_map: ElementTree.Element,
+    tag: str,
+    port: int,
+    layer: int,
+    entry: BodyInput | TurnNumber | BodyOutput | InnerResult,
 ) -> None:
     attributes = {"external_port_id": str(port), "internal_layer_id": str(layer)}
-    if entry.slicing is not None:
+    if isinstance(entry, SlicedInput | JoinedOutput):
         s = entry.slicing
         attributes |= {
             "axis": str(s.axis),

@@ -79,8 +79,8 @@ class TakenBranches:
         branch = operation.bodies[name]
         given = [
             (specs.get(node.inputs[entry.port]), branch.body.input_specs[entry.parameter])
-            for entry in branch.inputs
-            if entry.port is not None and entry.port < len(node.inputs)
+            for entry in branch.fed
+            if entry.port < len(node.inputs)
         ]
         if len(given) < len(branch.inputs) or not all(_may_take(*pair) for pair in given):
             return None
@@ -103,8 +103,7 @@ class TakenBranches:
         """The layers of a branch, reading what the If reads, and what its outputs are."""
         moved = {
             Source(graph.parameters[entry.parameter], 0): node.inputs[entry.port]
-            for entry in branch.inputs
-            if entry.port is not None
+            for entry in branch.fed
         }
         ports = {*graph.parameters, *graph.results}
         inner: list[Node] = []
@@ -122,11 +121,7 @@ class TakenBranches:
                 )
             )
         results = [moved[graph.by_id[result].inputs[0]] for result in graph.results]
-        outputs = {
-            Source(node.id, output.port): results[output.result]
-            for output in branch.outputs
-            if output.port is not None
-        }
+        outputs = {Source(node.id, output.port): results[output.result] for output in branch.given}
         return inner, outputs
 
 

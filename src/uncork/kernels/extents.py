@@ -61,12 +61,25 @@ def has_extents(spec: TensorSpec) -> bool:
     return spec.rank is not None and all(dim.size is not None for dim in spec.shape.dims)
 
 
+def elements_of(spec: TensorSpec) -> list[SizeLike] | None:
+    """The elements of a small integer tensor; None where one is not even an expression."""
+    found = spec.sizes()
+    if found is None or any(element is None for element in found):
+        return None
+    return [element for element in found if element is not None]
+
+
 def product(sizes: Iterable[SizeLike]) -> SizeLike:
     """The number of elements."""
     total: SizeLike = 1
     for size in sizes:
         total = total * size
     return total
+
+
+def bytes_of(spec: TensorSpec) -> SizeLike:
+    """Bytes of a tensor."""
+    return product(extents(spec)) * spec.element_type.dtype.itemsize
 
 
 def total(sizes: Iterable[SizeLike]) -> SizeLike:

@@ -12,7 +12,7 @@ from typing import TypeVar, Union
 from msgspec import Struct
 
 from uncork.ir.hints import NO_HINTS, Hints
-from uncork.kernels.extents import KernelDeclined, decline_if, extents, largest
+from uncork.kernels.extents import KernelDeclined, decline_if, elements_of, extents, largest
 from uncork.kernels.kernel_plan import (
     KernelCall,
     KernelPlan,
@@ -110,10 +110,10 @@ class Layer(Struct, frozen=True):
 
     def numbers(self, position: int, what: str) -> list[SizeLike]:
         """The elements of a small integer input, as numbers or expressions; `what` they are."""
-        found = self.input(position).sizes()
-        if found is None or any(size is None for size in found):
+        found = elements_of(self.input(position))
+        if found is None:
             raise KernelDeclined(f"{what} known at the call only")
-        return [size for size in found if size is not None]
+        return found
 
     def number(self, position: int, what: str) -> SizeLike:
         """The first of these elements; `what` it is."""

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from uncork.internal_ops.fused import FusedProduct
 from uncork.kernels.elementwise.lowering import Lowered, has_lowering, lowered
 from uncork.kernels.epilogue import CHANNEL, ELEMENT, NUMBER, PLAIN, Epilogue, ScalarOp
-from uncork.kernels.extents import KernelDeclined, has_extents, same
+from uncork.kernels.extents import KernelDeclined, certainly, has_extents, same
 from uncork.kernels.kernel_plan import In, Operand
 from uncork.kernels.runtime.addresses import address_of
 from uncork.ops import Operation
@@ -82,8 +82,8 @@ def kind_of(shape: Sequence[SizeLike], result: PartialShape, axis: int) -> str:
     aligned = [1] * (result.rank - len(shape)) + list(shape)
     others = [size for index, size in enumerate(aligned) if index != axis % result.rank]
     own, channels = aligned[axis], result[axis].static_size
-    if all(isinstance(size, int) and size == 1 for size in others):
-        if isinstance(own, int) and own == 1:
+    if all(certainly(size, 1) for size in others):
+        if certainly(own, 1):
             return NUMBER
         return CHANNEL if isinstance(own, int) and own == channels else ""
     sizes = [dim.size for dim in result.dims]

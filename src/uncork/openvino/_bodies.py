@@ -13,7 +13,18 @@ from uncork.openvino._model import Model
 from uncork.openvino._node import Node, Parameter, as_output
 from uncork.openvino._ports import Output
 from uncork.ops import find
-from uncork.ops._body import BodyInput, BodyMap, BodyOutput, Slicing, SubGraphOperation
+from uncork.ops._body import (
+    CONDITION,
+    BodyInput,
+    BodyMap,
+    BodyOutput,
+    InnerResult,
+    JoinedOutput,
+    SlicedInput,
+    Slicing,
+    SubGraphOperation,
+    TurnNumber,
+)
 
 
 class _Body:
@@ -21,8 +32,8 @@ class _Body:
 
     def __init__(self, model: Model) -> None:
         self.model = model
-        self.inputs: list[BodyInput] = []
-        self.outputs: list[BodyOutput] = []
+        self.inputs: list[BodyInput | TurnNumber] = []
+        self.outputs: list[BodyOutput | InnerResult] = []
         self.back_edges: list[tuple[int, int]] = []
 
     def parameter(self, node: Any) -> int:
@@ -177,27 +188,34 @@ class TensorIterator(_WithBodies):
         """Have a parameter of the body read a part of a tensor, another one in every turn."""
         body = self._body("body")
         slicing = Slicing(axis, start, end, stride, part_size)
-        entry = BodyInput(self._port_of(value), body.parameter(parameter), slicing)
+        entry = SlicedInput(self._port_of(value), body.parameter(parameter), slicing)
         body.inputs.append(entry)
 
     def get_iter_value(self, body_value: Any, iteration: int = -1) -> Output:
         """An output: what the body gives in the last turn."""
         if iteration != -1:
             raise unsupported(f"iteration {iteration}: only the last turn (-1) gives an output")
-        return self._new_output(body_value, None)
+        return self._new_output(BodyOutput(self._outputs, self._body("body").result(body_value)))
 
     def get_concatenated_slices(
         self, value: Any, start: int, stride: int, part_size: int, end: int, axis: int
     ) -> Output:
         """An output: what the body gives in every turn, joined along an axis."""
-        return self._new_output(value, Slicing(axis, start, end, stride, part_size))
+        slicing = Slicing(axis, start, end, stride, part_size)
+        return self._new_output(
+            JoinedOutput(self._outputs, self._body("body").result(value), slicing)
+        )
 
-    def _new_output(self, value: Any, slicing: Slicing | None) -> Output:
+    @property
+    def _outputs(self) -> int:
+        """How many outputs there are so far."""
+        return sum(isinstance(entry, BodyOutput) for entry in self._body("body").outputs)
+
+    def _new_output(self, entry: BodyOutput) -> Output:
         body = self._body("body")
-        port = sum(entry.port is not None for entry in body.outputs)
-        body.outputs.append(BodyOutput(port, body.result(value), slicing))
+        body.outputs.append(entry)
         try:
-            return self._finished(port)
+            return self._finished(entry.port)
         except RuntimeError:
             body.outputs.pop()  # it can be asked for again, when the rest is joined
             raise
@@ -221,9 +239,9 @@ class Loop(TensorIterator):
         turn, condition = self._special = [int(port) for port in special_body_ports]
         body = self._body("body")
         if turn >= 0:
-            body.inputs.append(BodyInput(None, turn, None, "current_iteration"))
+            body.inputs.append(TurnNumber(turn))
         if condition >= 0:
-            body.outputs.append(BodyOutput(None, condition, None, "execution_condition"))
+            body.outputs.append(InnerResult(condition, purpose=CONDITION))
 
     def get_special_body_ports(self) -> list[int]:
         """The parameter that is the number of the turn, and the result that is the condition."""

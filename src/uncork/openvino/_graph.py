@@ -9,7 +9,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from uncork.errors import ValidationError
-from uncork.ir.bodies import GraphBody
+from uncork.ir.bodies import graphs_of
 from uncork.ir.graph import Node as CoreNode
 from uncork.ir.graph import Port, Source, XmlElement
 from uncork.ir.model import Model as CoreModel
@@ -19,7 +19,6 @@ from uncork.openvino._errors import invalid
 from uncork.openvino._node import Constant, Node, Parameter, Result
 from uncork.openvino._ports import Output
 from uncork.ops import parameter as ends
-from uncork.ops._body import SubGraphOperation
 
 
 def nodes_of(model: CoreModel) -> dict[int, Node]:
@@ -144,7 +143,6 @@ def _layer(node: Node, number: int, numbers: dict[int, int]) -> CoreNode:
             layer_attributes=own,
             input_extras=kept,
         )
-    bodies = operation.bodies if isinstance(operation, SubGraphOperation) else {}
     return CoreNode(
         id=number,
         name=node.get_friendly_name(),
@@ -154,9 +152,7 @@ def _layer(node: Node, number: int, numbers: dict[int, int]) -> CoreNode:
         inputs=inputs,
         outputs=ports,
         operation=operation,
-        bodies=tuple(
-            (tag, b.body.model) for tag, b in bodies.items() if isinstance(b.body, GraphBody)
-        ),
+        bodies=graphs_of(operation),
     )
 
 

@@ -4,7 +4,7 @@ to those of the layer.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import ClassVar, Protocol, TypeVar
 
@@ -57,24 +57,52 @@ class Slicing(Struct, frozen=True):
     part_size: int = 1
 
 
-class BodyInput(Struct, frozen=True):
-    """An input of a body: external input `port` (None: the body's own) feeds Parameter number
-    `parameter`.
-    """
+class _Entry(Struct, frozen=True, kw_only=True):
+    """An entry of a port map, with the purpose that the file gives it."""
 
-    port: int | None
+    purpose: str = ""
+
+
+class BodyInput(_Entry, frozen=True):
+    """An input of a body: input `port` of the layer feeds Parameter number `parameter`."""
+
+    port: int
     parameter: int
-    slicing: Slicing | None = None
-    purpose: str = ""
 
 
-class BodyOutput(Struct, frozen=True):
-    """An output of a body: Result number `result` feeds external output `port` (None: none)."""
+class SlicedInput(BodyInput, frozen=True):
+    """An input of which each iteration takes a part."""
 
-    port: int | None
+    slicing: Slicing
+
+
+class TurnNumber(Struct, frozen=True):
+    """The number of the iteration feeds Parameter number `parameter`."""
+
+    purpose: ClassVar[str] = "current_iteration"
+    parameter: int
+
+
+class BodyOutput(_Entry, frozen=True):
+    """An output of a body: Result number `result` feeds output `port` of the layer."""
+
+    port: int
     result: int
-    slicing: Slicing | None = None
-    purpose: str = ""
+
+
+class JoinedOutput(BodyOutput, frozen=True):
+    """An output that is put together from the parts that all iterations give."""
+
+    slicing: Slicing
+
+
+class InnerResult(_Entry, frozen=True):
+    """Result number `result` feeds no output of the layer: it may be a loop's condition."""
+
+    result: int
+
+
+Value = TypeVar("Value")
 
 
 class BodyMap(Struct, frozen=True):
@@ -83,9 +111,74 @@ class BodyMap(Struct, frozen=True):
     """
 
     body: Body
-    inputs: tuple[BodyInput, ...]
-    outputs: tuple[BodyOutput, ...]
+    inputs: tuple[BodyInput | TurnNumber, ...]
+    outputs: tuple[BodyOutput | InnerResult, ...]
     back_edges: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def fed(self) -> list[BodyInput]:
+        """The inputs that the layer's inputs feed."""
+        return [e for e in self.inputs if isinstance(e, BodyInput)]
+
+    @property
+    def sliced(self) -> list[SlicedInput]:
+        """The inputs of which each iteration takes a part."""
+        return [e for e in self.inputs if isinstance(e, SlicedInput)]
+
+    @property
+    def whole(self) -> list[BodyInput]:
+        """The inputs that the layer's inputs feed as they are."""
+        return [e for e in self.fed if not isinstance(e, SlicedInput)]
+
+    @property
+    def given(self) -> list[BodyOutput]:
+        """The outputs that are outputs of the layer."""
+        return [e for e in self.outputs if isinstance(e, BodyOutput)]
+
+    @property
+    def joined(self) -> list[JoinedOutput]:
+        """The outputs that are put together from the parts of all iterations."""
+        return [e for e in self.outputs if isinstance(e, JoinedOutput)]
+
+    @property
+    def last(self) -> list[BodyOutput]:
+        """The outputs that are what the last iteration gives."""
+        return [e for e in self.given if not isinstance(e, JoinedOutput)]
+
+    @property
+    def counter(self) -> int | None:
+        """The Parameter that is the number of the iteration."""
+        found = [e.parameter for e in self.inputs if e.purpose == TurnNumber.purpose]
+        return found[-1] if found else None
+
+    @property
+    def condition(self) -> int | None:
+        """The Result that says whether there is another iteration."""
+        found = [e.result for e in self.outputs if e.purpose == CONDITION]
+        return found[-1] if found else None
+
+    @property
+    def carried(self) -> dict[int, int]:
+        """The Results of values that are carried along, by their Parameters."""
+        return {parameter: result for result, parameter in self.back_edges}
+
+    def input_of(self, parameter: int) -> BodyInput | TurnNumber:
+        """What feeds a Parameter."""
+        return next(e for e in self.inputs if e.parameter == parameter)
+
+    def arguments(self, inputs: Sequence[Value]) -> list[Value]:
+        """What the Parameters take of the layer's inputs, where these feed them all."""
+        found = {e.parameter: inputs[e.port] for e in self.fed}
+        return [found[i] for i in range(len(found))]
+
+    def outputs_of(self, results: Sequence[Value]) -> list[Value]:
+        """The layer's outputs, where each is a Result as it is."""
+        found = {e.port: results[e.result] for e in self.given}
+        return [found[i] for i in range(len(found))]
+
+
+#: The purpose of the Result that says whether a loop makes another iteration.
+CONDITION = "execution_condition"
 
 
 Self = TypeVar("Self", bound="SubGraphOperation")
@@ -124,7 +217,7 @@ class SubGraphOperation(Operation):
                 name,
                 len(expected),
             )
-            ports = sorted(o.port for o in body.outputs if o.port is not None)
+            ports = sorted(o.port for o in body.given)
             self.require(
                 ports == list(range(len(ports))),
                 "<{}>: expected the port map to give outputs 0 to {} once each",
@@ -133,9 +226,8 @@ class SubGraphOperation(Operation):
             )
             self.require(len(ports) > 0, "<{}>: the port map gives no output", name)
             for _, parameter in body.back_edges:
-                entry = next(i for i in body.inputs if i.parameter == parameter)
                 self.require(
-                    entry.slicing is None,
+                    not isinstance(body.input_of(parameter), SlicedInput),
                     "<{}>: parameter {} is both sliced and the end of a back edge",
                     name,
                     parameter,
@@ -144,15 +236,21 @@ class SubGraphOperation(Operation):
             self.require(
                 len(set(targets)) == len(targets), "<{}>: two back edges end at one parameter", name
             )
-        counts = {sum(o.port is not None for o in b.outputs) for b in bodies.values()}
+        counts = {len(b.given) for b in bodies.values()}
         self.require(
             len(counts) == 1, "the bodies give different numbers of outputs: {}", sorted(counts)
         )
         return self.replace(bodies=dict(bodies))
 
+    def rewritten(self: Self, rewrite: Callable[[BodyMap], BodyMap]) -> Self:
+        """The same operation with each of its bodies rewritten; the very same where all stay."""
+        bodies = {name: rewrite(joined) for name, joined in self.bodies.items()}
+        if all(bodies[name] is joined for name, joined in self.bodies.items()):
+            return self
+        return self.replace(bodies=bodies)
+
     def external(self, inputs: Sequence[TensorSpec], entry: BodyInput) -> TensorSpec:
         """The spec of the layer's input that feeds a body's input."""
-        assert entry.port is not None
         self.require(
             entry.port < len(inputs),
             "the port map names input {}, there are {}",

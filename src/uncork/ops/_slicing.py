@@ -62,9 +62,7 @@ class SlicingOperation(SubGraphOperation):
     def _sliced_iterations(self, inputs: Sequence[TensorSpec]) -> Element:
         """The number of iterations that the sliced inputs ask for; None when none is known."""
         counts: dict[int, SizeLike] = {}
-        for entry in self.map.inputs:
-            if entry.slicing is None or entry.port is None:
-                continue
+        for entry in self.map.sliced:
             spec = self.external(inputs, entry)
             if spec.rank is not None:
                 size = spec.shape[self.axis(entry.slicing, spec.rank)].size

@@ -8,7 +8,7 @@ import numpy as np
 
 from uncork.errors import UncorkError
 from uncork.memory import available
-from uncork.ops._body import Body, BodyInput, BodyOutput, EndlessLoop, Slicing
+from uncork.ops._body import Body, BodyOutput, EndlessLoop, JoinedOutput, SlicedInput, Slicing
 from uncork.ops._slicing import SlicingOperation
 from uncork.types import Array, PartialShape, TensorSpec
 
@@ -35,25 +35,16 @@ class Turns:
         self.operation, self.inputs = operation, inputs
         self.iterations, self.condition = iterations, condition
         self.map = operation.map
-        purposes = {i.purpose: i for i in self.map.inputs} | {
-            o.purpose: o for o in self.map.outputs
-        }
         #: The Parameter that is the number of the turn; the Result that says whether there is
         #: another.
-        counter, decides = purposes.get("current_iteration"), purposes.get("execution_condition")
-        self.counter = counter.parameter if isinstance(counter, BodyInput) else None
-        self.decides = decides.result if isinstance(decides, BodyOutput) else None
+        self.counter, self.decides = self.map.counter, self.map.condition
+        self.sliced = [e for e in self.map.sliced if e.parameter != self.counter]
+        self.joined = self.map.joined
         self.turn = 0
         #: What goes to Parameters that are not sliced, by their numbers.
-        self.carried = {
-            e.parameter: inputs[e.port]
-            for e in self.map.inputs
-            if e.port is not None and e.slicing is None
-        }
+        self.carried = {e.parameter: inputs[e.port] for e in self.map.whole}
         #: The parts of outputs that are put together, by their ports.
-        self.pieces: dict[int, list[Array]] = {
-            o.port: [] for o in self.map.outputs if o.port is not None and o.slicing is not None
-        }
+        self.pieces: dict[int, list[Array]] = {o.port: [] for o in self.joined}
         #: Those of the last turn.
         self.results: list[Array] | None = None
 
@@ -89,15 +80,9 @@ class Turns:
             found[self.counter] = np.full(
                 [1] * (spec.rank or 0), self.turn, spec.element_type.dtype
             )
-        for entry in self.map.inputs:
-            if (
-                entry.slicing is not None
-                and entry.port is not None
-                and entry.parameter != self.counter
-            ):
-                found[entry.parameter] = self.operation.part(
-                    entry.slicing, self.inputs[entry.port], self.turn
-                )
+        for entry in self.sliced:
+            data = self.inputs[entry.port]
+            found[entry.parameter] = self.operation.part(entry.slicing, data, self.turn)
         return [found[i] for i in range(len(found))]
 
     def make(self, body: Body) -> None:
@@ -112,11 +97,10 @@ class Turns:
     def take(self, results: list[Array]) -> None:
         """Take what the body gave in this turn."""
         self.results = results
-        for output in self.map.outputs:
-            if output.port in self.pieces and output.slicing is not None:
-                part = results[output.result]
-                self.require_part(output.port, output.slicing, part.shape, self.turn)
-                self.pieces[output.port].append(part)
+        for output in self.joined:
+            part = results[output.result]
+            self.require_part(output.port, output.slicing, part.shape, self.turn)
+            self.pieces[output.port].append(part)
         self.carried.update(
             {parameter: results[result] for result, parameter in self.map.back_edges}
         )
@@ -141,18 +125,13 @@ class Turns:
 
     def outputs(self) -> list[Array]:
         """The outputs of the layer, when all turns are done."""
-        outputs = {o.port: self._output(o, o.port) for o in self.map.outputs if o.port is not None}
+        outputs = {o.port: self._output(o) for o in self.map.given}
         return [outputs[port] for port in range(len(outputs))]
 
-    def _output(self, entry: BodyOutput, port: int) -> Array:
+    def _output(self, entry: BodyOutput) -> Array:
         """An output, put together from the parts of all turns, or as the last turn gave it."""
-        refuse = self.operation.refuse
-        if entry.slicing is not None:
-            return (
-                self._joined(entry.slicing, port)
-                if self.pieces[port]
-                else self._without_turns(entry.slicing, entry)
-            )
+        if isinstance(entry, JoinedOutput):
+            return self._joined(entry) if self.pieces[entry.port] else self._without_turns(entry)
         if self.results is not None:
             return self.results[entry.result]
         initial = [
@@ -161,48 +140,47 @@ class Turns:
             if result == entry.result and p in self.carried
         ]
         if not initial:
-            refuse(
+            self.operation.refuse(
                 "output {} has no value: there was no iteration, and it is not carried from one "
                 "to the next",
-                port,
+                entry.port,
             )
         return initial[0]
 
-    def _joined(self, slicing: Slicing, port: int) -> Array:
-        pieces = self.pieces[port]
-        first, axis = pieces[0], self.operation.axis(slicing, pieces[0].ndim)
+    def _joined(self, entry: JoinedOutput) -> Array:
+        pieces = self.pieces[entry.port]
+        first, axis = pieces[0], self.operation.axis(entry.slicing, pieces[0].ndim)
         others = (*first.shape[:axis], *first.shape[axis + 1 :])
         for piece in pieces:
             if (*piece.shape[:axis], *piece.shape[axis + 1 :]) != others:
                 self.operation.refuse(
                     "the pieces of output {} cannot be joined: {} and {}",
-                    port,
+                    entry.port,
                     first.shape,
                     piece.shape,
                 )
         if len(pieces) == 1 and first.base is None:
             return first  # of all turns already
-        return np.concatenate(pieces if slicing.stride > 0 else pieces[::-1], axis)
+        return np.concatenate(pieces if entry.slicing.stride > 0 else pieces[::-1], axis)
 
-    def _without_turns(self, slicing: Slicing, entry: BodyOutput) -> Array:
+    def _without_turns(self, entry: JoinedOutput) -> Array:
         """The joined output of a loop that made no turns: it is empty along its axis."""
         body = self.map.body
         given = list(body.input_specs)
-        for taken in self.map.inputs:
-            if taken.port is not None:
-                sizes: list[int] = list(self.inputs[taken.port].shape)
-                if taken.slicing is not None:
-                    sizes[self.operation.axis(taken.slicing, len(sizes))] = taken.slicing.part_size
-                given[taken.parameter] = TensorSpec(
-                    given[taken.parameter].element_type, PartialShape(sizes)
-                )
+        for taken in self.map.fed:
+            sizes: list[int] = list(self.inputs[taken.port].shape)
+            if isinstance(taken, SlicedInput):
+                sizes[self.operation.axis(taken.slicing, len(sizes))] = taken.slicing.part_size
+            given[taken.parameter] = TensorSpec(
+                given[taken.parameter].element_type, PartialShape(sizes)
+            )
         result = body.describe(given)[entry.result]
         if result.rank is None:
             self.operation.refuse(
                 "output {} has no shape: there was no iteration, and the body's rank is unknown",
                 entry.port,
             )
-        axis = self.operation.axis(slicing, len(result.shape))
+        axis = self.operation.axis(entry.slicing, len(result.shape))
         # A size that no iteration decided can only be 0: no element exists that would contradict
         # it.
         return np.zeros(

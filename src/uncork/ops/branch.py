@@ -77,22 +77,11 @@ class If8(SubGraphOperation):
             raise
 
     def _described(self, branch: BodyMap, inputs: Sequence[TensorSpec]) -> list[TensorSpec]:
-        given = {entry.parameter: self.external(inputs, entry) for entry in branch.inputs}
-        results = branch.body.describe([given[i] for i in range(len(given))])
-        by_port = {o.port: results[o.result] for o in branch.outputs if o.port is not None}
-        return [by_port[port] for port in range(len(by_port))]
+        for entry in branch.fed:
+            self.external(inputs, entry)
+        return branch.outputs_of(branch.body.describe(branch.arguments(inputs)))
 
-    def reference(self, condition: Array, *values: Array | None) -> list[Array]:
+    def reference(self, condition: Array, *values: Array) -> list[Array]:
         branch = self._chosen(condition)
-        inputs = [condition, *values]
-        given = {
-            entry.parameter: inputs[entry.port] for entry in branch.inputs if entry.port is not None
-        }
-        results = branch.body.evaluate([_present(given[i]) for i in range(len(given))])
-        by_port = {o.port: results[o.result] for o in branch.outputs if o.port is not None}
-        return [by_port[port] for port in range(len(by_port))]
-
-
-def _present(array: Array | None) -> Array:
-    assert array is not None
-    return array
+        given = branch.arguments([condition, *values])
+        return branch.outputs_of(branch.body.evaluate(given))

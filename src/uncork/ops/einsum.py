@@ -15,19 +15,17 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Collection, Sequence
-from typing import Union
 
 import numpy as np
 
 from uncork.ops._common.broadcast import broadcast_dimension
+from uncork.ops._common.product_labels import Label
 from uncork.ops._common.shapes import check_array_fits
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import ARITHMETIC, Attribute, Input, Output, text
 from uncork.types import DYNAMIC, Array, Dimension, PartialShape, TensorSpec
 
 _ELLIPSIS = "..."
-#: A letter, or the dimension of the ellipsis that is so many from its right end.
-_Label = Union[str, int]
 
 
 def _letters(subscript: str) -> list[str] | None:
@@ -90,11 +88,11 @@ class Einsum(Operation):
             return []
         return labels
 
-    def spread(self, subscript: list[str], rank: int) -> list[_Label]:
+    def spread(self, subscript: list[str], rank: int) -> list[Label]:
         """The label of each of `rank` dimensions; those under the ellipsis get numbers that count
         down to 0.
         """
-        result: list[_Label] = []
+        result: list[Label] = []
         for label in subscript:
             if label == _ELLIPSIS:
                 result.extend(range(rank - len(subscript), -1, -1))
@@ -104,7 +102,7 @@ class Einsum(Operation):
 
     def spread_all(
         self, inputs: Sequence[int], output: int
-    ) -> tuple[list[list[_Label]], list[_Label]]:
+    ) -> tuple[list[list[Label]], list[Label]]:
         """The labels of all dimensions of inputs of these ranks, and of the output."""
         subscripts, result = self.parsed()
         labels = [self.spread(s, rank) for s, rank in zip(subscripts, inputs, strict=True)]
@@ -119,13 +117,13 @@ class Einsum(Operation):
             len(subscripts),
             len(operands),
         )
-        sizes: dict[_Label, Dimension] = {}
+        sizes: dict[Label, Dimension] = {}
         covered: int | None = 0
         for position, (subscript, operand) in enumerate(zip(subscripts, operands, strict=True)):
             open_ended = _ELLIPSIS in subscript
             rank = operand.rank
             if rank is None:
-                dims: dict[_Label, Dimension] = {
+                dims: dict[Label, Dimension] = {
                     label: DYNAMIC for label in subscript if label != _ELLIPSIS
                 }
                 covered = None if open_ended else covered
@@ -200,10 +198,10 @@ class Einsum(Operation):
         return _summed(product, wanted)
 
 
-_Labelled = tuple[Array, list[_Label]]
+Labelled = tuple[Array, list[Label]]
 
 
-def _summed(operand: _Labelled, kept: Collection[_Label]) -> Array:
+def _summed(operand: Labelled, kept: Collection[Label]) -> Array:
     """The operand with the dimensions `kept` in that order: the diagonal of labels that come twice,
     and the sum over all other labels.
     """
@@ -214,7 +212,7 @@ def _summed(operand: _Labelled, kept: Collection[_Label]) -> Array:
     )
 
 
-def _multiplied(a: _Labelled, b: _Labelled, needed: Collection[_Label]) -> _Labelled:
+def _multiplied(a: Labelled, b: Labelled, needed: Collection[Label]) -> Labelled:
     """The product of two operands, summed over the shared labels that are not `needed` any more, as
     one product of matrices for each batch.
     """

@@ -20,8 +20,12 @@ from collections.abc import Mapping, Sequence
 
 from uncork.errors import UncorkError
 from uncork.ops._body import (
+    CONDITION,
     BodyInput,
     BodyOutput,
+    JoinedOutput,
+    SlicedInput,
+    TurnNumber,
     maybe_run,
     union,
 )
@@ -51,7 +55,7 @@ class Iteration(SlicingOperation):
         keep that one. Those that grow with every iteration are widened until another one changes
         nothing.
         """
-        carried = {parameter: result for result, parameter in self.map.back_edges}
+        carried = self.map.carried
         given: dict[int, TensorSpec] = {}
         for entry in self.map.inputs:
             given[entry.parameter] = self._body_input(entry, inputs, entry.parameter in carried)
@@ -68,16 +72,13 @@ class Iteration(SlicingOperation):
             iterations = None
         outputs = {
             o.port: self._output(o, results[o.result], iterations, at_least_one, given, carried)
-            for o in self.map.outputs
-            if o.port is not None
+            for o in self.map.given
         }
         return [outputs[port] for port in range(len(outputs))]
 
     def _goes_on(self, results: Sequence[TensorSpec]) -> bool:
         """Whether the body never ends the loop: it has no condition, or one that is always true."""
-        conditions = [
-            results[o.result].value for o in self.map.outputs if o.purpose == "execution_condition"
-        ]
+        conditions = [results[o.result].value for o in self.map.outputs if o.purpose == CONDITION]
         return all(value is not None and bool(value.reshape(-1)[0]) for value in conditions)
 
     def _steady(
@@ -123,13 +124,13 @@ class Iteration(SlicingOperation):
         return results
 
     def _body_input(
-        self, entry: BodyInput, inputs: Sequence[TensorSpec], is_carried: bool
+        self, entry: BodyInput | TurnNumber, inputs: Sequence[TensorSpec], is_carried: bool
     ) -> TensorSpec:
         declared = self.map.body.input_specs[entry.parameter]
-        if entry.port is None:
+        if isinstance(entry, TurnNumber):
             return TensorSpec(declared.element_type, declared.shape)
         spec = self.external(inputs, entry)
-        if entry.slicing is not None:
+        if isinstance(entry, SlicedInput):
             if spec.rank is None:
                 return TensorSpec(spec.element_type, PartialShape())
             axis = self.axis(entry.slicing, spec.rank)
@@ -169,7 +170,7 @@ class Iteration(SlicingOperation):
         given: dict[int, TensorSpec],
         carried: dict[int, int],
     ) -> TensorSpec:
-        if entry.slicing is None:
+        if not isinstance(entry, JoinedOutput):
             # Without an iteration a carried value keeps its initial shape; `given` holds that shape
             # too.
             starts = [given[p] for p, r in carried.items() if r == entry.result]
@@ -287,7 +288,7 @@ class TensorIterator1(Iteration):
 
     def infer(self, *values: TensorSpec | None) -> Sequence[TensorSpec]:
         self.require(
-            any(i.slicing is not None for i in self.map.inputs),
+            len(self.map.sliced) > 0,
             "no input is sliced: the number of iterations is not given",
         )
         inputs = [v for v in values if v is not None]
@@ -300,12 +301,11 @@ class TensorIterator1(Iteration):
 
     def begin(self, inputs: Sequence[Array]) -> Turns:
         counts: dict[int, int] = {}
-        for entry in self.map.inputs:
-            if entry.slicing is not None and entry.port is not None:
-                shape = inputs[entry.port].shape
-                counts[entry.port] = len(
-                    self.parts(entry.slicing, shape[self.axis(entry.slicing, len(shape))])
-                )
+        for entry in self.map.sliced:
+            shape = inputs[entry.port].shape
+            counts[entry.port] = len(
+                self.parts(entry.slicing, shape[self.axis(entry.slicing, len(shape))])
+            )
         self._require_alike(len(set(counts.values())) == 1, counts)
         return Turns(self, inputs, next(iter(counts.values())), True)
 

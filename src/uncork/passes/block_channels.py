@@ -23,7 +23,7 @@ from uncork.internal_ops.blocks import (
     blocked_shape,
     to_blocks,
 )
-from uncork.internal_ops.fused import FusedConvolution
+from uncork.internal_ops.fused import product_of
 from uncork.internal_ops.held import HALF
 from uncork.internal_ops.view import View
 from uncork.ir.model import Model, Node, Source
@@ -130,8 +130,8 @@ def _candidate(
     """The candidate that a convolution is, over blocks that may be `deep`, with the bytes of its
     transformed filters, for which there is `room` left.
     """
-    operation = node.operation
-    product = operation.product if isinstance(operation, FusedConvolution) else operation
+    operation = node.checked_operation
+    product = product_of(operation)
     specs = [model.spec(source) for source in node.inputs]
     if not isinstance(product, (Convolution1, GroupConvolution1)) or not _is_plain(
         specs, node.outputs[0].spec

@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from msgspec import Struct
 
 from uncork.ir.model import Model, Node, Source
 from uncork.kernels.extents import has_extents, same
+from uncork.ops._common.product_labels import Label, Roles, roles_of
 from uncork.ops.arithmetic import Multiply
 from uncork.ops.einsum import Einsum
 from uncork.ops.matmul import MatMul
@@ -27,20 +27,16 @@ from uncork.passes.rewrite import NewLayers
 from uncork.types import Dimension
 
 _FLOATS = frozenset({"f16", "bf16", "f32", "f64"})
-#: A letter of the equation, or a dimension of its ellipsis.
-_Labels = Sequence[object]
+_Labels = Sequence[Label]
 
 
 class _Product(Struct, frozen=True):
-    """The two operands with their labels, the labels by what they are, and the size of each."""
+    """The two operands with their labels, what the labels are, and the size of each."""
 
     operands: tuple[tuple[Source, _Labels], tuple[Source, _Labels]]
-    batch: _Labels
-    rows: _Labels
-    summed: _Labels
-    columns: _Labels
+    roles: Roles
     output: _Labels
-    sizes: Mapping[Any, Dimension]
+    sizes: Mapping[Label, Dimension]
 
 
 def einsum_to_matmul(model: Model) -> Model:
@@ -60,36 +56,28 @@ def _product(model: Model, node: Node) -> _Product | None:
         return None
     ranks = [len(spec.shape) for spec in specs]
     (a, b), result = operation.spread_all(ranks, len(output.shape))
+    sources = node.inputs
+    if _is_turned(a, b, result):
+        a, b, specs, sources = b, a, specs[::-1], (sources[1], sources[0])
+    roles = roles_of(a, b, result)
+    if roles is None:
+        return None
     sizes = {
         **dict(zip(b, specs[1].shape.dims, strict=True)),
         **dict(zip(a, specs[0].shape.dims, strict=True)),
     }
-    twice = len(set(a)) < len(a) or len(set(b)) < len(b)
-    alone = any(label not in result for label in set(a) ^ set(b))
-    both = [label for label in a if label in b]
-    sums = any(label not in result for label in both)
     constant = [spec.value is not None for spec in specs]
     if any(constant):
         data = b if constant[0] else a
         summed = [label for label in data if label not in result]
         if all(constant) or (summed and data[len(data) - len(summed) :] == summed):
             return None
-    if sums and output.element_type.name not in _FLOATS:
+    if roles.summed and output.element_type.name not in _FLOATS:
         return None
-    if twice or alone or not all(_same(sizes[n], specs[1].shape[b.index(n)]) for n in both):
+    both = [*roles.batch, *roles.summed]
+    if not all(_same(sizes[n], specs[1].shape[b.index(n)]) for n in both):
         return None
-    sources = node.inputs
-    if _is_turned(a, b, result):
-        a, b, sources = b, a, (sources[1], sources[0])
-    return _Product(
-        operands=((sources[0], a), (sources[1], b)),
-        batch=[label for label in result if label in a and label in b],
-        rows=[label for label in result if label not in b],
-        summed=[label for label in a if label in b and label not in result],
-        columns=[label for label in result if label not in a],
-        output=result,
-        sizes=sizes,
-    )
+    return _Product(((sources[0], a), (sources[1], b)), roles, result, sizes)
 
 
 def _single(model: Model, node: Node) -> tuple[_Labels, _Labels] | None:
@@ -134,13 +122,14 @@ class _Layers(NewLayers):
     def multiply(self, node: Node, product: _Product) -> None:
         """Put the product in the place of a layer."""
         (a, of_a), (b, of_b) = product.operands
-        first, turn_a = self._matrix(node, a, of_a, product, product.rows, product.summed)
-        second, turn_b = self._matrix(node, b, of_b, product, product.summed, product.columns)
+        rows, summed, columns = product.roles.rows, product.roles.summed, product.roles.columns
+        first, turn_a = self._matrix(node, a, of_a, product, rows, summed)
+        second, turn_b = self._matrix(node, b, of_b, product, summed, columns)
         matmul = MatMul(transpose_a=turn_a, transpose_b=turn_b)
-        multiply = matmul if product.summed else Multiply()
+        multiply = matmul if summed else Multiply()
         made = self.add(f"{node.name}/product", multiply, [first, second])
-        labels = [*product.batch, *product.rows, *product.columns]
-        if len(product.rows) != 1 or len(product.columns) != 1:
+        labels = [*product.roles.batch, *rows, *columns]
+        if len(rows) != 1 or len(columns) != 1:
             made = self.viewed(node, made, [product.sizes[label] for label in labels])
         self.ordered(node, made, labels, product.output)
         self.finish(node)
@@ -169,11 +158,12 @@ class _Layers(NewLayers):
         columns: _Labels,
     ) -> tuple[Source, bool]:
         """An operand as matrices, and whether these have their columns first."""
-        turned = list(labels) == [*product.batch, *columns, *rows] and bool(rows and columns)
-        wanted = list(labels) if turned else [*product.batch, *rows, *columns]
+        batch = product.roles.batch
+        turned = list(labels) == [*batch, *columns, *rows] and bool(rows and columns)
+        wanted = list(labels) if turned else [*batch, *rows, *columns]
         source = self.ordered(node, source, labels, wanted)
         if len(rows) != 1 or len(columns) != 1:
-            sizes = [product.sizes[label] for label in product.batch]
+            sizes = [product.sizes[label] for label in batch]
             for part in (columns, rows) if turned else (rows, columns):
                 own = (product.sizes[label] for label in part)
                 sizes.append(math.prod(own, start=Dimension.of(1)))

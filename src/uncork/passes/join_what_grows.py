@@ -17,10 +17,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from uncork.errors import UncorkError, UnsupportedError
-from uncork.ir.bodies import GraphBody
+from uncork.ir.bodies import GraphBody, graph_of
 from uncork.ir.model import Model, Node, Source
 from uncork.ir.validate import infer
-from uncork.ops._body import BodyMap, Slicing
+from uncork.ops._body import BodyInput, BodyMap, BodyOutput, JoinedOutput, Slicing
 from uncork.ops.concat import Concat1
 from uncork.ops.iteration import Iteration
 from uncork.ops.slice import Slice8
@@ -100,18 +100,18 @@ def _growth(node: Node) -> _Growth | None:
 def _grown(joined: BodyMap, body: Model, parameter: int) -> _Growth | None:
     """How the value of a Parameter grows; None where turns do anything else with it."""
     read_by = readers(body)
-    entry = next(i for i in joined.inputs if i.parameter == parameter)
+    entry = joined.input_of(parameter)
     value = Source(body.parameters[parameter], 0)
     concats = [n for n in read_by.get(value, []) if n.type_name == "Concat"]
     rank = body.spec(value).rank
-    if len(concats) != 1 or entry.port is None or entry.slicing or not rank:
+    if len(concats) != 1 or not isinstance(entry, BodyInput) or not rank:
         return None
     (concat,) = concats
     whole = Source(concat.id, 0)
     results = tuple(n for n, r in enumerate(body.results) if body.by_id[r].inputs[0] == whole)
     outputs = [o for o in joined.outputs if o.result in results]
     carried = [p for r, p in joined.back_edges if r in results]
-    if carried != [parameter] or any(o.slicing or o.purpose for o in outputs):
+    if carried != [parameter] or any(o.purpose or isinstance(o, JoinedOutput) for o in outputs):
         return None
     in_front = concat.inputs[0] != value
     added = concat.inputs[:-1] if in_front else concat.inputs[1:]
@@ -130,7 +130,7 @@ def _grown(joined: BodyMap, body: Model, parameter: int) -> _Growth | None:
         return None
     is_read = len(read_by[value]) > 1
     return _Growth(
-        parameter, entry.port, results, tuple(o.port for o in outputs if o.port is not None),
+        parameter, entry.port, results, tuple(o.port for o in joined.given if o in outputs),
         concat, added, axis, size, in_front, is_read,
     )  # fmt: skip
 
@@ -200,12 +200,13 @@ def _without(layers: NewLayers, node: Node, growth: _Growth) -> Node | None:
         )
         back = tuple((r, p - (p > number)) for r, p in back if p != number)
     outputs = tuple(
-        replace(o, slicing=growth.slicing) if o.port in growth.outputs else o
+        JoinedOutput(o.port, o.result, growth.slicing)
+        if isinstance(o, BodyOutput) and o.port in growth.outputs
+        else o
         for o in joined.outputs
     )
-    assert isinstance(joined.body, GraphBody)
     try:
-        body = GraphBody(_body(joined.body.model, growth))
+        body = GraphBody(_body(graph_of(joined), growth))
         bodies = {"body": BodyMap(body, entries, outputs, back)}
         operation = node.operation.replace(bodies=bodies)
         specs = operation.describe([layers.spec(source) for source in inputs])

@@ -11,10 +11,18 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from uncork.ir.bodies import GraphBody
+from uncork.ir.bodies import GraphBody, graph_of
 from uncork.ir.model import Model, Node, Source
 from uncork.ops import Operation, find
-from uncork.ops._body import BodyInput, BodyMap, SubGraphOperation
+from uncork.ops._body import (
+    BodyInput,
+    BodyMap,
+    InnerResult,
+    JoinedOutput,
+    SlicedInput,
+    SubGraphOperation,
+    TurnNumber,
+)
 from uncork.ops.parameter import Const
 from uncork.passes.rewrite import NewLayers
 from uncork.types import ElementType
@@ -64,9 +72,8 @@ class _Loop:
     def __init__(self, model: Model, node: Node) -> None:
         self.outer, self.node = model, node
         self.map: BodyMap = node.of(SubGraphOperation).bodies["body"]
-        assert isinstance(self.map.body, GraphBody)
-        self.body = self.map.body.model
-        self.carried = {parameter for _, parameter in self.map.back_edges}
+        self.body = graph_of(self.map)
+        self.carried = self.map.carried
 
     def bags(self) -> _Bags | None:
         """The bags that the loop's turns give; None where they do anything else."""
@@ -104,12 +111,14 @@ class _Loop:
         made: Source | None = None
         for output in self.map.outputs:
             result = self.body.by_id[self.body.results[output.result]].inputs[0]
-            if output.port is None:
+            if isinstance(output, InnerResult):
                 if output.purpose and not _is_true(self.body, result):
                     return None
                 continue
+            if not isinstance(output, JoinedOutput):
+                return None
             slicing = output.slicing
-            if slicing is None or (slicing.axis, slicing.start, slicing.stride) != (0, 0, 1):
+            if (slicing.axis, slicing.start, slicing.stride) != (0, 0, 1):
                 return None
             made = self._before(result, "Unsqueeze", 0)
         return made
@@ -148,7 +157,7 @@ class _Loop:
             return None
         turn = self.body.by_id[self._unmoved(gather.inputs[1]).node]
         entry = self._entry(turn)
-        if entry is None or entry.purpose != "current_iteration":
+        if entry is None or entry.purpose != TurnNumber.purpose:
             return None
         vector = self._given(gather.inputs[0])
         return vector if vector and self.outer.spec(vector).rank == 1 else None
@@ -176,16 +185,15 @@ class _Loop:
         value = self.body.spec(source).value
         return value is not None and value.size == 1 and int(value.reshape(-1)[0]) == number
 
-    def _entry(self, node: Node) -> BodyInput | None:
+    def _entry(self, node: Node) -> BodyInput | TurnNumber | None:
         if node.type_name != "Parameter":
             return None
-        number = self.body.parameters.index(node.id)
-        return next(i for i in self.map.inputs if i.parameter == number)
+        return self.map.input_of(self.body.parameters.index(node.id))
 
     def _given(self, source: Source) -> Source | None:
         """The tensor from outside that is the same in each turn."""
         entry = self._entry(self.body.by_id[source.node])
-        if entry is None or entry.port is None or entry.slicing is not None:
+        if not isinstance(entry, BodyInput) or isinstance(entry, SlicedInput):
             return None
         return None if entry.parameter in self.carried else self.node.inputs[entry.port]
 

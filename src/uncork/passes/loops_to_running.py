@@ -62,10 +62,11 @@ def _running(model: Model, node: Node) -> _Running | None:
         return None
     body = joined.body.model
     results = [body.by_id[number].inputs[0] for number in body.results]
-    part, before = sorted(joined.inputs, key=lambda entry: entry.slicing is None)
-    output = next(entry for entry in joined.outputs if entry.port is not None)
-    reverse = _whole(part.slicing)
-    if reverse is None or before.slicing is not None or output.slicing != part.slicing:
+    if not len(joined.sliced) == len(joined.whole) == len(joined.joined) == 1:
+        return None
+    (part,), (before,), (output,) = joined.sliced, joined.whole, joined.joined
+    reverse = _is_reverse(part.slicing)
+    if reverse is None or output.slicing != part.slicing:
         return None
     if len(joined.back_edges) != 1 or joined.back_edges[0][1] != before.parameter:
         return None
@@ -74,20 +75,19 @@ def _running(model: Model, node: Node) -> _Running | None:
     given = [Source(body.parameters[entry.parameter], 0) for entry in (part, before)]
     if combined.type_name not in _BEGINS or set(combined.inputs) != set(given):
         return None
-    if put not in (carried, given[1]) or part.port is None or before.port is None:
+    if put not in (carried, given[1]):
         return None
     data, first = node.inputs[part.port], node.inputs[before.port]
-    assert part.slicing is not None
     begins = _BEGINS[combined.type_name]
     if not _begins(model, first, begins, data, part.slicing.axis):
         return None
     return _Running(combined.type_name, data, part.slicing.axis, put == given[1], reverse)
 
 
-def _whole(slicing: Slicing | None) -> bool | None:
+def _is_reverse(slicing: Slicing) -> bool | None:
     """Whether a tensor is cut from its end; None unless it is cut whole, one place at a time."""
     ways = {(0, -1, 1): False, (-1, 0, -1): True}
-    if slicing is None or slicing.part_size != 1:
+    if slicing.part_size != 1:
         return None
     return ways.get((slicing.start, slicing.end, slicing.stride))
 

@@ -22,6 +22,7 @@ from msgspec.structs import replace
 
 from uncork.dimension import DYNAMIC, Dimension
 from uncork.ir.model import Model, Node, Source
+from uncork.ops._common.product_labels import Label, Roles, roles_of
 from uncork.ops.convolution import Convolution1
 from uncork.ops.einsum import Einsum
 from uncork.ops.matmul import MatMul
@@ -35,12 +36,11 @@ from uncork.types import ElementType, TensorSpec
 _TYPICAL = 64
 #: The bits of codes for which a convolution becomes a product: wider ones are half of f32.
 _FEW_BITS = 8
-#: A letter of an equation, or a dimension of its ellipsis.
-_Labels = Sequence[object]
+_Labels = Sequence[Label]
 
 
 class _Product(Struct, frozen=True):
-    """The data and the weights with their labels, and the labels by what they are.
+    """The data and the weights with their labels.
 
     `cut` are the sizes that the data are given first, with a label each; 0 is the size that they
     have, and -1 what is left.
@@ -54,21 +54,14 @@ class _Product(Struct, frozen=True):
     cut: Sequence[int] = ()
 
     @property
-    def matrices(self) -> list[object]:
-        """The labels along which there are several matrices."""
-        return [n for n in self.output if n in self.of_data and n in self.of_weights]
-
-    @property
-    def rows(self) -> list[object]:
-        return [label for label in self.of_data if label not in self.of_weights]
-
-    @property
-    def summed(self) -> list[object]:
-        return [label for label in self.of_weights if label not in self.output]
-
-    @property
-    def columns(self) -> list[object]:
-        return [label for label in self.of_weights if label not in self.of_data]
+    def roles(self) -> Roles | None:
+        """What the labels are; None where that is no sum of products, or each of several matrices
+        multiplies rows along more than one axis.
+        """
+        roles = roles_of(self.of_data, self.of_weights, self.output)
+        if roles is None or not roles.summed or (roles.batch and len(roles.rows) > 1):
+            return None
+        return roles
 
 
 def products_of_stored(model: Model) -> Model:
@@ -77,7 +70,9 @@ def products_of_stored(model: Model) -> Model:
     return layers.rewritten(layers.take)
 
 
-def _product(model: Model, node: Node, quantized: Collection[Source]) -> _Product | None:
+def _product(
+    model: Model, node: Node, quantized: Collection[Source]
+) -> tuple[_Product, Roles] | None:
     """The product that the layer computes; None where it is not one by stored weights."""
     operation = node.operation
     if not isinstance(operation, (Einsum, MatMul, Convolution1)) or len(node.inputs) != 2:
@@ -96,20 +91,20 @@ def _product(model: Model, node: Node, quantized: Collection[Source]) -> _Produc
         windows = _of_windows(operation, node, specs)
         found = iter(()) if node.inputs[0] in quantized else windows
     for product in found:
-        weights = model.spec(product.weights).shape
-        if not weights.is_static or not _is_linear(product):
+        weights, roles = model.spec(product.weights).shape, product.roles
+        if not weights.is_static or roles is None:
             continue
         sizes = dict(zip(product.of_weights, weights.static, strict=True))
         dims: Sequence[Dimension] = model.spec(product.data).shape.dims
         if product.cut:
             dims = [Dimension(size, size) if size > 0 else DYNAMIC for size in product.cut]
         given = dict(zip(product.of_data, dims, strict=True))
-        both = [*product.matrices, *product.summed]
+        both = [*roles.batch, *roles.summed]
         same = all(given[n].is_static and given[n].size == sizes[n] for n in both)
         stored = stored_values(model, product.weights) if same else None
         wide = isinstance(operation, Convolution1) and stored is not None
         if stored is not None and not (wide and stored.element_type.bits > _FEW_BITS):
-            return product
+            return product, roles
     return None
 
 
@@ -128,11 +123,11 @@ def _of_matmul(operation: MatMul, node: Node, specs: Sequence[TensorSpec]) -> It
     """A MatMul that is none of rows by a second matrix, with either operand for the weights."""
     ranks = [spec.rank or 0 for spec in specs]
     turned = operation.transpose_a, operation.transpose_b
-    lead = [f"batch {i}" for i in range(max(ranks) - 2)]
-    labels: list[list[str]] = []
+    lead: list[Label] = [f"batch {i}" for i in range(max(ranks) - 2)]
+    labels: list[list[Label]] = []
     for place, own in enumerate(("row", "column")):
         # rows come first in the first matrix, columns last in the second one
-        last = [own, "inner"] if turned[place] == bool(place) else ["inner", own]
+        last: list[Label] = [own, "inner"] if turned[place] == bool(place) else ["inner", own]
         few = lead[len(lead) - max(0, ranks[place] - 2) :]
         labels.append(["inner"] if ranks[place] == 1 else [*few, *last])
     output = [*lead, *(own for own in ("row", "column") if own in labels[0] + labels[1])]
@@ -178,16 +173,6 @@ def _of_windows(
     yield _Product(node.inputs[0], node.inputs[1], of_data, weights, output, cut)
 
 
-def _is_linear(product: _Product) -> bool:
-    """Whether each label is of rows, columns, sums or matrices, and no operand has one twice."""
-    given, weights = set(product.of_data), set(product.of_weights)
-    once = len(given) == len(product.of_data) and len(weights) == len(product.of_weights)
-    alone = given ^ weights
-    # Each of several matrices multiplies rows along one axis at most.
-    few = not product.matrices or len(product.rows) <= 1
-    return once and few and bool(product.summed) and alone <= set(product.output)
-
-
 class _Layers(NewLayers):
     """The layers of the new model."""
 
@@ -199,11 +184,14 @@ class _Layers(NewLayers):
 
     def take(self, node: Node) -> bool:
         """Put the product that a layer computes in its place; whether it does."""
-        product = _product(self.old, node, self.quantized)
-        if product is None:
+        found = _product(self.old, node, self.quantized)
+        if found is None:
             return False
-        matrices, rows = product.matrices, product.rows
-        summed, columns = product.summed, product.columns
+        product, roles = found
+        # Operands keep the order that they have.
+        matrices, rows = roles.batch, [n for n in product.of_data if n in roles.rows]
+        summed = [n for n in product.of_weights if n in roles.summed]
+        columns = [n for n in product.of_weights if n in roles.columns]
         shape = self.spec(product.weights).shape.static
         sizes = dict(zip(product.of_weights, shape, strict=True))
         lead = [sizes[label] for label in matrices]

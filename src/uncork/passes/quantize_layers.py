@@ -23,7 +23,7 @@ from msgspec.structs import replace
 
 from uncork.internal_ops.compressed_linear import CompressedLinear, FusedCompressedLinear
 from uncork.internal_ops.decompression import numbers_of
-from uncork.internal_ops.fused import FusedConvolution, FusedLinear, FusedProduct
+from uncork.internal_ops.fused import FusedConvolution, FusedLinear, product_of
 from uncork.internal_ops.quantized import (
     PLAIN,
     WORD,
@@ -230,8 +230,7 @@ def _with_matrix(operation: Operation) -> Operation:
 
 def _inputs(node: Node) -> tuple[Source, ...]:
     """The inputs of a layer, of a product without its weights."""
-    operation = node.operation
-    product = operation.product if isinstance(operation, FusedProduct) else operation
+    product = product_of(node.checked_operation)
     return (
         (node.inputs[0], *node.inputs[2:])
         if isinstance(product, (Convolution1, MatMul))

@@ -15,10 +15,10 @@ from numpy.typing import ArrayLike
 from uncork.internal_ops.fused import FusedMember
 from uncork.internal_ops.packed_const import PackedConst
 from uncork.internal_ops.view import View
-from uncork.ir.bodies import GraphBody
+from uncork.ir.bodies import with_graphs
 from uncork.ir.model import Model, Node, Port, Source
 from uncork.ops import Operation
-from uncork.ops._body import BodyMap, SubGraphOperation
+from uncork.ops._body import SubGraphOperation
 from uncork.ops.convert import Convert1
 from uncork.ops.parameter import Const
 from uncork.ops.transpose import Transpose1
@@ -343,20 +343,9 @@ def pruned(model: Model) -> Model:
 
 
 def with_bodies(node: Node, rewrite: Callable[[Model], Model]) -> Node:
-    """The layer with its bodies rewritten; the very same where it has none, or nothing changes.
-
-    Bodies are models until they get kernels.
-    """
+    """The layer with its bodies rewritten; the very same where it has none, or nothing changes."""
     operation = node.operation
     if not isinstance(operation, SubGraphOperation):
         return node
-    bodies: dict[str, BodyMap] = {}
-    for name, joined in operation.bodies.items():
-        body = joined.body
-        assert isinstance(body, GraphBody), "layers are rewritten before bodies get kernels"
-        after = rewrite(body.model)
-        same = after is body.model
-        bodies[name] = joined if same else replace(joined, body=GraphBody(after))
-    if all(bodies[name] is joined for name, joined in operation.bodies.items()):
-        return node
-    return replace(node, operation=operation.replace(bodies=bodies))
+    after = with_graphs(operation, rewrite)
+    return node if after is operation else replace(node, operation=after)

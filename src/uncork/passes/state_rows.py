@@ -10,9 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from uncork.internal_ops.state_rows import StoreRows
-from uncork.ir.bodies import with_graphs
 from uncork.ir.model import Model, Source
-from uncork.ops._body import SubGraphOperation
 from uncork.ops.broadcast import Broadcast3
 from uncork.ops.concat import Concat1
 from uncork.ops.gather import Gather8
@@ -20,7 +18,7 @@ from uncork.ops.parameter import Parameter, Result
 from uncork.ops.shape_of import ShapeOf3
 from uncork.ops.squeeze import Squeeze1, Unsqueeze1
 from uncork.ops.transpose import Transpose1
-from uncork.passes.rewrite import NewLayers, pruned
+from uncork.passes.rewrite import NewLayers, pruned, with_bodies
 from uncork.types import ElementType, PartialShape, TensorSpec
 
 
@@ -64,8 +62,7 @@ def rows_alike(model: Model) -> Model:
     """
     nodes = []
     for node in model.nodes:
-        if isinstance(node.operation, SubGraphOperation):
-            node = replace(node, operation=with_graphs(node.operation, rows_alike))
+        node = with_bodies(node, rows_alike)
         nodes.append(replace(node, hints=replace(node.hints, rows_alike=True)))
     return replace(model, nodes=tuple(nodes))
 

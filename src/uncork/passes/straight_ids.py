@@ -119,9 +119,8 @@ def given_to(node: Node, joined: BodyMap) -> dict[int, Source]:
     """The inputs of a node that reach Parameters of its body, by their ids, in every iteration."""
     if not isinstance(joined.body, GraphBody):
         return {}
-    carried = {parameter for _, parameter in joined.back_edges}
     return {
         joined.body.model.parameters[entry.parameter]: node.inputs[entry.port]
-        for entry in joined.inputs
-        if entry.port is not None and entry.parameter not in carried
+        for entry in joined.fed
+        if entry.parameter not in joined.carried
     }

@@ -169,11 +169,11 @@ class _Uncut(NewLayers):
         operation = node.operation
         if not isinstance(operation, SubGraphOperation):
             return node
-        bodies = {name: self._body(node, joined) for name, joined in operation.bodies.items()}
-        if all(bodies[name] is joined for name, joined in operation.bodies.items()):
+        after = operation.rewritten(lambda joined: self._body(node, joined))
+        if after is operation:
             return node
         self.changed = True
-        return replace(node, operation=operation.replace(bodies=bodies))
+        return replace(node, operation=after)
 
     def _body(self, node: Node, joined: BodyMap) -> BodyMap:
         given = given_to(node, joined)

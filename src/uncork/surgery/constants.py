@@ -12,9 +12,9 @@ from msgspec.structs import replace
 from uncork.compiler.arguments import did_you_mean
 from uncork.errors import InputError, Problem, UnsupportedError
 from uncork.export.onnx.files import given_model
-from uncork.ir.bodies import GraphBody
+from uncork.ir.bodies import graphs_of, with_graphs
 from uncork.ir.model import Model, Node, all_nodes
-from uncork.ops._body import BodyMap, SubGraphOperation
+from uncork.ops._body import SubGraphOperation
 from uncork.ops.parameter import Const
 from uncork.storage import encode
 from uncork.surgery._model import checked
@@ -127,12 +127,8 @@ def _with_bodies(node: Node, values: Mapping[int, Array]) -> Node:
     """A layer with other constants in its bodies."""
     operation = node.operation
     assert isinstance(operation, SubGraphOperation)
-    maps: dict[str, BodyMap] = {}
-    for name, body in operation.bodies.items():
-        assert isinstance(body.body, GraphBody)
-        maps[name] = replace(body, body=GraphBody(with_values(body.body.model, values)))
-    made = tuple((t, b.body.model) for t, b in maps.items() if isinstance(b.body, GraphBody))
-    return replace(node, operation=operation.replace(bodies=maps), bodies=made)
+    made = with_graphs(operation, lambda body: with_values(body, values))
+    return replace(node, operation=made, bodies=graphs_of(made))
 
 
 def _replaced(node: Node, values: Mapping[int, Array]) -> Node:

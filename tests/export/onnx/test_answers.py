@@ -10,7 +10,7 @@ import pytest
 import uncork
 from uncork.errors import UnsupportedError
 from uncork.ir.bodies import GraphBody
-from uncork.ops._body import BodyInput, BodyMap, BodyOutput, Slicing
+from uncork.ops._body import BodyInput, BodyMap, JoinedOutput, SlicedInput, Slicing
 
 from ._run import run
 
@@ -93,8 +93,8 @@ def test_a_loop_without_a_turn() -> None:
     body.result(body.add("Add", 1, part, before)[0], "new")
     maps = BodyMap(
         GraphBody(body.model()),
-        (BodyInput(0, 0, Slicing(1)), BodyInput(1, 1)),
-        (BodyOutput(0, 0, Slicing(1)),),
+        (SlicedInput(0, 0, Slicing(1)), BodyInput(1, 1)),
+        (JoinedOutput(0, 0, Slicing(1)),),
         ((0, 1),),
     )
     builder = uncork.Builder("turns")

@@ -17,7 +17,7 @@ from uncork.errors import InputError, UncorkError, UnsupportedError
 from uncork.export.onnx.registry import lowerings
 from uncork.ir.bodies import GraphBody
 from uncork.ir.model import Model
-from uncork.ops._body import BodyInput, BodyMap, BodyOutput, Slicing
+from uncork.ops._body import BodyInput, BodyMap, BodyOutput, JoinedOutput, SlicedInput, Slicing
 
 onnx = pytest.importorskip("onnx")
 
@@ -66,8 +66,8 @@ def running_sum() -> Model:
     slicing = Slicing(axis=0)
     body = BodyMap(
         GraphBody(inner.model()),
-        (BodyInput(0, 0, slicing), BodyInput(1, 1)),
-        (BodyOutput(0, 0, slicing), BodyOutput(1, 1)),
+        (SlicedInput(0, 0, slicing), BodyInput(1, 1)),
+        (JoinedOutput(0, 0, slicing), BodyOutput(1, 1)),
         ((1, 1),),
     )
     outer = uncork.Builder("sums")

@@ -11,7 +11,7 @@ import pytest
 import uncork
 from uncork.ir.bodies import GraphBody
 from uncork.ir.model import Source
-from uncork.ops._body import BodyInput, BodyMap, BodyOutput, Slicing
+from uncork.ops._body import BodyInput, BodyMap, JoinedOutput, SlicedInput, Slicing
 
 torch = pytest.importorskip("torch")
 pytestmark = [pytest.mark.oracle, pytest.mark.filterwarnings("default")]
@@ -204,8 +204,8 @@ def turns(shape: Sequence[int | None]) -> tuple[uncork.Builder, Source]:
     body.result(body.add("Multiply", 1, total, one)[0], "new")
     maps = BodyMap(
         GraphBody(body.model()),
-        (BodyInput(0, 0, Slicing(0)), BodyInput(1, 1), BodyInput(2, 2)),
-        (BodyOutput(0, 0, Slicing(0)),),
+        (SlicedInput(0, 0, Slicing(0)), BodyInput(1, 1), BodyInput(2, 2)),
+        (JoinedOutput(0, 0, Slicing(0)),),
         ((0, 1),),
     )
     builder = uncork.Builder("turns")

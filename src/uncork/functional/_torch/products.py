@@ -21,6 +21,7 @@ from uncork.functional._torch.layered import (
 )
 from uncork.ir.model import Source
 from uncork.onnx.graph import Graph
+from uncork.onnx.operators.torch import attention
 
 
 @named
@@ -262,25 +263,8 @@ def scaled_dot_product_attention(
         query, key, value = (g.unsqueeze(own, 0) for own in (query, key, value))
     if scale is None:
         scale = 1 / math.sqrt(fixed(g, query, -1)) if fixed(g, query, -1) else 1.0
-    mask = g.like(0.0, query) if attn_mask is None else attn_mask
-    result = g.make(
-        "ScaledDotProductAttention",
-        query,
-        key,
-        value,
-        *([] if is_causal else [mask]) or [g.like(0.0, query)],
-        g.like(scale, query),
-        causal=bool(is_causal),
-    )
-    if attn_mask is not None:
-        # a query that sees no key has no mean of values: 0
-        if g.type(attn_mask).is_float:
-            lowest = g.like(-np.inf, attn_mask)
-            seen = g.make("Greater", attn_mask, lowest)
-        else:
-            seen = attn_mask
-        sees = g.reduce("ReduceLogicalOr", seen, [-1])
-        result = g.select(sees, result, g.like(0.0, result))
+    factor = g.like(scale, query)
+    result = attention(g, query, key, value, attn_mask, factor, bool(is_causal))
     return g.squeeze(result, 0) if is_matrix else result
 
 

@@ -10,7 +10,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from uncork.internal_ops.attention import Move, Repeated, Transposed
-from uncork.kernels.extents import KernelDeclined, certainly, decline_if, product, same
+from uncork.kernels.extents import (
+    KernelDeclined,
+    certainly,
+    decline_if,
+    elements_of,
+    product,
+    same,
+)
 from uncork.symbolic import SizeLike
 from uncork.types import TensorSpec
 
@@ -48,8 +55,8 @@ def contiguous(shape: Sequence[SizeLike], element_bytes: int) -> TensorView:
 
 def first_of(view: TensorView, axis: int, count: TensorSpec) -> TensorView:
     """The view of the first `count` elements along an axis."""
-    sizes = count.sizes()
-    if not sizes or sizes[0] is None:
+    sizes = elements_of(count)
+    if not sizes:
         raise KernelDeclined("how many keys there are is known at the call only")
     axes = list(view.axes)
     axes[axis] = replace(axes[axis], size=sizes[0])

@@ -7,7 +7,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from uncork.internal_ops.blocks import BlockedConvolution
-from uncork.internal_ops.fused import FusedConvolution
+from uncork.internal_ops.fused import FusedConvolution, product_of
 from uncork.kernels.convolution import direct, im2col
 from uncork.kernels.convolution.blocked_work import BlockedWork
 from uncork.kernels.convolution.blocks import direct_over_blocks
@@ -44,7 +44,7 @@ _LARGEST = 1 << 31
 def select_convolution(layer: Layer) -> Selection:
     operation, inputs, outputs, target = layer.operation, layer.inputs, layer.outputs, layer.target
     data, filters = layer.input(0), layer.input(1)
-    product = operation.product if isinstance(operation, FusedConvolution) else operation
+    product = product_of(operation)
     sized = (operation.given if isinstance(operation, FusedConvolution) else len(inputs)) > 2
     if isinstance(operation, Convolution1) and (
         filters.value is None or data.element_type is not ElementType.f32
@@ -105,7 +105,7 @@ def select_blocked(layer: Layer) -> Selection:
     plain = operation.plain(inputs)
     (result,) = operation.operation.describe(plain)
     own = operation.operation
-    product = own.product if isinstance(own, FusedConvolution) else own
+    product = product_of(own)
     data = layer.shape(0)
     inner, lanes = data[-1], operation.block
     assert isinstance(inner, int)

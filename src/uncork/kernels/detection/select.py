@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from uncork.internal_ops.found_rows import TakenBoxes
 from uncork.kernels.detection.spec import NUMBERS, SORTS, Suppress
-from uncork.kernels.extents import extents, nanoseconds, product, smallest
+from uncork.kernels.extents import bytes_of, nanoseconds, product, smallest
 from uncork.kernels.kernel_plan import (
     In,
     KernelCall,
@@ -21,7 +21,8 @@ from uncork.kernels.kernel_plan import (
     Workspace,
 )
 from uncork.kernels.layer import Layer
-from uncork.kernels.movement.spec import COPY_BYTES, FillBytes
+from uncork.kernels.movement.nd_copy import zeros
+from uncork.kernels.movement.spec import COPY_BYTES
 from uncork.ops.non_max_suppression import NonMaxSuppression5
 from uncork.symbolic import SizeLike
 from uncork.types import ElementType, TensorSpec
@@ -41,13 +42,9 @@ def bits(number: float) -> int:
     return int(struct.unpack("<I", struct.pack("<f", limited))[0])
 
 
-def zeros(outputs: Sequence[TensorSpec]) -> list[KernelCall]:
+def zeros_in(outputs: Sequence[TensorSpec]) -> list[KernelCall]:
     """The calls that fill outputs with 0."""
-    return [(FillBytes(0), [0, Out(n), _bytes(spec)]) for n, spec in enumerate(outputs)]
-
-
-def _bytes(spec: TensorSpec) -> SizeLike:
-    return product(extents(spec)) * spec.element_type.dtype.itemsize
+    return [zeros(Out(n), bytes_of(spec)) for n, spec in enumerate(outputs)]
 
 
 def select_boxes(layer: Layer) -> Selection:
@@ -95,9 +92,9 @@ def select_boxes(layer: Layer) -> Selection:
         **memory,
     )
     # The low bytes of an i64 come first.
-    counted = COPY_BYTES(source=Out(3), target=Out(2), run=_bytes(layer.outputs[2]))
+    counted = COPY_BYTES(source=Out(3), target=Out(2), run=bytes_of(layer.outputs[2]))
     # What lies behind the boxes taken is 0.
-    calls = [*zeros(layer.outputs[:2]), chosen, counted]
+    calls = [*zeros_in(layer.outputs[:2]), chosen, counted]
     cost = nanoseconds(product((batches, classes, count)), 10.0)
     return KernelPlan(spec.name, calls, room.bytes, cost=cost)
 
@@ -105,7 +102,7 @@ def select_boxes(layer: Layer) -> Selection:
 def select_first(layer: Layer) -> Selection:
     """Select copies of how much of each input there is in the outputs."""
     calls: list[KernelCall] = [
-        COPY_BYTES(source=In(n), target=Out(n), run=_bytes(spec))
+        COPY_BYTES(source=In(n), target=Out(n), run=bytes_of(spec))
         for n, spec in enumerate(layer.outputs)
     ]
     return KernelPlan("first_rows", calls, cost=nanoseconds(layer.result()[0], 4.0))

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from uncork.internal_ops.found_rows import TakenOfClasses
-from uncork.kernels.detection.select import bits, sorts, zeros
+from uncork.kernels.detection.select import bits, sorts, zeros_in
 from uncork.kernels.detection.spec import NUMBERS, OF_ALL, OF_IMAGE, Classify
 from uncork.kernels.extents import decline_if, largest, nanoseconds, product, smallest
 from uncork.kernels.kernel_plan import In, KernelPlan, Out, Selection, Workspace
@@ -62,4 +62,4 @@ def select_classes(layer: Layer) -> Selection:
     )
     cost = nanoseconds(product((batches, classes, count)), 4.0)
     # What lies behind the rows is 0.
-    return KernelPlan(spec.name, [*zeros(layer.outputs[:2]), call], room.bytes, cost=cost)
+    return KernelPlan(spec.name, [*zeros_in(layer.outputs[:2]), call], room.bytes, cost=cost)

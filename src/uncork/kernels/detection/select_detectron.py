@@ -4,7 +4,7 @@ an image, the best regions, and the priors around every cell of a grid.
 
 from __future__ import annotations
 
-from uncork.kernels.detection.select import bits, sorts, zeros
+from uncork.kernels.detection.select import bits, sorts, zeros_in
 from uncork.kernels.detection.select_output import taken
 from uncork.kernels.detection.select_regions import moved_lines
 from uncork.kernels.detection.spec import NUMBERS, BestRows, DetectOfClasses
@@ -62,7 +62,7 @@ def select_detections(layer: Layer) -> Selection:
         least=bits(operation.score_threshold),
         **taken(room, regions, classes, target),
     )
-    calls = [*zeros(outputs), decoding.kernel_call(), call]
+    calls = [*zeros_in(outputs), decoding.kernel_call(), call]
     return KernelPlan(call[0].name, calls, room.bytes, cost=nanoseconds(every, 3.0))
 
 
@@ -74,7 +74,7 @@ def select_best(layer: Layer) -> Selection:
     call = BestRows()(
         rows=In(0), scores=In(1), output=Out(0), count=count, kept=kept, **sorts(room, count)
     )
-    calls = [*zeros(outputs), call]
+    calls = [*zeros_in(outputs), call]
     return KernelPlan(call[0].name, calls, room.bytes, cost=nanoseconds(count, 6.0))
 
 
@@ -119,5 +119,7 @@ y:
     sizes |= {"down": pixels[0], "across": pixels[1]}
     call = Call("grid", text, sizes, views, target, 2, scalar_type="f64").kernel_call()
     cost = nanoseconds(flat[0] * rows, 0.3)
-    first = zeros(outputs) if operation.h or operation.w else []  # what lies behind a smaller grid
+    first = (
+        zeros_in(outputs) if operation.h or operation.w else []
+    )  # what lies behind a smaller grid
     return KernelPlan("grid", [*first, call], rooms.size, cost=cost)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from uncork.kernels.detection.select import bits, sorts, zeros
+from uncork.kernels.detection.select import bits, sorts, zeros_in
 from uncork.kernels.detection.spec import NUMBERS, Detect
 from uncork.kernels.extents import (
     certainly,
@@ -58,7 +58,7 @@ def select_detections(layer: Layer) -> Selection:
         least=bits(operation.confidence_threshold),
         **taken(room, priors, classes, target),
     )
-    calls = [*zeros(layer.outputs), decoding.kernel_call(), call]
+    calls = [*zeros_in(layer.outputs), decoding.kernel_call(), call]
     cost = nanoseconds(product((images, priors, classes)), 3.0)
     return KernelPlan(call[0].name, calls, room.bytes, cost=cost)
 

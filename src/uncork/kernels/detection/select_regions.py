@@ -10,7 +10,7 @@ import numpy as np
 from msgspec import Struct
 
 from uncork.internal_ops.found_rows import TakenRegions
-from uncork.kernels.detection.select import bits, zeros
+from uncork.kernels.detection.select import bits, zeros_in
 from uncork.kernels.detection.spec import NUMBERS, Propose
 from uncork.kernels.extents import (
     as_number,
@@ -203,7 +203,7 @@ def select_of_image(layer: Layer) -> Selection:
         Propose(target.lanes, pixel=False, scored=True),
         boxes.decoded(lines, views, head),
         (operation.pre_nms_count, operation.post_nms_count, operation.nms_threshold),
-        zeros(outputs),
+        zeros_in(outputs),
         rows=Out(0),
         row_scores=Out(1),
     )
@@ -233,7 +233,7 @@ def select_regions(layer: Layer) -> Selection:
         Propose(target.lanes, bool(pixel), scored=True, counts=counts, sized=True),
         boxes.decoded(lines, views, head),
         (means.pre_nms_count, means.post_nms_count, means.nms_threshold),
-        zeros(outputs[:2]),
+        zeros_in(outputs[:2]),
         scores=In(3),
         rows=Out(0),
         row_scores=Out(1),
@@ -284,7 +284,7 @@ def select_proposal(layer: Layer) -> Selection:
         spec,
         boxes.decoded(lines, views, _image(operation, numbers), [anchors]),
         (operation.pre_nms_topn, operation.post_nms_topn, operation.nms_thresh),
-        zeros(outputs),
+        zeros_in(outputs),
         image=In(2),
         rows=Out(0),
         row_scores=Out(1) if spec.scored else 0,

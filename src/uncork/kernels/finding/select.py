@@ -47,7 +47,7 @@ def select_non_zero(layer: Layer) -> Selection:
         return KernelPlan("non_zero_nothing", [])
     spec = NonZero(element, layer.outputs[0].element_type.name, len(shape), _lanes(layer))
     sizes = {f"size_{axis}": size for axis, size in enumerate(shape)}
-    call = spec(data=In(0), output=Out(0), found=layer.result()[1], **sizes)
+    call = spec(data=In(0), output=Out(0), expected=layer.result()[1], **sizes)
     return one_call(call, nanoseconds(product(shape), 1.0))
 
 

@@ -31,8 +31,8 @@ class NonZero(KernelSpec, frozen=True):
 
     @property
     def arguments(self) -> list[str]:
-        """The kernel's arguments; `found` is how many elements are not 0."""
-        return ["data", "output", "found", *(f"size_{axis}" for axis in range(self.rank))]
+        """The kernel's arguments; `expected` elements are not 0."""
+        return ["data", "output", "expected", *(f"size_{axis}" for axis in range(self.rank))]
 
 
 class SortPlaces(KernelSpec, frozen=True):

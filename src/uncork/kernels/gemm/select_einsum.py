@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Union
-
-from msgspec import Struct
 
 from uncork.kernels.extents import (
     always_same,
@@ -36,13 +33,13 @@ from uncork.kernels.register_tiles import rows_of_parts
 from uncork.kernels.runtime.addresses import address_of
 from uncork.kernels.runtime.packed_weights import packed
 from uncork.kernels.runtime.target import Target
+from uncork.ops._common.product_labels import Label, Roles, roles_of
 from uncork.ops.einsum import Einsum
 from uncork.symbolic import SizeLike
 from uncork.types import Array, ElementType, TensorSpec
 
 #: Longer sums' panels no longer fit the second-level cache; more calls would be a plan too long.
 _LONGEST, _MOST_CALLS = 1 << 13, 1 << 8
-Label = Union[str, int]
 
 
 def select_einsum(layer: Layer) -> Selection:
@@ -71,34 +68,20 @@ def _chosen(
     shapes = [extents(data), extents(matrix), extents(output)]
     if any(map(is_empty, shapes)):
         return "no kernel for empty tensors"
-    subscripts, result = operation.parsed()
-    parsed = [subscripts[1 - constant], subscripts[constant], result]
-    own, fixed, made = (
-        [*operation.spread(labels, len(shape))]
-        for labels, shape in zip(parsed, shapes, strict=True)
-    )
+    ranks = [len(present(spec).shape) for spec in inputs]
+    labels, made = operation.spread_all(ranks, len(shapes[2]))
+    own, fixed = labels[1 - constant], labels[constant]
     sizes: dict[Label, SizeLike] = {
         **dict(zip(own, shapes[0], strict=True)),
         **dict(zip(fixed, shapes[1], strict=True)),
     }
     fits = [
         label in sizes and always_same(sizes[label], size)
-        for labels, shape in zip((own, fixed, made), shapes, strict=True)
-        for label, size in zip(labels, shape, strict=True)
+        for some, shape in zip((own, fixed, made), shapes, strict=True)
+        for label, size in zip(some, shape, strict=True)
     ]
-    parts = _Parts(
-        batch=[label for label in made if label in own and label in fixed],
-        rows=[label for label in made if label in own and label not in fixed],
-        columns=[label for label in made if label not in own],
-        summed=[label for label in own if label not in made],
-    )
-    known = {*parts.batch, *parts.columns, *parts.summed}
-    if (
-        not all(fits)
-        or len(set(own)) < len(own)
-        or sorted(map(str, fixed)) != sorted(map(str, known))
-        or not {*parts.summed} <= {*fixed}
-    ):
+    parts = roles_of(own, fixed, made)
+    if parts is None or not all(fits):
         return "no kernel for diagonals, dimensions that stretch and sums of one operand"
     if (
         own[len(own) - len(parts.summed) :] != parts.summed
@@ -123,17 +106,6 @@ def _chosen(
         _steps(made, shapes[2]),
         target,
     )
-
-
-class _Parts(Struct, frozen=True):
-    """The labels by their places: in both operands and the output, in data and output, in constant
-    and output, in no output.
-    """
-
-    batch: Sequence[Label]
-    rows: Sequence[Label]
-    columns: Sequence[Label]
-    summed: Sequence[Label]
 
 
 def _count(labels: Sequence[Label], sizes: Mapping[Label, SizeLike]) -> SizeLike:
@@ -173,7 +145,7 @@ def _native(
     order: Sequence[int],
     data: int,
     sizes: Mapping[Label, SizeLike],
-    parts: _Parts,
+    parts: Roles,
     data_steps: Mapping[Label, SizeLike],
     output_steps: Mapping[Label, SizeLike],
     target: Target,

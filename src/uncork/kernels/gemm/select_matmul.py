@@ -10,7 +10,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import astuple, replace
 
-from uncork.internal_ops.fused import FusedLinear
+from uncork.internal_ops.fused import product_of
 from uncork.internal_ops.held import HALF, HeldProduct, widened
 from uncork.kernels.epilogue import CHANNEL, ELEMENT, NUMBER, PLAIN, Epilogue
 from uncork.kernels.extents import (
@@ -132,7 +132,7 @@ def unsuited(matmul: MatMul, left: Sequence[SizeLike], right: Sequence[SizeLike]
 def select_linear(layer: Layer) -> Selection:
     operation, inputs, outputs, target = layer.operation, layer.inputs, layer.outputs, layer.target
     a, b = layer.input(0), layer.input(1)
-    matmul = operation.product if isinstance(operation, FusedLinear) else operation
+    matmul = product_of(operation)
     assert isinstance(matmul, MatMul)
     size = _SIZES.get(a.element_type)
     if size is None:
@@ -195,7 +195,7 @@ def _held_product(layer: Layer) -> tuple[MatMulShape, Epilogue, list[int]]:
     Raises KernelDeclined where no kernel has such an epilogue, or knows how batches meet.
     """
     operation = layer.of(HeldProduct).operation
-    matmul = operation.product if isinstance(operation, FusedLinear) else operation
+    matmul = product_of(operation)
     assert isinstance(matmul, MatMul)
     shape = matmul_shape(matmul, layer.shape(0), layer.shape(1))
     result = present(widened(layer.outputs[0]))

@@ -40,7 +40,7 @@ def select_one_hot(layer: Layer) -> Selection:
         inner=product(made[along + 1 :]),
     )
     whole = product(made) * item
-    fill = FillBytes(item)(value=In(3), target=Out(0), bytes=whole)
+    fill = FillBytes(item)(value=In(3), target=Out(0), count=whole)
     return KernelPlan(spec.name, [fill, call], cost=nanoseconds(whole, 1 / 16))
 
 
@@ -87,7 +87,7 @@ def select_eye(layer: Layer) -> Selection:
     return KernelPlan(
         "eye",
         [
-            (FillBytes(item), [zero, Out(0), whole]),
+            FillBytes(item)(value=zero, target=Out(0), count=whole),
             nd_copy(zero + item, place, loops, item),
         ],
         keep=[codes],

@@ -17,12 +17,13 @@ from uncork.kernels.extents import (
     nanoseconds,
     product,
 )
-from uncork.kernels.kernel_plan import In, KernelCall, KernelPlan, Out, Selection, Stages
+from uncork.kernels.kernel_plan import In, KernelPlan, Out, Selection, Stages
 from uncork.kernels.layer import Layer, joined, staged
 from uncork.kernels.loops.nest_call import Call, View, computed_type, require_types
 from uncork.kernels.loops.regions import Rooms
 from uncork.kernels.loops.select_regions import MOST_SIZE, frame, mean_lines
-from uncork.kernels.movement.spec import COPY_BYTES, FillBytes
+from uncork.kernels.movement.nd_copy import zeros
+from uncork.kernels.movement.spec import COPY_BYTES
 from uncork.kernels.runtime.addresses import address_of
 from uncork.kernels.runtime.target import Target
 from uncork.ops.detectron import DetectronROIFeatureExtractor6, Level, level_of
@@ -56,8 +57,7 @@ def select_features(layer: Layer) -> Selection:
         _level(align, numbers[index], name, In(1 + index), shape, result, target)
         for index, (align, shape) in enumerate(zip(operation.levels(), pyramid, strict=False))
     ]
-    zeros: KernelCall = FillBytes(0), [0, Out(0), product(result) * item]
-    first = [zeros, copied]
+    first = [zeros(Out(0), product(result) * item), copied]
     native = [call.native() for call in calls]
 
     def split(threads: int) -> Stages:

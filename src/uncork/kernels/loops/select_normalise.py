@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import cast
 
-from uncork.internal_ops.fused import FusedNormalization
+from uncork.internal_ops.fused import product_of
 from uncork.kernels.epilogue import CHANNEL, ELEMENT, NUMBER, Epilogue
 from uncork.kernels.extents import (
     KernelDeclined,
@@ -55,7 +55,7 @@ def _group(
     """GroupNormalization by two passes over each group, its mean, then the mean of the squared
     distances from it, and a third that ends with the epilogue.
     """
-    norm = operation.product if isinstance(operation, FusedNormalization) else operation
+    norm = product_of(operation)
     assert isinstance(norm, GroupNormalization)
     end, positions = epilogue_of(operation, inputs, inputs[0], 1)
     groups, inner = norm.num_groups, product(shape[2:])

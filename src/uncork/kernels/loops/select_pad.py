@@ -10,14 +10,13 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from uncork.kernels.extents import certainly, compute_nothing_of, product, same
+from uncork.kernels.extents import certainly, compute_nothing_of, elements_of, product, same
 from uncork.kernels.kernel_plan import In, Out, Selection
 from uncork.kernels.layer import Layer
 from uncork.kernels.loops.nest_call import WORDS, Call, View, vector_lanes
 from uncork.kernels.movement.select_copy_table import select_move
 from uncork.kernels.runtime.target import Target
 from uncork.symbolic import SizeLike
-from uncork.types import TensorSpec
 
 #: The axes of a nest, the innermost last.
 _AXES = "wzyx"
@@ -36,7 +35,7 @@ class _Axis(Struct):
 def select_padding(layer: Layer) -> Selection:
     name = WORDS.get(layer.input(0).element_type.dtype.itemsize)
     constant = getattr(layer.operation, "pad_mode", "constant") == "constant"
-    begins, ends = map(_numbers, layer.inputs[1:3])
+    begins, ends = elements_of(layer.input(1)), elements_of(layer.input(2))
     if not constant or name is None or begins is None or ends is None:
         return select_move(layer)
     result = layer.result()
@@ -46,15 +45,6 @@ def select_padding(layer: Layer) -> Selection:
     if len(axes) > len(_AXES) or not any(padded) or _is_short(axes[-1].result, name, layer.target):
         return select_move(layer)
     return _nest(layer, axes, name)
-
-
-def _numbers(spec: TensorSpec | None) -> list[SizeLike] | None:
-    """The numbers of an input that are sizes, as far as all have an expression."""
-    sizes = None if spec is None else spec.sizes()
-    if sizes is None:
-        return None
-    found = [size for size in sizes if size is not None]
-    return found if len(found) == len(sizes) else None
 
 
 def _is_short(row: SizeLike, name: str, target: Target) -> bool:

@@ -198,4 +198,4 @@ def layout_copy(
 
 def zeros(target: Operand, size: SizeLike) -> KernelCall:
     """The call that clears so many bytes."""
-    return FillBytes(0), [0, target, size]
+    return FillBytes(0)(value=0, target=target, count=size)

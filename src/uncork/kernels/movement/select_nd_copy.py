@@ -7,9 +7,16 @@ enough.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import cast
 
-from uncork.kernels.extents import certainly, extents, nanoseconds, product, same, total
+from uncork.kernels.extents import (
+    bytes_of,
+    certainly,
+    elements_of,
+    extents,
+    nanoseconds,
+    same,
+    total,
+)
 from uncork.kernels.kernel_plan import (
     In,
     KernelCall,
@@ -58,18 +65,18 @@ def select_nd_copy(
         for copy in copies
     ):
         return None
-    bytes_of = [product(extents(spec)) * spec.element_type.dtype.itemsize for spec in outputs]
+    sizes = [bytes_of(spec) for spec in outputs]
 
     def split(threads: int) -> Stages:
         """Fills first, one after the other; then all copies at once, of which no two write to one
         place.
         """
-        fills = [[_fill(copy, bytes_of[0])] for copy in copies if isinstance(copy, Fill)]
+        fills = [[_fill(copy, sizes[0])] for copy in copies if isinstance(copy, Fill)]
         whole = [copy for copy in copies if isinstance(copy, Copy)]
         moves = [part for copy in whole for part in parted(_call(copy), threads)]
         return Stages([*fills, moves] if moves else fills, 0)
 
-    cost = nanoseconds(total(bytes_of), 1 / 8)
+    cost = nanoseconds(total(sizes), 1 / 8)
     return staged(split, cost, name="" if copies else "nd_copy_nothing")
 
 
@@ -120,12 +127,12 @@ def concat_copies(operation: Operation, inputs: Specs, outputs: Specs) -> list[C
 
 def tile_copies(operation: Operation, inputs: Specs, outputs: Specs) -> list[Copy] | None:
     """The copy of Tile."""
-    repeats = inputs[1].sizes()
+    repeats = elements_of(inputs[1])
     result = extents(outputs[0])
-    if repeats is None or any(n is None for n in repeats):
+    if repeats is None:
         return None
     shape = (*(1,) * (len(result) - len(extents(inputs[0]))), *extents(inputs[0]))
-    times = [*(1,) * (len(result) - len(repeats)), *cast("list[SizeLike]", repeats)]
+    times = [*(1,) * (len(result) - len(repeats)), *repeats]
     element = inputs[0].element_type.dtype.itemsize
     source, target = strides(shape, element), strides(result, element)
     loops: list[Loop] = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import product as combinations
 
-from uncork.kernels.extents import certainly, extents, is_empty, largest, smallest
+from uncork.kernels.extents import certainly, elements_of, extents, is_empty, largest, smallest
 from uncork.kernels.movement.nd_copy import Copy, Stretch, parts
 from uncork.ops import Operation
 from uncork.ops._common.indices import normalised_axis
@@ -39,12 +39,12 @@ def _shifts(
     """The number of places by which each axis is rolled; None where the shifts or axes are known at
     the call only.
     """
-    shifts, axes = inputs[1].sizes(), inputs[2].integers()
+    shifts, axes = elements_of(inputs[1]), inputs[2].integers()
     if shifts is None or axes is None:
         return None
     moved: dict[int, SizeLike] = {}
     for by, axis in zip(shifts * len(axes) if len(shifts) == 1 else shifts, axes, strict=True):
-        if by is None or axis is None:
+        if axis is None:
             return None
         along = normalised_axis(operation, axis, rank)
         moved[along] = moved.get(along, 0) + by

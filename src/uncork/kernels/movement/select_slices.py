@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import product as combinations
-from typing import cast
 
-from uncork.kernels.extents import certainly, extents, largest, smallest
+from uncork.kernels.extents import certainly, elements_of, extents, largest, smallest
 from uncork.kernels.movement.looks import Along, Look
 from uncork.kernels.movement.nd_copy import Copy, Fill, Stretch, parts
 from uncork.ops import Operation
@@ -24,14 +23,14 @@ def slice_look(operation: Operation, inputs: Specs, outputs: Specs, number: int)
     """What Slice looks at: some axes from a place on, in steps."""
     data, start, _, step = inputs[:4]
     steps = step.integers()
-    starts = start.sizes()
+    starts = elements_of(start)
     axes = list(range(len(starts or ()))) if len(inputs) < 5 else inputs[4].integers()
     if starts is None or steps is None or axes is None:
         return None
     shape, result = extents(data), extents(outputs[0])
     found = [Along(axis, count) for axis, count in enumerate(result)]
     for axis, first, every in zip(axes, starts, steps, strict=True):
-        if axis is None or first is None or every is None:
+        if axis is None or every is None:
             return None
         along = normalised_axis(operation, axis, len(shape))
         begin = _first(first, shape[along], every)
@@ -49,9 +48,9 @@ def strided_slice_look(
     """
     assert isinstance(operation, StridedSlice1)
     data, begin = inputs[:2]
-    begins, ends = begin.sizes(), inputs[2].sizes()
+    begins, ends = elements_of(begin), inputs[2].sizes()
     every = inputs[3].integers() if len(inputs) > 3 else [1] * len(begins or ())
-    if begins is None or ends is None or every is None or None in (*begins, *every):
+    if begins is None or ends is None or every is None or None in every:
         return None
     shape, result = extents(data), extents(outputs[0])
     found: list[Along] = []
@@ -85,10 +84,10 @@ def pad_copies(operation: Operation, inputs: Specs, outputs: Specs) -> list[Copy
     """
     mode: str = getattr(operation, "pad_mode", "constant")
     data = inputs[0]
-    begins, ends = (spec.sizes() for spec in inputs[1:3])
-    if begins is None or ends is None or None in (*begins, *ends):
+    begins, ends = map(elements_of, inputs[1:3])
+    if begins is None or ends is None:
         return None
-    pads = cast("list[tuple[SizeLike, SizeLike]]", list(zip(begins, ends, strict=True)))
+    pads = [*zip(begins, ends, strict=True)]
     shape, result = extents(data), extents(outputs[0])
     element = data.element_type.dtype.itemsize
     kept = [

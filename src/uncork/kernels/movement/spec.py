@@ -75,11 +75,11 @@ COPY_BYTES = NdCopy(0, OPEN)
 
 class FillBytes(KernelSpec, frozen=True):
     """The spec of a fill with one value of `element` bytes (0: with zeros); the arguments are the
-    value's address, the target, and the number of bytes.
+    value's address, the target, and the `count` of bytes.
     """
 
     emitter: ClassVar[str] = "uncork.kernels.movement.emit_nd_copy:emit_fill_bytes"
-    arguments: ClassVar[tuple[str, ...]] = ("value", "target", "bytes")
+    arguments: ClassVar[tuple[str, ...]] = ("value", "target", "count")
     element: int
 
 

@@ -13,6 +13,7 @@ from uncork.internal_ops.quantized import PLAIN, WORD, QuantizedPool, QuantizedP
 from uncork.kernels.convolution.geometry import Geometry, WindowAxis, geometry
 from uncork.kernels.extents import (
     KernelDeclined,
+    certainly,
     decline_if,
     extents,
     is_empty,
@@ -145,7 +146,7 @@ def select_reheld(layer: Layer) -> Selection:
     decline_if(
         moves and source.last != back, "no kernel for codes whose channels are where they were"
     )
-    apart = moves and not all(isinstance(size, int) and size == 1 for size in plain[2:])
+    apart = moves and not all(certainly(size, 1) for size in plain[2:])
     if apart:
         images, channels, pixels = plain[0], plain[1], product(plain[2:])
         sizes, shared = [images, channels, pixels], pixels

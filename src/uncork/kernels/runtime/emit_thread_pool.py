@@ -82,21 +82,21 @@ def _made_call(k: Kernel, table: Value, number: Value) -> Value:
 @emitter
 def emit_dispatch(k: Kernel, spec: Dispatch) -> Value:
     """The LLVM text of the kernel that makes calls together."""
-    address, calls, table = k.arguments
-    pool = _Pool(k, address)
+    pool, calls, table = k.arguments
+    threads = _Pool(k, pool)
     shared, status = k.variable(k.integer(0)), k.variable(k.integer(0))
-    with k.if_(address.equals(0).equals(0) & (calls > 1)):
-        pool.lock()
-        with k.if_(pool.head("table").equals(0)):
+    with k.if_(pool.equals(0).equals(0) & (calls > 1)):
+        threads.lock()
+        with k.if_(threads.head("table").equals(0)):
             shared.set(k.integer(1))
-            pool.set("table", table)
-            pool.set("calls", calls)
-            pool.put("next", 1)
-            pool.put("running", 0)
-            pool.put("status", 0)
-            _start_threads(k, pool, calls - 1)
-            pool.ask("wake_all", address + BEGUN)
-        pool.unlock()
+            threads.set("table", table)
+            threads.set("calls", calls)
+            threads.put("next", 1)
+            threads.put("running", 0)
+            threads.put("status", 0)
+            _start_threads(k, threads, calls - 1)
+            threads.ask("wake_all", pool + BEGUN)
+        threads.unlock()
     number = k.variable(k.integer(0))
     with k.while_(lambda: number.get() < calls):
         _note(k, status, _made_call(k, table, number.get()))
@@ -104,19 +104,19 @@ def emit_dispatch(k: Kernel, spec: Dispatch) -> Value:
             with alone:
                 number.set(number.get() + 1)
             with together:
-                pool.lock()
-                number.set(pool.head("next"))
-                pool.add("next", 1)
-                pool.unlock()
+                threads.lock()
+                number.set(threads.head("next"))
+                threads.add("next", 1)
+                threads.unlock()
     with k.if_(shared.get().equals(1)):
-        pool.spin_while(lambda: pool.seen("running") > 0)
-        pool.lock()
-        with k.while_(lambda: pool.head("running") > 0):
-            pool.sleep(ENDED)
-        _note(k, status, pool.head("status"))
+        threads.spin_while(lambda: threads.seen("running") > 0)
+        threads.lock()
+        with k.while_(lambda: threads.head("running") > 0):
+            threads.sleep(ENDED)
+        _note(k, status, threads.head("status"))
         for word in ("table", "calls", "next"):
-            pool.put(word, 0)
-        pool.unlock()
+            threads.put(word, 0)
+        threads.unlock()
     return status.get()
 
 

@@ -73,7 +73,7 @@ def better(k: Kernel, spec: Ranked, a: Value, b: Value) -> Value:
 @emitter
 def emit_ranked(k: Kernel, spec: Ranked) -> None:
     """The LLVM text of the kernel."""
-    data, values, indices, outer, count, inner, best = k.arguments
+    data, values, numbers, outer, count, inner, best = k.arguments
     stored, index = STORED[spec.element], INDEX_TYPES[spec.index]
     sinks = {by_index: _sink(k, spec, by_index) for by_index in {False, spec.by_index}}
 
@@ -108,7 +108,7 @@ def emit_ranked(k: Kernel, spec: Ranked) -> None:
 
     with k.if_(best > 0), k.loop(0, outer) as o, k.loop(0, inner) as i:
         source, first = data + (o * count * inner + i) * stored.bytes, o * best * inner + i
-        heap = _Heap(k, spec, values + first * stored.bytes, indices + first * index.bytes, inner)
+        heap = _Heap(k, spec, values + first * stored.bytes, numbers + first * index.bytes, inner)
         with k.loop(0, best) as j:
             heap.put(k.load(source + j * inner * stored.bytes, stored), j.to(index), j)
         build(heap, False)
@@ -137,8 +137,8 @@ def _sink(outer: Kernel, spec: Ranked, by_index: bool) -> Kernel:
         ["values", "numbers", "step", "size", "place"],
         inside=outer,
     )
-    values, indices, step, size, place = k.arguments
-    heap = _Heap(k, spec, values, indices, step)
+    values, numbers, step, size, place = k.arguments
+    heap = _Heap(k, spec, values, numbers, step)
     here, goes_on = k.variable(place), k.variable(k.integer(1))
 
     def below() -> Value:

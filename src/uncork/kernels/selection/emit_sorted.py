@@ -19,7 +19,7 @@ _COUNTERS = _BUCKETS * I64.bytes
 @emitter
 def emit_sorted(k: Kernel, spec: Sorted) -> None:
     """The LLVM text of the kernel."""
-    data, values, indices, outer, count, inner, best, memory = k.arguments
+    data, values, numbers, outer, count, inner, best, memory = k.arguments
     stored, index = STORED[spec.element], INDEX_TYPES[spec.index]
     counters, keys = memory, memory + DIGITS * _COUNTERS
 
@@ -62,7 +62,7 @@ def emit_sorted(k: Kernel, spec: Sorted) -> None:
                 k.load(source + place * inner * stored.bytes, stored),
                 values + target * stored.bytes,
             )
-            k.store(place.to(index), indices + target * index.bytes)
+            k.store(place.to(index), numbers + target * index.bytes)
 
 
 def _counter(counters: Value, key: Value, digit: int) -> Value:

@@ -12,7 +12,17 @@ from uncork.onnx.call import Call
 from uncork.onnx.graph import Graph
 from uncork.onnx.lower import Failed, Scope
 from uncork.onnx.registry import Added, Rows, Value, lowering
-from uncork.ops._body import BodyInput, BodyMap, BodyOutput, Slicing
+from uncork.ops._body import (
+    CONDITION,
+    BodyInput,
+    BodyMap,
+    BodyOutput,
+    InnerResult,
+    JoinedOutput,
+    SlicedInput,
+    Slicing,
+    TurnNumber,
+)
 from uncork.types import DYNAMIC, ElementType, PartialShape
 
 T = ElementType
@@ -49,8 +59,8 @@ class _Body:
 
     def map(
         self,
-        inputs: list[BodyInput],
-        outputs: list[BodyOutput],
+        inputs: Sequence[BodyInput | TurnNumber],
+        outputs: Sequence[BodyOutput | InnerResult],
         edges: list[tuple[int, int]],
         more: list[Source],
     ) -> BodyMap:
@@ -150,13 +160,13 @@ def _loop(
         inner.typed_result(inner.unsqueeze(source, 0))
     for rows in added:
         inner.typed_result(inner.concat([inner.unsqueeze(source, 0) for source in rows], 0))
-    inputs = [BodyInput(None, 0, purpose="current_iteration"), BodyInput(1, 1)]
-    inputs += [BodyInput(i + 2, i + 2) for i in range(count)]
-    outputs = [BodyOutput(None, 0, purpose="execution_condition")]
+    inputs: list[BodyInput | TurnNumber] = [TurnNumber(0)]
+    inputs += [BodyInput(i + 1, i + 1) for i in range(count + 1)]
+    outputs: list[BodyOutput | InnerResult] = [InnerResult(0, purpose=CONDITION)]
     outputs += [BodyOutput(i, i + 1) for i in range(count)]
-    outputs += [BodyOutput(i, i + 1, Slicing(0)) for i in range(count, len(results) - 1)]
+    outputs += [JoinedOutput(i, i + 1, Slicing(0)) for i in range(count, len(results) - 1)]
     outputs += [
-        BodyOutput(i, i + 1, Slicing(0, stride=len(rows), part_size=len(rows)))
+        JoinedOutput(i, i + 1, Slicing(0, stride=len(rows), part_size=len(rows)))
         for i, rows in enumerate(added, len(results) - 1)
     ]
     edges = [(i, i + 1) for i in range(count + 1)]
@@ -269,7 +279,7 @@ def _scan(
         name = proto.input[position].name
         part = body.take(name, g.type(source), PartialShape(shape))
         body.scope.values[name] = body.graph.squeeze(part, axis)
-        inputs.append(BodyInput(position, position, _walk(axis, directions[i])))
+        inputs.append(SlicedInput(position, position, _walk(axis, directions[i])))
     results = body.lower()
     outputs: list[BodyOutput] = []
     for i, source in enumerate(results):
@@ -282,7 +292,7 @@ def _scan(
         axis = call.place(output_axes[k] if k < len(output_axes) else 0, rank)
         back = output_directions[k] if k < len(output_directions) else 0
         body.graph.typed_result(body.graph.unsqueeze(source, axis))
-        outputs.append(BodyOutput(i, i, _walk(axis, back)))
+        outputs.append(JoinedOutput(i, i, _walk(axis, back)))
     edges = [(i, i) for i in range(len(states))]
     more = [*states, *scanned]
     joined = body.map(inputs, outputs, edges, more)

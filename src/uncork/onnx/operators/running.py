@@ -9,7 +9,7 @@ from uncork.ir.model import Source
 from uncork.onnx.call import Call
 from uncork.onnx.graph import Graph
 from uncork.onnx.registry import OWN, lowering
-from uncork.ops._body import BodyInput, BodyMap, BodyOutput, Slicing
+from uncork.ops._body import BodyInput, BodyMap, InnerResult, JoinedOutput, SlicedInput, Slicing
 from uncork.types import ElementType, PartialShape
 
 T = ElementType
@@ -74,8 +74,8 @@ def running_product(
     walk = Slicing(axis, -1, 0, -1) if reverse else Slicing(axis)
     joined = BodyMap(
         GraphBody(body.model()),
-        (BodyInput(0, 0, walk), BodyInput(1, 1)),
-        (BodyOutput(None, 0), BodyOutput(0, 1, walk)),
+        (SlicedInput(0, 0, walk), BodyInput(1, 1)),
+        (InnerResult(0), JoinedOutput(0, 1, walk)),
         ((0, 1),),
     )
     (made,) = graph.add_with_bodies("TensorIterator", 1, data, first, bodies={"body": joined})

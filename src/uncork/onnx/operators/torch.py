@@ -89,22 +89,36 @@ def _scatter_reduce(g: Graph, call: Call) -> Source:
 def _scaled_dot_product_attention(
     g: Graph, call: Call, query: Source, key: Source, value: Source
 ) -> Source:
-    """torch.nn.functional.scaled_dot_product_attention: of a row whose keys are all masked it is 0,
-    where the operation of the IR has NaN.
-    """
     if call.integer("enable_gqa"):
         heads, groups = g.sizes(query)[-3], g.sizes(key)[-3]
         if not heads or not groups:
             raise call.refuse("an open number of heads", "give dynamic= without that axis")
         key, value = (repeated(g, t, heads // groups) for t in (key, value))
     causal = bool(call.integer("is_causal"))
+    mask = call[3] if call.integer("has_mask") and not causal else None
+    is_scaled = mask is not None or call.integer("has_scale")
+    scale = _scale(g, call, query) if is_scaled else None
+    return attention(g, query, key, value, mask, scale, causal)
+
+
+def attention(
+    g: Graph,
+    query: Source,
+    key: Source,
+    value: Source,
+    mask: Source | None,
+    scale: Source | None,
+    causal: bool,
+) -> Source:
+    """torch.nn.functional.scaled_dot_product_attention: of a row whose keys are all masked it is 0,
+    where the operation of the IR has NaN.
+    """
     inputs = [query, key, value]
-    if call.integer("has_mask") and not causal:
-        mask = call[3]
-        inputs += [mask, _scale(g, call, query), _sink(g, mask, query)]
-    elif call.integer("has_scale"):
+    if scale is not None:
         # A mask of one number, for an input cannot be left out before another.
-        inputs += [g.of_type(0.0, g.type(query)), _scale(g, call, query)]
+        inputs += [g.of_type(0.0, g.type(query)) if mask is None else mask, scale]
+    if mask is not None:
+        inputs.append(_sink(g, mask, query))
     return g.make("ScaledDotProductAttention", *inputs, causal=causal, opset=13)
 
 

@@ -17,10 +17,18 @@ import numpy as np
 from uncork.errors import UnsupportedError
 from uncork.export.onnx.graph import BOOLEAN, I64, Graph, Tensor
 from uncork.export.onnx.registry import lowers
-from uncork.ir.bodies import GraphBody
+from uncork.ir.bodies import graph_of
 from uncork.ir.model import Source
 from uncork.ir.validate import infer
-from uncork.ops._body import BodyInput, BodyMap, BodyOutput, Slicing
+from uncork.ops._body import (
+    BodyInput,
+    BodyMap,
+    BodyOutput,
+    JoinedOutput,
+    SlicedInput,
+    Slicing,
+    TurnNumber,
+)
 from uncork.ops.branch import If8
 from uncork.ops.iteration import Loop5, TensorIterator1
 from uncork.types import PartialShape, TensorSpec
@@ -36,8 +44,7 @@ def _results(child: Graph, body: BodyMap, inputs: Sequence[Tensor]) -> list[Tens
     """What a body gives for these inputs, written into a graph."""
     from uncork.export.onnx.model import lower_nodes
 
-    assert isinstance(body.body, GraphBody)
-    model = body.body.model
+    model = graph_of(body)
     specs = {p: _spec(t) for p, t in zip(model.parameters, inputs, strict=True)}
     checked, problems = infer(model, specs, trust_ports=True)
     UnsupportedError.when(problems, "; ".join(map(str, problems)))
@@ -105,20 +112,9 @@ def if_(g: Graph, op: If8, condition: Tensor, *values: Tensor) -> list[Tensor]:
     outer = g.outputs
     for name in op.body_names:
         body = op.bodies[name]
-        fed = {
-            entry.parameter: inputs[entry.port] for entry in body.inputs if entry.port is not None
-        }
         child = g.child()
-        results = _results(child, body, [fed[i] for i in range(len(fed))])
-        by_port = {o.port: results[o.result] for o in body.outputs if o.port is not None}
-        graphs.append(
-            _proto(
-                child,
-                f"{g.layer}/{name.removesuffix('_body')}",
-                [],
-                [by_port[i] for i in range(len(by_port))],
-            )
-        )
+        results = body.outputs_of(_results(child, body, body.arguments(inputs)))
+        graphs.append(_proto(child, f"{g.layer}/{name.removesuffix('_body')}", [], results))
     return _if(g, g.scalar(condition), graphs, outer)
 
 
@@ -150,7 +146,7 @@ class _Iteration:
     def __init__(self, g: Graph, body: BodyMap, inputs: Sequence[Tensor]) -> None:
         self.g, self.body, self.inputs = g, body, inputs
         self.child = g.child()
-        self.back = {parameter: result for result, parameter in body.back_edges}
+        self.back = body.carried
         self.iteration = self._own("iteration", I64, PartialShape([]))
         self.condition = self._own("condition", BOOLEAN, PartialShape([]))
         self.starts: list[Tensor] = []
@@ -162,8 +158,7 @@ class _Iteration:
 
     def parameters(self) -> list[Tensor]:
         """The values of the body's Parameters."""
-        assert isinstance(self.body.body, GraphBody)
-        model = self.body.body.model
+        model = graph_of(self.body)
         given: dict[int, Tensor] = {}
         for entry in self.body.inputs:
             declared = self.body.body.input_specs[entry.parameter]
@@ -172,12 +167,12 @@ class _Iteration:
             )
         return [given[i] for i in range(len(given))]
 
-    def _parameter(self, entry: BodyInput, declared: TensorSpec, name: str) -> Tensor:
-        if entry.port is None:
+    def _parameter(self, entry: BodyInput | TurnNumber, declared: TensorSpec, name: str) -> Tensor:
+        if isinstance(entry, TurnNumber):
             count = self.child.cast(self.iteration, declared.element_type)
             return count if not declared.rank else self.child.reshape(count, [1] * declared.rank)
         outer = self.inputs[entry.port]
-        if entry.slicing is not None:
+        if isinstance(entry, SlicedInput):
             return self._part(entry.slicing, outer)
         if entry.parameter not in self.back:
             return outer
@@ -208,21 +203,17 @@ class _Iteration:
         """Add the Loop node; returns the layer's outputs."""
         g = self.g
         results = _results(self.child, self.body, self.parameters())
-        purpose = next((o for o in self.body.outputs if o.purpose == "execution_condition"), None)
-        go_on = self.condition if purpose is None else self.child.scalar(results[purpose.result])
+        condition_of = self.body.condition
+        go_on = self.condition if condition_of is None else self.child.scalar(results[condition_of])
         after = [results[self.back[p]] for p in self.entries]
-        lasts = [
-            o
-            for o in self.body.outputs
-            if o.port is not None and o.slicing is None and o.result not in self.back.values()
-        ]
+        lasts = [o for o in self.body.last if o.result not in self.back.values()]
         for output in lasts:
             result = results[output.result]
             blank = [d.static_size or 0 for d in result.shape] if result.rank is not None else []
             self.carried.append(self._own("last", result.type, PartialShape([None] * len(blank))))
             self.starts.append(g.constant(np.zeros(blank, result.type.dtype), result.type))
             after.append(result)
-        scans = [o for o in self.body.outputs if o.port is not None and o.slicing is not None]
+        scans = self.body.joined
         stacked = [self._part_of(o, results[o.result]) for o in scans]
         inputs = [self.iteration, self.condition, *self.carried]
         graph = _proto(self.child, f"{g.layer}/body", inputs, [go_on, *after, *stacked])
@@ -230,9 +221,8 @@ class _Iteration:
         outputs = g.ops("Loop", trip_count, condition, *self.starts, types=types, body=graph)
         return self._outputs(outputs, lasts, scans, stacked)
 
-    def _part_of(self, output: BodyOutput, part: Tensor) -> Tensor:
+    def _part_of(self, output: JoinedOutput, part: Tensor) -> Tensor:
         """A part with the sizes that the whole tells: without a turn no part tells them."""
-        assert output.slicing is not None and output.port is not None
         whole = self.g.outputs[output.port].shape
         if part.rank is None or whole.rank != part.rank:
             return part
@@ -247,18 +237,14 @@ class _Iteration:
         self,
         outputs: list[Tensor],
         lasts: list[BodyOutput],
-        scans: list[BodyOutput],
+        scans: list[JoinedOutput],
         stacked: list[Tensor],
     ) -> list[Tensor]:
         final = {self.back[p]: outputs[i] for i, p in enumerate(self.entries)}
         final.update((o.result, outputs[len(self.entries) + i]) for i, o in enumerate(lasts))
         collected = outputs[len(self.carried) :]
-        by_port: dict[int, Tensor] = {}
-        for output in self.body.outputs:
-            if output.port is not None and output.slicing is None:
-                by_port[output.port] = final[output.result]
+        by_port = {o.port: final[o.result] for o in self.body.last}
         for output, tensor, part in zip(scans, collected, stacked, strict=True):
-            assert output.port is not None and output.slicing is not None
             by_port[output.port] = self._joined(tensor, part, output.slicing)
         return [by_port[i] for i in range(len(by_port))]
 
@@ -322,7 +308,6 @@ def loop(
 @lowers("TensorIterator")
 def tensor_iterator(g: Graph, op: TensorIterator1, *values: Tensor) -> list[Tensor]:
     """ONNX's Loop, with as many iterations as the sliced inputs have parts."""
-    entry = next(i for i in op.map.inputs if i.slicing is not None and i.port is not None)
-    assert entry.slicing is not None and entry.port is not None
+    entry = op.map.sliced[0]
     _, count = bounds(g, entry.slicing, values[entry.port])
     return _Iteration(g, op.map, values).finish(g.scalar(count), g.constant(np.array(True)))

@@ -10,10 +10,18 @@ from uncork.export.torch import types
 from uncork.export.torch.names import variable
 from uncork.export.torch.registry import lowers
 from uncork.export.torch.writer import Method, Value, Writer, atom
-from uncork.ir.bodies import GraphBody
+from uncork.ir.bodies import graph_of
 from uncork.ir.model import Source
 from uncork.ir.validate import infer
-from uncork.ops._body import BodyInput, BodyMap, BodyOutput, Slicing
+from uncork.ops._body import (
+    BodyInput,
+    BodyMap,
+    BodyOutput,
+    JoinedOutput,
+    SlicedInput,
+    Slicing,
+    TurnNumber,
+)
 from uncork.ops.branch import If8
 from uncork.ops.iteration import Loop5, TensorIterator1
 from uncork.types import PartialShape, TensorSpec
@@ -25,8 +33,7 @@ def _method(
     """Write a body as a method; returns its name and the specs of its results."""
     from uncork.export.torch.model import lower_nodes
 
-    assert isinstance(body.body, GraphBody)
-    model = body.body.model
+    model = graph_of(body)
     checked, problems = infer(
         model, dict(zip(model.parameters, specs, strict=True)), trust_ports=True
     )
@@ -64,15 +71,12 @@ def if_(w: Writer, op: If8, condition: Value, *values: Value) -> list[str]:
         if known is not None and bool(known[0]) != (name == "then_body"):
             lines.append("")
             continue
-        fed = {e.parameter: inputs[e.port] for e in body.inputs if e.port is not None}
-        given = [fed[i] for i in range(len(fed))]
+        given = body.arguments(inputs)
         method, _ = _method(w, name, body, [_spec(v) for v in given])
         call = f"self.{method}({', '.join(map(w, given))})"
-        by_port = {o.port: o.result for o in body.outputs if o.port is not None}
-        picked = [by_port[i] for i in range(len(outputs))]
         results = [w.program.variable("result") for _ in range(body.body.output_count)]
         lines.append(f"{', '.join(results)}{',' if len(results) == 1 else ''} = {call}")
-        ends = ", ".join(results[i] for i in picked)
+        ends = ", ".join(body.outputs_of(results))
         lines[-1] += f"\n{', '.join(outputs)} = {ends}"
     then, other = lines
     if known is not None:
@@ -100,8 +104,7 @@ def loop(w: Writer, op: Loop5, trips: Value, condition: Value, *values: Value) -
 @lowers("TensorIterator")
 def iterator(w: Writer, op: TensorIterator1, *values: Value) -> list[str]:
     """Python's `for`, with an iteration for each part of the sliced inputs."""
-    sliced = next(e for e in op.map.inputs if e.slicing is not None)
-    assert sliced.port is not None and sliced.slicing is not None
+    sliced = op.map.sliced[0]
     data, s = values[sliced.port], sliced.slicing
     text = w.helper("part_starts", w.dim(data, s.axis % w.rank(data)), *_bounds(s))
     return _iterated(w, op, list(values), f"len({text})", "True")
@@ -120,32 +123,22 @@ def _iterated(
     name = variable(w.layer)
     method, results = _method(w, "body", body, specs)
     carried: dict[int, str] = {}
-    for entry in body.inputs:
-        returns = any(parameter == entry.parameter for _, parameter in body.back_edges)
-        if entry.port is not None and entry.slicing is None and returns:
+    for entry in body.whole:
+        if entry.parameter in body.carried:
             carried[entry.parameter] = w.let(w(inputs[entry.port]), f"{name}_carried")
     starts = {
         e.parameter: w.let(
             w.helper("part_starts", _size(w, inputs[e.port], e.slicing), *_bounds(e.slicing)),
             "starts",
         )
-        for e in body.inputs
-        if e.slicing is not None and e.port is not None
+        for e in body.sliced
     }
-    parts = {
-        o.port: w.let("[]", "parts")
-        for o in body.outputs
-        if o.slicing is not None and o.port is not None
-    }
-    by_port = {o.port: o for o in body.outputs if o.port is not None}
-    plain = [o for o in body.outputs if o.slicing is None and o.port is not None]
-    final = {
-        o.port: w.let(_initial(w, o, body, carried), name) for o in plain if o.port is not None
-    }
+    parts = [(o, w.let("[]", "parts")) for o in body.joined]
+    last = [(o, w.let(_initial(o, body, carried), name)) for o in body.last]
     step = w.program.variable("step")
     limited = count if not count.lstrip("-").isdigit() else (count if int(count) >= 0 else "")
     running = None
-    ends = next((o for o in body.outputs if o.purpose == "execution_condition"), None)
+    ends = body.condition
     if ends is not None or go_on != "True":
         running = w.let(go_on, "running")
     w.program.helpers.add("iterations")
@@ -154,27 +147,25 @@ def _iterated(
         w.line(f"    if not {running}:")
         w.line("        break")
     arguments = []
-    by_parameter = {e.parameter: e for e in body.inputs}
-    for parameter in range(len(by_parameter)):
-        arguments.append(
-            _argument(w, by_parameter[parameter], inputs, carried, starts, step, specs)
-        )
+    for parameter in range(len(body.inputs)):
+        source = body.input_of(parameter)
+        arguments.append(_argument(w, source, inputs, carried, starts, step, specs))
     names = [w.program.variable("result") for _ in range(body.body.output_count)]
     comma = "," if len(names) == 1 else ""
     w.line(f"    {', '.join(names)}{comma} = self.{method}({', '.join(arguments)})")
-    for port, part in parts.items():
-        w.line(f"    {part}.append({names[by_port[port].result]})")
-    for port, variable_name in final.items():
-        w.line(f"    {variable_name} = {names[by_port[port].result]}")
+    for output, part in parts:
+        w.line(f"    {part}.append({names[output.result]})")
+    for whole, variable_name in last:
+        w.line(f"    {variable_name} = {names[whole.result]}")
     updates = [(carried[p], names[r]) for r, p in body.back_edges if p in carried]
     if updates:
         w.line(f"    {', '.join(a for a, _ in updates)} = {', '.join(b for _, b in updates)}")
     if ends is not None and running is not None:
-        w.line(f"    {running} = bool({names[ends.result]})")
-    for port, part in parts.items():
-        output = by_port[port]
-        text = _joined(w, output, part, results[output.result], w.outputs[port].shape)
-        final[port] = w.let(text, name)
+        w.line(f"    {running} = bool({names[ends]})")
+    final = {o.port: variable_name for o, variable_name in last}
+    for output, part in parts:
+        text = _joined(w, output, part, results[output.result], w.outputs[output.port].shape)
+        final[output.port] = w.let(text, name)
     return [final[i] for i in range(len(final))]
 
 
@@ -193,17 +184,15 @@ def _body_specs(
     op: Loop5 | TensorIterator1, body: BodyMap, inputs: Sequence[Value]
 ) -> list[TensorSpec]:
     """The specs of the body's parameters, which hold in every iteration."""
-    assert isinstance(body.body, GraphBody)
     declared = body.body.input_specs
-    targets = {parameter for _, parameter in body.back_edges}
     specs: dict[int, TensorSpec] = {}
     for entry in body.inputs:
         spec = declared[entry.parameter]
-        if entry.port is None or entry.parameter in targets:
+        if isinstance(entry, TurnNumber) or entry.parameter in body.carried:
             specs[entry.parameter] = TensorSpec(spec.element_type, spec.shape)
             continue
         given = inputs[entry.port]
-        if entry.slicing is None:
+        if not isinstance(entry, SlicedInput):
             specs[entry.parameter] = _spec(given)
         elif given.rank is None:
             specs[entry.parameter] = TensorSpec(given.type, PartialShape())
@@ -216,38 +205,37 @@ def _body_specs(
 
 def _argument(
     w: Writer,
-    entry: BodyInput,
+    entry: BodyInput | TurnNumber,
     inputs: Sequence[Value],
     carried: dict[int, str],
     starts: dict[int, str],
     step: str,
     specs: Sequence[TensorSpec],
 ) -> str:
-    if entry.port is None:
+    if isinstance(entry, TurnNumber):
         spec = specs[entry.parameter]
         inside = step if (spec.rank or 0) == 0 else f"[{step}]"
         return f"torch.tensor({inside}, dtype={types.dtype(spec.element_type)}{w.on_device()})"
     if entry.parameter in carried:
         return carried[entry.parameter]
     data = inputs[entry.port]
-    if entry.slicing is None:
+    if not isinstance(entry, SlicedInput):
         return w(data)
     axis = entry.slicing.axis % w.rank(data)
     start = f"{starts[entry.parameter]}[{step}]"
     return f"{atom(w(data))}.narrow({axis}, {start}, {entry.slicing.part_size})"
 
 
-def _initial(w: Writer, entry: BodyOutput, body: BodyMap, carried: dict[int, str]) -> str:
+def _initial(entry: BodyOutput, body: BodyMap, carried: dict[int, str]) -> str:
     """The value of an output when there is no iteration."""
     found = [carried[p] for r, p in body.back_edges if r == entry.result and p in carried]
     return found[0] if found else "None"
 
 
 def _joined(
-    w: Writer, entry: BodyOutput, parts: str, result: TensorSpec, whole: PartialShape
+    w: Writer, entry: JoinedOutput, parts: str, result: TensorSpec, whole: PartialShape
 ) -> str:
     """Parts that are put together; where there are none, nothing in the shape that is known."""
-    assert entry.slicing is not None
     if result.rank is None:
         w.refuse("the rank of a result that is put together is not known")
     axis = entry.slicing.axis % len(result.shape)

@@ -60,12 +60,11 @@ def transposed(
     w: Writer, op: ConvolutionBackpropData1, data: Value, filters: Value, shape: Value | None
 ) -> str:
     """F.conv_transpose1d to 3d, cut to the size that is asked for."""
-    options: dict[str, object] = {
-        "strides": list(op.strides),
-        "dilations": list(op.dilations),
-        "pads": [list(op.fixed_pads(axis)) for axis in range(op.axes)],
-        "output_padding": list(op.output_padding),
-    }
+    options: dict[str, object] = {"strides": list(op.strides), "dilations": list(op.dilations)}
+    fixed = [(0, 0) if shape is not None else op.fixed_pads(axis) for axis in range(op.axes)]
+    options["cuts"] = [
+        [b, e - added] for (b, e), added in zip(fixed, op.output_padding, strict=True)
+    ]
     if shape is not None:
         options["sizes"] = Code(w.listed(shape))
         options["more_before"] = op.auto_pad == "same_upper"

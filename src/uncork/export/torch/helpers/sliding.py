@@ -74,13 +74,14 @@ def transposed_convolution(
     filters: Tensor,
     strides: list[int],
     dilations: list[int],
-    pads: list[list[int]],
-    output_padding: list[int],
+    cuts: list[list[int]],
     sizes: list[int] | None = None,
     more_before: bool = False,
     grouped: bool = False,
 ) -> Tensor:
-    """A transposed convolution, cut to a size or by pads; zeros where the kernel does not reach."""
+    """A transposed convolution: `cuts` are taken from its begin and end, and then what is more than
+    `sizes`, from both; what is negative adds zeros.
+    """
     groups = filters.shape[0] if grouped else 1
     weights = filters.flatten(0, 1) if grouped else filters
     kind = x.dtype
@@ -93,16 +94,16 @@ def transposed_convolution(
     else:
         run = (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)[len(strides) - 1]
         whole = run(x, weights, None, strides, 0, 0, groups, dilations)
-    cuts = []
-    for axis, reached in enumerate(whole.shape[2:]):
-        begin, end = pads[axis]
-        wanted = reached + output_padding[axis] - begin - end
+    added = []
+    for axis, (begin, end) in enumerate(cuts):
+        reached = whole.shape[2 + axis]
+        wanted = reached - begin - end
         if sizes is not None:
+            more = max(0, wanted - sizes[axis])
+            begin += more - more // 2 if more_before else more // 2
             wanted = sizes[axis]
-            total = max(0, reached + output_padding[axis] - wanted)
-            begin = total - total // 2 if more_before else total // 2
-        cuts.append([-begin, wanted + begin - reached])
-    return F.pad(whole, flat_pads(cuts)).to(kind)
+        added.append([-begin, wanted + begin - reached])
+    return F.pad(whole, flat_pads(added)).to(kind)
 
 
 def binary_convolution(
