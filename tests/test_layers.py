@@ -63,9 +63,9 @@ ROOMS: list[set[str]] = [
     {"elementwise"},
     {"gemm"},
     {"loops"},
+    {"compressed"},
     {
         "attention",
-        "compressed",
         "convolution",
         "detection",
         "embedding",

@@ -25,10 +25,11 @@ from uncork.internal_ops.blocks import (
 )
 from uncork.internal_ops.fused import FusedConvolution
 from uncork.internal_ops.held import HALF
+from uncork.internal_ops.stored_filters import StoredConstant, StoredFilters
 from uncork.internal_ops.view import View
 from uncork.ir.model import Model, Node, Source
 from uncork.kernels.convolution.blocks_apart import filter_bytes, groups_fit, tile_for
-from uncork.kernels.convolution.geometry import Geometry, all_finite, geometry, known, typical
+from uncork.kernels.convolution.geometry import Geometry, all_finite, geometry_of, known, typical
 from uncork.kernels.convolution.group_places import lie_in_blocks
 from uncork.kernels.convolution.layout import direct
 from uncork.kernels.convolution.spec_blocks import multiplies_transformed
@@ -134,9 +135,11 @@ def _candidate(
     ):
         return None
     filters = specs[1].value
-    assert operation is not None and filters is not None
+    if filters is None and _stored(model, node) is None:
+        return None
+    assert operation is not None
     g = _geometry(product, specs, node.outputs[0].spec)
-    if g is None or is_few(g.plane) or not all_finite(filters):
+    if g is None or is_few(g.plane) or not (filters is None or all_finite(filters)):
         return None
     inner, block = (
         block_of(g.groups * each, target, deep=deep) for each in (g.channels, g.outputs)
@@ -169,14 +172,20 @@ def _candidate(
     return found, filter_bytes(g, side) if side else 0
 
 
+def _stored(model: Model, node: Node) -> StoredFilters | None:
+    """The filters of a convolution as they are stored; None where they are plain numbers."""
+    constant = model.by_id[node.inputs[1].node].operation
+    return constant.filters if isinstance(constant, StoredConstant) else None
+
+
 def _is_plain(specs: Sequence[TensorSpec], result: TensorSpec) -> bool:
-    """Whether all is f32, of known or open sizes, and the filters are constant."""
+    """Whether all is f32, of known or open sizes."""
     known_types = all(
         spec.element_type is ElementType.f32 and has_extents(spec) for spec in (*specs, result)
     )
     return (
         known_types
-        and specs[1].value is not None
+        and specs[1].shape.is_static
         and not is_empty(extents(result))
         and not is_empty(extents(specs[0]))
     )
@@ -186,7 +195,7 @@ def _geometry(
     product: Operation, specs: Sequence[TensorSpec], result: TensorSpec
 ) -> Geometry | None:
     try:
-        return geometry(product, extents(specs[0]), specs[1].known, extents(result), axes=3)[0]
+        return geometry_of(product, extents(specs[0]), specs[1].shape.static, extents(result))
     except KernelDeclined:
         return None
 
@@ -464,6 +473,12 @@ def _rewritten(
     for node in model.nodes:
         inputs = tuple(given(node, position) for position in range(len(node.inputs)))
         candidate = chosen.get(node.id)
+        stored = None if candidate is None or candidate.other else _stored(model, node)
+        if stored is not None:
+            name = f"{names[node.inputs[1].node]} (codes)"
+            matrix = stored.matrix
+            codes = layers.constant(matrix.codes, matrix.element_type, name)
+            inputs = (inputs[0], codes, *inputs[2:])
         if candidate is None:
             nodes.append(replace(node, inputs=inputs) if inputs != node.inputs else node)
             continue
@@ -476,6 +491,7 @@ def _rewritten(
                 candidate.block,
                 half,
                 _side_of(candidate.side, half, target),
+                stored,
             )
             if other is None
             else other.operation

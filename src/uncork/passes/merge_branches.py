@@ -23,7 +23,7 @@ from msgspec import Struct
 from uncork.ir.model import Model, Node, Source
 from uncork.ops.arithmetic import Add
 from uncork.ops.convolution import Convolution1, GroupConvolution1
-from uncork.passes.rewrite import NewLayers, only_reader, readers, replaced
+from uncork.passes.rewrite import NewLayers, known_value, only_reader, readers, replaced
 from uncork.types import Array, ElementType, TensorSpec
 
 _Sizes = tuple[int, ...]
@@ -190,13 +190,10 @@ def _branch(model: Model, read_by: Mapping[Source, list[Node]], term: Source) ->
     if not isinstance(operation, Convolution1):
         return None
     held = model.by_id[node.inputs[1].node]
-    filters = model.spec(node.inputs[1]).value
     # Numbers that a quantized layer reads as small ones are no plain constant.
-    if (
-        held.type_name != "Const"
-        or filters is None
-        or operation.auto_pad not in ("explicit", "valid")
-    ):
+    plain = held.type_name in ("Const", "StoredConstant")
+    filters = known_value(model, node.inputs[1]) if plain else None
+    if filters is None or operation.auto_pad not in ("explicit", "valid"):
         return None
     grouped = filters if operation.lead == 3 else filters[np.newaxis]
     axes = range(operation.axes)

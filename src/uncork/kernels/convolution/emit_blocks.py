@@ -11,6 +11,7 @@ from msgspec import Struct
 from uncork.kernels.codegen.emit import F32, I64, Kernel, Value, emitter
 from uncork.kernels.codegen.epilogue import advanced_operands, apply_epilogue, relative_operands
 from uncork.kernels.convolution import microkernel_blocks_amx
+from uncork.kernels.convolution.emit_decoded_sets import decode_set
 from uncork.kernels.convolution.emit_numbers import read as read_held
 from uncork.kernels.convolution.emit_numbers import write
 from uncork.kernels.convolution.microkernel_blocks import AHEAD_TILES, tile
@@ -33,6 +34,8 @@ def emit_dense(k: Kernel, spec: Dense) -> None:
         with k.loop(0, a["passes"]) as turn:
             with k.if_(a["asks_ahead"] > 0):
                 rows.ahead.set(a["filters"] + (turn + 1) * a["group"])
+            if spec.stored:
+                decode_set(k, spec, spec.stored, turn)
             lines = end - first
             for which in rows.slices(turn, a["planes"] * lines):
                 with k.loop(0, a["planes"]) as plane, k.loop(first, end) as y:
@@ -158,7 +161,7 @@ class _Rows:
             count,
             seen,
             a["step"],
-            a["filters"] + which.turn * a["group"],
+            a["decoded"] if spec.stored else a["filters"] + which.turn * a["group"],
             a["table"] + first * ENTRY,
             self.ahead.get(),
             made + group * a["target_block"] * spec.blocks,
