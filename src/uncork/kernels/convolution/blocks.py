@@ -172,7 +172,9 @@ class _BlockCalls:
         if (one and not self.decodes) or (work.half and target.tiles):
             self.slices = [1 for _ in self.runs]
         else:
-            self.slices = [slices_of(work, run.blocks, _SLICE_BYTES) for run in self.runs]
+            import os
+            most = int(os.environ.get("SLICE", 5<<15)) if self.decodes else _SLICE_BYTES
+            self.slices = [slices_of(work, run.blocks, most) for run in self.runs]
         how = (
             *("blocks", g.weights, work.inner, work.lanes, work.kind, work.half, self.decodes),
             *self.slices,
@@ -564,7 +566,7 @@ class _BlockCalls:
         1 where these rows have enough tiles for that, and the filters are not read themselves
         meanwhile; else 0.
         """
-        if filters[0].nbytes > _MOST_AHEAD or self.decodes:
+        if filters[0].nbytes > _MOST_AHEAD:
             return 0
         tiles = rows * -(-columns // most_pixels(self.target))
         return smallest(1, tiles // AHEAD_TILES)

@@ -177,7 +177,8 @@ class _Rows:
         else:
             k.call(self.adding[kind], given)
         with k.if_(a["asks_ahead"] > 0):  # what is left of the next set, then its last part again
-            part = count * (spec.inner * spec.blocks * spec.lanes * spec.size // AHEAD_TILES)
+            size = spec.stored.bits // 8 if spec.stored else spec.size
+            part = count * (spec.inner * spec.blocks * spec.lanes * size // AHEAD_TILES)
             last = a["filters"] + (which.turn + 2) * a["group"] - part
             self.ahead.set(k.minimum(self.ahead.get() + part, last))
 
@@ -263,6 +264,7 @@ def _tile(outer: Kernel, spec: Dense, width: int, asks_on: bool, waits: bool = F
         wait if waits else end,
         asks_on,
         waiting if spec.sliced else None,
+        spec.stored.bits // 8 if spec.stored else 0,
     )
 
 
