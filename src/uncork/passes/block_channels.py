@@ -9,7 +9,7 @@ spares changes of layout.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from math import gcd
+from math import gcd, prod
 
 import numpy as np
 from msgspec import Struct
@@ -69,6 +69,8 @@ _PAGE = 1 << 12
 #: The part of its time that a convolution saves in bf16, and numbers that are converted in a
 #: nanosecond.
 _HALVED, _CONVERTED = 0.5, 20.0
+#: Bytes that are read from memory in a nanosecond.
+_READ = 10.0
 _SINGLE = ElementType.f32
 #: What an open size is taken to be.
 _SOME = 64
@@ -163,6 +165,8 @@ def _candidate(
     side = 0 if node.hints.direct_sums else _side(g, room, target)
     lies = tuple(position == 0 or position in like for position in range(len(specs)))
     saved = _saved(g, side, block, target)
+    if filters is None and not side and not apart:
+        saved += _unread(_stored(model, node))
     halved = None
     if node.hints.precision == "bf16" and (apart or gcd(g.channels, inner) % 2 == 0):
         multiplied = not _side_of(side, True, target) or multiplies_transformed(True, side)
@@ -242,6 +246,14 @@ def _saved(g: Geometry, side: int, block: int, target: Target) -> float:
         target.lanes / block if side or g.outputs == block else 1
     )
     return products / (_DENSE * target.lanes) * (1 - spent)
+
+
+def _unread(filters: StoredFilters | None) -> float:
+    """The time that codes save which are read in place of filters of f32."""
+    if filters is None:
+        return 0.0
+    code = filters.matrix.codes.itemsize
+    return prod(filters.shape) * (_SINGLE.dtype.itemsize - code) / _READ
 
 
 def _gathered(g: Geometry) -> float:

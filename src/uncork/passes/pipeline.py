@@ -150,6 +150,7 @@ ON_LOAD: tuple[Pass, ...] = (
         "other products by weights that are stored in few bits become a MatMul",
         frozenset({"Convolution", "Einsum", "MatMul"}),
         _SMALL,
+        option="target",
     ),
     # Before `fold_constants`, which would make the matrices.
     Pass(

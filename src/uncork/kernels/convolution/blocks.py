@@ -172,9 +172,7 @@ class _BlockCalls:
         if (one and not self.decodes) or (work.half and target.tiles):
             self.slices = [1 for _ in self.runs]
         else:
-            import os
-            most = int(os.environ.get("SLICE", 5<<15)) if self.decodes else _SLICE_BYTES
-            self.slices = [slices_of(work, run.blocks, most) for run in self.runs]
+            self.slices = [slices_of(work, run.blocks, _SLICE_BYTES) for run in self.runs]
         how = (
             *("blocks", g.weights, work.inner, work.lanes, work.kind, work.half, self.decodes),
             *self.slices,
