@@ -61,6 +61,8 @@ _STRIP_BYTES = 3 << 16
 _MOST_AHEAD = 1 << 20
 #: Filters of a slice of a set: those of two slices stay in the second-level cache.
 _SLICE_BYTES = 5 << 15
+#: Decoding a number takes as long as reading so many again.
+_DECODED = 2
 #: Data that are laid out at a time take about so many bytes.
 _SCRATCH_BYTES = 1 << 19
 #: Bytes of a line of a cache, bytes after which the first-level and the second-level cache begin
@@ -405,7 +407,7 @@ class _BlockCalls:
             + group * g.channels // work.inner * self.block
         )
         rows = part.rows[1]
-        height = self._strip_rows(region, rows, sets[1], slices * self._set_bytes(filters))
+        height = self._strip_rows(region, rows, sets[1], slices * self._read_again(filters))
         source_row, target_row = g.rows.stride * self.row, g.columns.count * work.lanes * work.size
         if part.runs is not None:  # each is a row
             (rows, pixels), height = part.runs, 1
@@ -466,6 +468,10 @@ class _BlockCalls:
     def _set_bytes(self, filters: Array) -> int:
         """Bytes of the numbers of one of these sets, or slices of sets."""
         return filters[0].size * self.work.size
+
+    def _read_again(self, filters: Array) -> int:
+        """What it costs to have one of these sets, or slices, again, as bytes that are read."""
+        return self._set_bytes(filters) * (_DECODED if self.decodes else 1)
 
     def _decoded(
         self, number: int, group: int, first: SizeLike, memory: Workspace
@@ -623,7 +629,7 @@ class _BlockCalls:
                 rows, tiles, sets = (some[order.index(axis)] for axis in range(3))
                 filters = self.packed_weights.arrays[index][run.alike.groups.index(group)]
                 whole = _Portion(rows, sets, tiles)
-                of_set = self.slices[index] * self._set_bytes(filters)
+                of_set = self.slices[index] * self._read_again(filters)
                 for where, part in self._in_strips(region, whole, of_set):
                     yield self.compute(images, where, strip, index, group, part, memory)
 
