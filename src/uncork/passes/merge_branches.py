@@ -127,6 +127,9 @@ def _merged(
     rank = result.rank
     if rank is None or rank < 3 or result.element_type is not ElementType.f32:
         return False
+    read = [model.by_id[term.node].inputs[:1] for term in terms if _branches(model, term)]
+    if len({*read}) == len(read):
+        return False  # nobody need make numbers of filters that are stored
     branches: list[_Branch] = []
     shifts: list[Array] = []
     others: list[Source] = []
@@ -168,6 +171,12 @@ def _merged(
         total = layers.add(f"{root.name}/sum", Add(), [total, term])
     layers.finish(root)
     return True
+
+
+def _branches(model: Model, term: Source) -> bool:
+    """Whether a term may be a branch, by its type."""
+    node = model.by_id[term.node]
+    return node.type_name == "BatchNormInference" or isinstance(node.operation, Convolution1)
 
 
 def _shift(spec: TensorSpec, rank: int) -> Array | None:

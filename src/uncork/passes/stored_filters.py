@@ -12,6 +12,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from uncork.internal_ops.compressed_linear import CompressedMatrix
+from uncork.internal_ops.decompression import numbers_of
 from uncork.internal_ops.quantized import Remade
 from uncork.internal_ops.stored_filters import StoredConstant, StoredFilters
 from uncork.ir.model import Model, Node, Port, Source
@@ -23,6 +24,9 @@ from uncork.types import ElementType, PartialShape, TensorSpec
 
 #: Numbers that are looked at together.
 _PART = 1 << 18
+#: The largest numbers of f16 and of f32; the bits that all are set of what is no number in f16.
+_MOST_IN_F16, _MOST = 65504.0, 3.4e38
+_NO_NUMBER = np.uint16(0x7C00)
 
 
 def stored_filters(model: Model) -> Model:
@@ -83,12 +87,39 @@ def _filters(model: Model, node: Node, source: Source) -> StoredFilters | None:
 
 
 def _all_finite(matrix: CompressedMatrix) -> bool:
-    """Whether no filter is an infinity or NaN."""
+    """Whether no filter is an infinity or NaN: by the largest that may come of the codes or, where
+    that is too large, number by number.
+    """
+    steps = [matrix.zero_points, matrix.scales]
+    given = [(array, n == 0) for n, array in enumerate(steps) if array is not None]
+    given += [(step.operand, step.subtracts) for step in matrix.later]
+    most = _largest(matrix)
+    for operand, subtracts in given:
+        size = float(np.abs(numbers_of(operand)).max())  # which keeps a NaN
+        most = most + size if subtracts else most * size
+    rounds = matrix.half or any(step.rounds for step in matrix.later)
+    if most <= (_MOST_IN_F16 if rounds else _MOST):
+        return True
     step = max(1, _PART // max(1, matrix.inner))
     return all(
         bool(np.isfinite(matrix.some(first, first + step)).all())
         for first in range(0, matrix.shape[0], step)
     )
+
+
+def _largest(matrix: CompressedMatrix) -> float:
+    """A number that no code stands for a larger one than; an infinity where one may be that."""
+    kind = matrix.element_type
+    if matrix.numbers is not None:
+        return float(np.abs(matrix.numbers).max())
+    if kind.is_integer:
+        return float(1 << kind.bits)
+    if kind is not ElementType.f16:
+        return np.inf
+    flat = matrix.codes.reshape(-1)
+    parts = (flat[first : first + _PART] for first in range(0, len(flat), _PART))
+    finite = all(not (~part.view(np.uint16) & _NO_NUMBER == 0).any() for part in parts)
+    return _MOST_IN_F16 if finite else np.inf
 
 
 def _constant(model: Model, source: Source, filters: StoredFilters) -> Node:
