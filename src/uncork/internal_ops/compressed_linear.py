@@ -126,7 +126,9 @@ class CompressedMatrix(Struct, frozen=True, eq=False, dict=True):
         """Some columns of it."""
 
         def given(operand: Array) -> Array:
-            return operand[first:end, :, np.newaxis] if len(operand) > 1 else operand[:, :, np.newaxis]
+            return (
+                operand[first:end, :, np.newaxis] if len(operand) > 1 else operand[:, :, np.newaxis]
+            )
 
         codes = self.carriers()[first:end]
         if self.numbers is None:

@@ -338,7 +338,9 @@ class Stored:
         """
         if len(self.dims) < lead:
             return None
-        before, behind = ([axis for dim in part for axis in dim] for part in (self.dims[:lead], self.dims[lead:]))
+        before, behind = (
+            [axis for dim in part for axis in dim] for part in (self.dims[:lead], self.dims[lead:])
+        )
         return self._runs(before, behind, self._few_steps(), _IN_BYTES)
 
     def table(self) -> CompressedMatrix | None:

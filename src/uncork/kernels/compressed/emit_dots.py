@@ -14,7 +14,7 @@ from uncork.kernels.codegen.emit import F32, I8, I16, I32, I64, Kernel, Value, V
 from uncork.kernels.codegen.epilogue import advanced_operands, relative_operands
 from uncork.kernels.compressed.emit_few import in_order_of_words, multiply_rows
 from uncork.kernels.compressed.emit_stored import Column, Decoder, arguments_of, column_at
-from uncork.kernels.compressed.spec import PER_WORD, FewRows, Stored
+from uncork.kernels.compressed.spec import FewRows
 from uncork.kernels.compressed.spec_dots import FLAG, DotRows, record
 from uncork.kernels.epilogue import Epilogue
 from uncork.kernels.gemm import microkernel_amx as amx
@@ -26,6 +26,7 @@ from uncork.kernels.gemm.microkernel_dots import (
     Adder,
 )
 from uncork.kernels.movement.emit_transpose import columns_of
+from uncork.kernels.stored_form import PER_WORD, Stored
 
 _TILE_ARGUMENTS = (
     *("digits", "digit_row", "records", "record_row", "panel", "words", "scales", "zeros"),

@@ -11,9 +11,8 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from uncork.kernels.compressed.spec import Stored
 from uncork.kernels.convolution.blocked_work import BlockedWork
-from uncork.kernels.convolution.decoded_sets import Steps, decodes, form_of
+from uncork.kernels.convolution.decoded_sets import StepsOfSets, decodes, form_of
 from uncork.kernels.convolution.geometry import Geometry, WindowAxis, images_together, known
 from uncork.kernels.convolution.group_places import (
     SetsOfOutputs,
@@ -51,6 +50,7 @@ from uncork.kernels.runtime.addresses import address_of
 from uncork.kernels.runtime.packed_weights import packed
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select_epilogue import operands_for
+from uncork.kernels.stored_form import Stored
 from uncork.ops._common.spatial import extent
 from uncork.symbolic import SizeLike
 from uncork.types import Array
@@ -180,7 +180,7 @@ class _BlockCalls:
             *self.slices,
         )
         self.packed_weights = packed(work.filters.sources, how, self._packed)
-        self.steps = Steps.of(work, self.runs) if self.decodes else None
+        self.steps = StepsOfSets.of(work, self.runs) if self.decodes else None
         self.keep: list[object] = [self.packed_weights, self.steps, *work.numbers]
         self._tables: dict[tuple[object, ...], Array] = {}
         self.images, self.most = images_together(g.images, self.padded)
@@ -241,7 +241,7 @@ class _BlockCalls:
         return sum(self._entries(self.regions[0], n) for n in range(number)) * ENTRY
 
     def _steps(self, number: int) -> int:
-        """Steps over the channels of a slice, of the sets of a run."""
+        """StepsOfSets over the channels of a slice, of the sets of a run."""
         return self.work.group_steps // self.slices[number]
 
     def _entries(self, region: Region, number: int) -> int:
@@ -467,7 +467,7 @@ class _BlockCalls:
 
     def _set_bytes(self, filters: Array) -> int:
         """Bytes of the numbers of one of these sets, or slices of sets."""
-        return filters[0].size * self.work.size
+        return int(filters[0].size) * self.work.size
 
     def _read_again(self, filters: Array) -> int:
         """What it costs to have one of these sets, or slices, again, as bytes that are read."""

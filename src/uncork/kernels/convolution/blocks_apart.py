@@ -106,7 +106,9 @@ class _ApartCalls:
         """The transformed filters, `[position, group, plane and channel, outputs of the group]`."""
         g, wide = self.g, self.blocks * self.work.lanes
         # [outputs, channels, planes and rows, columns]
-        apart = self.work.filters.values()[0].reshape(g.outputs, g.channels, g.depth.taps, TAPS, TAPS)
+        apart = self.work.filters.values()[0].reshape(
+            g.outputs, g.channels, g.depth.taps, TAPS, TAPS
+        )
         filters = np.moveaxis(apart, 2, 1).reshape(g.outputs, -1, TAPS, TAPS)
         channels = filters.shape[1]
         made = zeros((self.patch_size, g.outputs // wide, channels, wide))

@@ -14,28 +14,25 @@ from msgspec.structs import replace
 from uncork.internal_ops.decompression import numbers_of
 from uncork.internal_ops.stored_filters import StoredFilters
 from uncork.kernels.compressed.form import laid_out_book, stored_of
-from uncork.kernels.compressed.spec import Stored
 from uncork.kernels.convolution.blocked_work import BlockedWork
-from uncork.kernels.convolution.geometry import known, typical
 from uncork.kernels.convolution.group_places import SetsOfOutputs, of_sets
 from uncork.kernels.runtime.packed_weights import PackedWeights, arranged, packed
 from uncork.kernels.runtime.target import Target
+from uncork.kernels.stored_form import Stored
 from uncork.kernels.stored_types import converts_halves
 from uncork.types import Array
 
-#: The fewest pixels of an image for which filters are decoded in each call: of fewer, decoding
-#: takes a larger part of the time than reading f32 from memory does.
-_FEWEST_PIXELS = 1
 #: The type in which zero points and scales of outputs lie, one after the other.
 _KIND = "f32"
 
 
 def decodes(work: BlockedWork, target: Target) -> bool:
-    """Whether filters stay as they are stored, and are decoded in calls. This is the one rule."""
+    """Whether filters stay as they are stored, and are decoded in calls: wherever the processor
+    reads them, but for those that are multiplied as bf16. However few pixels meet a number, what is
+    decoded takes less time than the bytes of f32 that are not read.
+    """
     filters = work.filters.held
     if not isinstance(filters, StoredFilters) or work.half:
-        return False
-    if known(typical(work.geometry).pixels) < _FEWEST_PIXELS:
         return False
     matrix = filters.matrix
     halves = matrix.half or matrix.element_type.name in ("f16", "f8e4m3", "f8e5m2")
@@ -57,7 +54,7 @@ def form_of(work: BlockedWork, vector: int, target: Target) -> Stored:
     )
 
 
-class Steps(Struct, frozen=True):
+class StepsOfSets(Struct, frozen=True):
     """What is done with the codes of each run of sets: zero points and scales
     `[group, set, operand, outputs of the set]`, f32; and the numbers of a table, if there is one.
     """
@@ -66,7 +63,7 @@ class Steps(Struct, frozen=True):
     numbers: Array
 
     @staticmethod
-    def of(work: BlockedWork, runs: Sequence[SetsOfOutputs]) -> Steps:
+    def of(work: BlockedWork, runs: Sequence[SetsOfOutputs]) -> StepsOfSets:
         filters = work.filters.held
         assert isinstance(filters, StoredFilters)
         matrix = filters.matrix
@@ -84,7 +81,7 @@ class Steps(Struct, frozen=True):
 
         how = ("steps of filters", g.weights, work.inner, work.lanes, *(run.blocks for run in runs))
         table = np.zeros(0, np.uint8) if matrix.numbers is None else laid_out_book(matrix.numbers)
-        return Steps(packed(filters.sources, how, made), table)
+        return StepsOfSets(packed(filters.sources, how, made), table)
 
 
 def _in_sets(work: BlockedWork, run: SetsOfOutputs, operands: Sequence[Array]) -> Array:

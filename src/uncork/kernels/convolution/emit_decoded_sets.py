@@ -6,9 +6,9 @@ from math import gcd
 
 from uncork.kernels.codegen.emit import F32, Kernel, Value
 from uncork.kernels.compressed.emit_stored import Column, Decoder
-from uncork.kernels.compressed.spec import Stored
 from uncork.kernels.convolution.spec_blocks import Dense
 from uncork.kernels.elementwise.emit_steps import Operand
+from uncork.kernels.stored_form import Stored
 
 #: Rows of a set that are decoded in a turn of the loop.
 _ROWS = 4

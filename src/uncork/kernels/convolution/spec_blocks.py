@@ -8,8 +8,8 @@ from typing import ClassVar, Union
 
 from msgspec import Struct
 
-from uncork.kernels.compressed.spec import Stored
 from uncork.kernels.epilogue import PLAIN, Epilogue, EpilogueSpec
+from uncork.kernels.stored_form import Stored
 
 #: Bytes of an entry of the table of taps: bytes to what a tap sees, and to its filters.
 ENTRY = 16
