@@ -491,6 +491,9 @@ def _rewritten(
             matrix = stored.matrix
             codes = layers.constant(matrix.codes, matrix.element_type, name)
             inputs = (inputs[0], codes, *inputs[2:])
+            if not candidate.side and node.id not in halves:
+                note = f"filters in {matrix.element_type}{' by f16' if matrix.half else ''}"
+                node = replace(node, hints=replace(node.hints, note=note))
         if candidate is None:
             nodes.append(replace(node, inputs=inputs) if inputs != node.inputs else node)
             continue

@@ -181,7 +181,8 @@ class _BlockCalls:
         )
         self.packed_weights = packed(work.filters.sources, how, self._packed)
         self.steps = StepsOfSets.of(work, self.runs) if self.decodes else None
-        self.keep: list[object] = [self.packed_weights, self.steps, *work.numbers]
+        steps = [] if self.steps is None else [self.steps.operands, self.steps.numbers]
+        self.keep: list[object] = [self.packed_weights, *steps, *work.numbers]
         self._tables: dict[tuple[object, ...], Array] = {}
         self.images, self.most = images_together(g.images, self.padded)
 
@@ -482,10 +483,15 @@ class _BlockCalls:
         place = self.runs[number].alike.groups.index(group)
         operands = self.steps.operands.arrays[number][place]
         filters = self.packed_weights.arrays[number][place]
+
+        def there(array: Array, offset: SizeLike = 0) -> Operand:
+            """Where an array lies; anywhere where it is empty."""
+            return address_of(array) + offset if array.size else 0
+
         return {
             "decoded": memory.take(self._set_bytes(filters)),
-            "steps": first * operands[0].nbytes + address_of(operands),
-            "numbers": address_of(self.steps.numbers) if self.steps.numbers.size else 0,
+            "steps": there(operands, first * operands[0].nbytes),
+            "numbers": there(self.steps.numbers),
         }
 
     def _strip_rows(self, region: Region, rows: SizeLike, sets: SizeLike, filters: int) -> SizeLike:
