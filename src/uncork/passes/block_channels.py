@@ -486,7 +486,7 @@ def _rewritten(
         inputs = tuple(given(node, position) for position in range(len(node.inputs)))
         candidate = chosen.get(node.id)
         stored = None if candidate is None or candidate.other else _stored(model, node)
-        if stored is not None:
+        if stored is not None and candidate is not None:
             name = f"{names[node.inputs[1].node]} (codes)"
             matrix = stored.matrix
             codes = layers.constant(matrix.codes, matrix.element_type, name)
