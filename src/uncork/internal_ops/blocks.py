@@ -12,9 +12,10 @@ from msgspec.structs import replace
 
 from uncork import storage
 from uncork.internal_ops.held import HALF, widened
+from uncork.internal_ops.stored_filters import StoredFilters
 from uncork.ops._operation import Operation
 from uncork.ops._ports import ANY, Field, Input, Output, Several
-from uncork.types import Array, PartialShape, TensorSpec
+from uncork.types import Array, ElementType, PartialShape, TensorSpec
 
 
 def blocked_shape(shape: PartialShape, block: int) -> PartialShape:
@@ -111,12 +112,27 @@ class OnBlocks(Operation):
 class BlockedConvolution(OnBlocks):
     """A convolution, with what ends it, whose data and result lie in blocks of channels.
 
-    Kernels compute it by Winograd's tiles of `side` x `side` results; 0 for direct sums.
+    Kernels compute it by Winograd's tiles of `side` x `side` results; 0 for direct sums. Its second
+    input are its filters or, where these are `stored`, their codes.
     """
 
     multiplies = True
 
     side = Field(0)
+    stored = Field[StoredFilters | None](None)
+
+    def plain(self, specs: Sequence[TensorSpec | None]) -> list[TensorSpec | None]:
+        plain = super().plain(specs)
+        if self.stored is not None:
+            plain[1] = TensorSpec(ElementType.f32, PartialShape(self.stored.shape))
+        return plain
+
+    def evaluate(self, specs: Sequence[TensorSpec | None]) -> tuple[TensorSpec, ...]:
+        if self.stored is None:
+            return super().evaluate(specs)
+        value = self.stored.values()
+        made = TensorSpec(ElementType.f32, PartialShape(value.shape), value)
+        return self.replace(stored=None).evaluate([specs[0], made, *specs[2:]])
 
 
 class BlockedPooling(OnBlocks):

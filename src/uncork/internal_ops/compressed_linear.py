@@ -120,19 +120,29 @@ class CompressedMatrix(Struct, frozen=True, eq=False, dict=True):
 
     def values(self) -> Array:
         """The matrix in f32, [columns of all matrices, inner]."""
-        codes = self.carriers()
+        return self.some(0, self.shape[0])
+
+    def some(self, first: int, end: int) -> Array:
+        """Some columns of it."""
+
+        def given(operand: Array) -> Array:
+            return (
+                operand[first:end, :, np.newaxis] if len(operand) > 1 else operand[:, :, np.newaxis]
+            )
+
+        codes = self.carriers()[first:end]
         if self.numbers is None:
             result = self._rounded(decode(codes, self.element_type).astype(np.float32))
         else:
             result = self.numbers[codes]
         with np.errstate(all="ignore"):  # infinite scales are the model's business
             if self.zero_points is not None:
-                result = self._rounded(result - self.zero_points[:, :, np.newaxis])
+                result = self._rounded(result - given(self.zero_points))
             if self.scales is not None:
-                result = self._rounded(result * numbers_of(self.scales)[:, :, np.newaxis])
+                result = self._rounded(result * numbers_of(given(self.scales)))
         for step in self.later:
-            result = step.applied(result, step.operand[:, :, np.newaxis])
-        return result.reshape(self.shape[0], self.inner)
+            result = step.applied(result, given(step.operand))
+        return result.reshape(len(codes), self.inner)
 
     def _rounded(self, values: Array) -> Array:
         return values.astype(np.float16).astype(np.float32) if self.half else values

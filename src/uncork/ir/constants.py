@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from uncork.files import MappedFile, mapped_file
 from uncork.internal_ops.packed_const import PackedConst
+from uncork.internal_ops.stored_filters import StoredConstant
 from uncork.ir.model import Model
 from uncork.ops.parameter import Const
 from uncork.types import Array, ElementType
@@ -25,6 +26,9 @@ def typed_arrays(model: Model) -> Iterator[tuple[ElementType, Array]]:
         for node in models.pop().nodes:
             if isinstance(node.operation, PackedConst):
                 yield ElementType.u8, node.operation.packed
+            elif isinstance(node.operation, StoredConstant):
+                matrix = node.operation.filters.matrix
+                yield matrix.element_type, matrix.codes
             elif isinstance(node.operation, Const) and node.operation.value is not None:
                 yield node.operation.element_type, node.operation.value
             models += [body for _, body in node.bodies]

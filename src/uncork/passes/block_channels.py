@@ -25,10 +25,11 @@ from uncork.internal_ops.blocks import (
 )
 from uncork.internal_ops.fused import product_of
 from uncork.internal_ops.held import HALF
+from uncork.internal_ops.stored_filters import StoredConstant, StoredFilters
 from uncork.internal_ops.view import View
 from uncork.ir.model import Model, Node, Source
 from uncork.kernels.convolution.blocks_apart import filter_bytes, groups_fit, tile_for
-from uncork.kernels.convolution.geometry import Geometry, all_finite, geometry, known, typical
+from uncork.kernels.convolution.geometry import Geometry, all_finite, geometry_of, known, typical
 from uncork.kernels.convolution.group_places import lie_in_blocks
 from uncork.kernels.convolution.layout import direct
 from uncork.kernels.convolution.spec_blocks import multiplies_transformed
@@ -74,6 +75,8 @@ _PAGE = 1 << 12
 #: The part of its time that a convolution saves in bf16, and numbers that are converted in a
 #: nanosecond.
 _HALVED, _CONVERTED = 0.5, 20.0
+#: Bytes that are read from memory in a nanosecond.
+_READ = 10.0
 _SINGLE = ElementType.f32
 _ROUNDS = 4
 
@@ -138,9 +141,11 @@ def _candidate(
     ):
         return None
     filters = specs[1].value
-    assert operation is not None and filters is not None
+    if filters is None and _stored(model, node) is None:
+        return None
+    assert operation is not None
     g = _geometry(product, specs, node.outputs[0].spec)
-    if g is None or is_few(g.plane) or not all_finite(filters):
+    if g is None or is_few(g.plane) or not (filters is None or all_finite(filters)):
         return None
     inner, block = (
         block_of(g.groups * each, target, deep=deep) for each in (g.channels, g.outputs)
@@ -164,6 +169,8 @@ def _candidate(
     side = 0 if node.hints.direct_sums else _side(g, room, target)
     lies = tuple(position == 0 or position in like for position in range(len(specs)))
     saved = _saved(g, side, block, target)
+    if filters is None and not side and not apart:
+        saved += _unread(_stored(model, node))
     halved = None
     if node.hints.precision == "bf16" and (apart or gcd(g.channels, inner) % 2 == 0):
         multiplied = not _side_of(side, True, target) or multiplies_transformed(True, side)
@@ -173,14 +180,20 @@ def _candidate(
     return found, filter_bytes(g, side) if side else 0
 
 
+def _stored(model: Model, node: Node) -> StoredFilters | None:
+    """The filters of a convolution as they are stored; None where they are plain numbers."""
+    constant = model.by_id[node.inputs[1].node].operation
+    return constant.filters if isinstance(constant, StoredConstant) else None
+
+
 def _is_plain(specs: Sequence[TensorSpec], result: TensorSpec) -> bool:
-    """Whether all is f32, of known or open sizes, and the filters are constant."""
+    """Whether all is f32, of known or open sizes."""
     known_types = all(
         spec.element_type is ElementType.f32 and has_extents(spec) for spec in (*specs, result)
     )
     return (
         known_types
-        and specs[1].value is not None
+        and specs[1].shape.is_static
         and not is_empty(extents(result))
         and not is_empty(extents(specs[0]))
     )
@@ -190,7 +203,7 @@ def _geometry(
     product: Operation, specs: Sequence[TensorSpec], result: TensorSpec
 ) -> Geometry | None:
     try:
-        return geometry(product, extents(specs[0]), specs[1].known, extents(result), axes=3)[0]
+        return geometry_of(product, extents(specs[0]), specs[1].shape.static, extents(result))
     except KernelDeclined:
         return None
 
@@ -237,6 +250,14 @@ def _saved(g: Geometry, side: int, block: int, target: Target) -> float:
         target.lanes / block if side or g.outputs == block else 1
     )
     return products / (_DENSE * target.lanes) * (1 - spent)
+
+
+def _unread(filters: StoredFilters | None) -> float:
+    """The time that codes save which are read in place of filters of f32."""
+    if filters is None:
+        return 0.0
+    code = filters.matrix.codes.itemsize
+    return prod(filters.shape) * (_SINGLE.dtype.itemsize - code) / _READ
 
 
 def _gathered(g: Geometry) -> float:
@@ -466,6 +487,15 @@ def _rewritten(
     for node in model.nodes:
         inputs = tuple(given(node, position) for position in range(len(node.inputs)))
         candidate = chosen.get(node.id)
+        stored = None if candidate is None or candidate.other else _stored(model, node)
+        if stored is not None and candidate is not None:
+            name = f"{names[node.inputs[1].node]} (codes)"
+            matrix = stored.matrix
+            codes = layers.constant(matrix.codes, matrix.element_type, name)
+            inputs = (inputs[0], codes, *inputs[2:])
+            if not candidate.side and node.id not in halves:
+                note = f"filters in {matrix.element_type}{' by f16' if matrix.half else ''}"
+                node = replace(node, hints=replace(node.hints, note=note))
         if candidate is None:
             nodes.append(replace(node, inputs=inputs) if inputs != node.inputs else node)
             continue
@@ -478,6 +508,7 @@ def _rewritten(
                 candidate.block,
                 half,
                 _side_of(candidate.side, half, target),
+                stored,
             )
             if other is None
             else other.operation

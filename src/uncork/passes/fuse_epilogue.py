@@ -20,7 +20,7 @@ from uncork.kernels.extents import extents, has_extents
 from uncork.kernels.gemm.select_matmul import unsuited
 from uncork.kernels.select_epilogue import ending
 from uncork.ops.matmul import MatMul
-from uncork.passes.rewrite import as_members, readers, replaced
+from uncork.passes.rewrite import as_members, is_known, readers, replaced
 from uncork.types import ElementType
 
 #: By the type of a product: what it becomes with its end, and the axis of its result along which
@@ -89,7 +89,7 @@ def is_product(model: Model, node: Node) -> bool:
     if node.type_name == "GroupNormalization":
         return has_extents(data)
     weights = model.spec(node.inputs[1])
-    if weights.value is None:
+    if not is_known(model, node.inputs[1]):
         return False
     if not isinstance(node.operation, MatMul) or not (has_extents(data) and has_extents(weights)):
         return True

@@ -23,7 +23,7 @@ from msgspec import Struct
 from uncork.ir.model import Model, Node, Source
 from uncork.ops.arithmetic import Add
 from uncork.ops.convolution import Convolution1, GroupConvolution1
-from uncork.passes.rewrite import NewLayers, only_reader, readers, replaced
+from uncork.passes.rewrite import NewLayers, known_value, only_reader, readers, replaced
 from uncork.types import Array, ElementType, TensorSpec
 
 _Sizes = tuple[int, ...]
@@ -127,6 +127,9 @@ def _merged(
     rank = result.rank
     if rank is None or rank < 3 or result.element_type is not ElementType.f32:
         return False
+    read = [model.by_id[term.node].inputs[:1] for term in terms if _branches(model, term)]
+    if len({*read}) == len(read):
+        return False  # nobody need make numbers of filters that are stored
     branches: list[_Branch] = []
     shifts: list[Array] = []
     others: list[Source] = []
@@ -170,6 +173,12 @@ def _merged(
     return True
 
 
+def _branches(model: Model, term: Source) -> bool:
+    """Whether a term may be a branch, by its type."""
+    node = model.by_id[term.node]
+    return node.type_name == "BatchNormInference" or isinstance(node.operation, Convolution1)
+
+
 def _shift(spec: TensorSpec, rank: int) -> Array | None:
     """The numbers of a constant that adds one to each channel, or one to all; None of others."""
     value = spec.value
@@ -190,13 +199,10 @@ def _branch(model: Model, read_by: Mapping[Source, list[Node]], term: Source) ->
     if not isinstance(operation, Convolution1):
         return None
     held = model.by_id[node.inputs[1].node]
-    filters = model.spec(node.inputs[1]).value
     # Numbers that a quantized layer reads as small ones are no plain constant.
-    if (
-        held.type_name != "Const"
-        or filters is None
-        or operation.auto_pad not in ("explicit", "valid")
-    ):
+    plain = held.type_name in ("Const", "StoredConstant")
+    filters = known_value(model, node.inputs[1]) if plain else None
+    if filters is None or operation.auto_pad not in ("explicit", "valid"):
         return None
     grouped = filters if operation.lead == 3 else filters[np.newaxis]
     axes = range(operation.axes)

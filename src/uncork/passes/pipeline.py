@@ -150,6 +150,7 @@ ON_LOAD: tuple[Pass, ...] = (
         "other products by weights that are stored in few bits become a MatMul",
         frozenset({"Convolution", "Einsum", "MatMul"}),
         _SMALL,
+        option="target",
     ),
     # Before `fold_constants`, which would make the matrices.
     Pass(
@@ -172,6 +173,13 @@ ON_LOAD: tuple[Pass, ...] = (
         "quantized_weights",
         "weights of quantized layers remember their small numbers",
         frozenset({"FakeQuantize"}),
+    ),
+    # Before `fold_constants`, which would make them.
+    Pass(
+        "stored_filters",
+        "convolutions remember how their filters are stored",
+        types_of("convolution"),
+        _SMALL,
     ),
     Pass("fold_constants", "layers of constants become constants"),
     # After `fold_constants`, which makes filters, and the numbers of activations.
@@ -305,6 +313,12 @@ WITH_SIZES: tuple[Pass, ...] = (
         "convolutions pass blocks of channels on",
         types_of("convolution"),
         option="target",
+    ),
+    Pass(
+        "made_filters",
+        "filters that no kernel reads as they are stored are numbers",
+        frozenset({"StoredConstant"}),
+        module="stored_filters",
     ),
     # Before `fuse_elementwise`, which takes the conversions into the chains.
     Pass(

@@ -22,6 +22,8 @@ from msgspec.structs import replace
 
 from uncork.dimension import DYNAMIC, Dimension
 from uncork.ir.model import Model, Node, Source
+from uncork.kernels.convolution.tiles import FEWEST_PIXELS, block_of
+from uncork.kernels.runtime.target import Target
 from uncork.ops._common.product_labels import Label, Roles, roles_of
 from uncork.ops.convolution import Convolution1
 from uncork.ops.einsum import Einsum
@@ -64,14 +66,14 @@ class _Product(Struct, frozen=True):
         return roles
 
 
-def products_of_stored(model: Model) -> Model:
+def products_of_stored(model: Model, target: Target) -> Model:
     """The model with a MatMul in place of every such layer."""
-    layers = _Layers(model)
+    layers = _Layers(model, target)
     return layers.rewritten(layers.take)
 
 
 def _product(
-    model: Model, node: Node, quantized: Collection[Source]
+    model: Model, node: Node, quantized: Collection[Source], target: Target
 ) -> tuple[_Product, Roles] | None:
     """The product that the layer computes; None where it is not one by stored weights."""
     operation = node.operation
@@ -89,7 +91,8 @@ def _product(
         found = _of_matmul(operation, node, specs)
     else:
         windows = _of_windows(operation, node, specs)
-        found = iter(()) if node.inputs[0] in quantized else windows
+        other = node.inputs[0] in quantized or _over_blocks(operation, node, specs, target)
+        found = iter(()) if other else windows
     for product in found:
         weights, roles = model.spec(product.weights).shape, product.roles
         if not weights.is_static or roles is None:
@@ -173,18 +176,36 @@ def _of_windows(
     yield _Product(node.inputs[0], node.inputs[1], of_data, weights, output, cut)
 
 
+def _over_blocks(
+    operation: Convolution1, node: Node, specs: Sequence[TensorSpec], target: Target
+) -> bool:
+    """Whether a convolution of single pixels is left to kernels over blocks of channels, which read
+    stored filters, too, and take no turned data: they sum in f32, and need whole blocks and pixels
+    enough.
+    """
+    data, filters = specs[0].shape, specs[1].shape
+    hints = node.hints
+    if hints.activations != "f32" or hints.precision != "f32" or not data.is_static:
+        return False
+    outputs, channels, *taps = filters.static
+    pixels = math.prod(data.static[2:])
+    blocks = all(block_of(size, target) for size in (outputs, channels))
+    return blocks and set(taps) == {1} and pixels >= FEWEST_PIXELS
+
+
 class _Layers(NewLayers):
     """The layers of the new model."""
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Model, target: Target) -> None:
         super().__init__(model)
+        self.target = target
         convolves = any(isinstance(node.operation, Convolution1) for node in model.nodes)
         #: Data of convolutions that are multiplied as codes of their own.
         self.quantized: Collection[Source] = grids(model) if convolves else ()
 
     def take(self, node: Node) -> bool:
         """Put the product that a layer computes in its place; whether it does."""
-        found = _product(self.old, node, self.quantized)
+        found = _product(self.old, node, self.quantized, self.target)
         if found is None:
             return False
         product, roles = found

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from uncork.internal_ops.fused import FusedMember
 from uncork.internal_ops.packed_const import PackedConst
+from uncork.internal_ops.stored_filters import StoredConstant
 from uncork.internal_ops.view import View
 from uncork.ir.bodies import with_graphs
 from uncork.ir.model import Model, Node, Port, Source
@@ -75,17 +76,21 @@ def as_members(
 def is_known(model: Model, source: Source) -> bool:
     """Whether the value of a tensor is known at load: whether `known_value` gives it."""
     operation = model.by_id[source.node].operation
-    return model.spec(source).value is not None or isinstance(operation, PackedConst)
+    held = isinstance(operation, (PackedConst, StoredConstant))
+    return model.spec(source).value is not None or held
 
 
 def known_value(model: Model, source: Source) -> Array | None:
     """The value of a tensor that is known at load, of any size; None where there is none.
 
-    That of a packed constant, whose spec has none, is unpacked for the caller alone.
+    That of a packed constant, or of stored filters, whose spec has none, is made for the caller
+    alone.
     """
     operation = model.by_id[source.node].operation
     if isinstance(operation, PackedConst):
         return operation.unpacked()
+    if isinstance(operation, StoredConstant):
+        return operation.value
     return model.spec(source).value
 
 

@@ -58,6 +58,8 @@ _BOOK, _LONGEST = min(_CODES_OF_BOOKS), max(_CODES_OF_BOOKS)
 #: Codes of four bits that are loaded at once: columns are whole ones, or the codes are held in
 #: bytes.
 _PER_WORD = 8
+#: No column is a multiple of so many: codes of four bits are held in bytes.
+_IN_BYTES = 1 << 63
 
 
 def _held_as(element_type: ElementType) -> ElementType:
@@ -329,6 +331,17 @@ class Stored:
         if found is None:
             return None
         return replace(found, stack=math.prod(self.sizes[axis] for axis in matrices))
+
+    def columns(self, lead: int) -> CompressedMatrix | None:
+        """The tensor as columns, one for each place along so many first axes, of codes of whole
+        bytes; None where it is none that is stored.
+        """
+        if len(self.dims) < lead:
+            return None
+        before, behind = (
+            [axis for dim in part for axis in dim] for part in (self.dims[:lead], self.dims[lead:])
+        )
+        return self._runs(before, behind, self._few_steps(), _IN_BYTES)
 
     def table(self) -> CompressedMatrix | None:
         """The tensor as a table, whose rows are along the first axis and exactly the numbers that

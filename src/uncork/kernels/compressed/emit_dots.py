@@ -14,7 +14,7 @@ from uncork.kernels.codegen.emit import F32, I8, I16, I32, I64, Kernel, Value, V
 from uncork.kernels.codegen.epilogue import advanced_operands, relative_operands
 from uncork.kernels.compressed.emit_few import in_order_of_words, multiply_rows
 from uncork.kernels.compressed.emit_stored import Decoder, arguments_of, turned_operands
-from uncork.kernels.compressed.spec import PER_WORD, FewRows, Stored
+from uncork.kernels.compressed.spec import FewRows
 from uncork.kernels.compressed.spec_dots import FEW_ROWS, FLAG, DotRows, record
 from uncork.kernels.epilogue import Epilogue
 from uncork.kernels.gemm import microkernel_amx as amx
@@ -26,6 +26,7 @@ from uncork.kernels.gemm.microkernel_dots import (
     Adder,
 )
 from uncork.kernels.movement.emit_transpose import columns_of
+from uncork.kernels.stored_form import PER_WORD, Stored
 
 _TILE_ARGUMENTS = (
     *("digits", "digit_row", "records", "record_row", "panel", "begin", "end", "words"),
@@ -200,8 +201,8 @@ def _turn(
         for d, line in enumerate(columns_of(lines)):
             line = line ^ flip if flip else line
             place = panel + (position - begin + d) * (spec.lines * spec.width * 4)
-            for index, part in enumerate(_apart(k, spec, line, book)):
-                k.store(part, place + index * (spec.width * 4))
+            for index, codes in enumerate(_apart(k, spec, line, book)):
+                k.store(codes, place + index * (spec.width * 4))
 
 
 def _apart(k: Kernel, spec: DotRows, words: Value, book: Book | None) -> list[Value]:

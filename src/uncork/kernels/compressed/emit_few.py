@@ -12,10 +12,11 @@ from msgspec.structs import replace
 from uncork.kernels.codegen.emit import F32, I32, Kernel, Value, emitter
 from uncork.kernels.codegen.epilogue import apply_epilogue
 from uncork.kernels.compressed.emit_stored import Column, Decoder, arguments_of, column_at
-from uncork.kernels.compressed.spec import FOUR_BITS, PER_WORD, FewRows
+from uncork.kernels.compressed.spec import FewRows
 from uncork.kernels.epilogue import ELEMENT, NUMBER, Epilogue
 from uncork.kernels.movement.emit_transpose import columns_of
 from uncork.kernels.register_tiles import FEW_REGISTERS, rows_of_tiles
+from uncork.kernels.stored_form import FOUR_BITS, PER_WORD
 
 #: Sums in turn: each waits for the addition before it.
 _ACCUMULATORS = 8

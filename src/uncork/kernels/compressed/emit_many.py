@@ -19,7 +19,7 @@ from uncork.kernels.compressed.emit_stored import (
     operands_of,
     turned_operands,
 )
-from uncork.kernels.compressed.spec import PER_WORD, ManyRows
+from uncork.kernels.compressed.spec import ManyRows
 from uncork.kernels.elementwise.emit_steps import Operand
 from uncork.kernels.gemm.emit_matmul import row_epilogue
 from uncork.kernels.gemm.microkernel import AHEAD, Microkernel, RegisterTile, Widening, of_panels
@@ -32,6 +32,7 @@ from uncork.kernels.gemm.microkernel_blocks import (
 )
 from uncork.kernels.gemm.spec_matmul import MASKED
 from uncork.kernels.movement.emit_transpose import columns_of
+from uncork.kernels.stored_form import PER_WORD
 
 _EXTRA = ("target", "target_row", "left")
 
@@ -189,12 +190,12 @@ class _Panels:
         for position, partly in k.blocks(whole, lanes, begin // per):
             there = k.lanes_below(whole - position, lanes) if partly else None
             lines = [k.load(place + position * 4, I32, lanes, there) for place in columns]
-            for d, turned in enumerate(columns_of(lines)):
-                k.store(turned, self.words + d * (lanes * 4))
+            for index, turned in enumerate(columns_of(lines)):
+                k.store(turned, self.words + index * (lanes * 4))
             count = whole - position if partly else k.integer(lanes)
-            with k.loop(0, count) as d:
-                words = k.load(self.words + d * (lanes * 4), I32, lanes)
-                self._store(words, per, (position + d) * per, column, begin)
+            with k.loop(0, count) as number:
+                words = k.load(self.words + number * (lanes * 4), I32, lanes)
+                self._store(words, per, (position + number) * per, column, begin)
         if per == PER_WORD:  # columns of such codes are whole words
             return
         with k.loop(whole * per, end) as number:

@@ -17,20 +17,12 @@ from msgspec.structs import replace
 
 from uncork.kernels.codegen import llvm_ir as ir
 from uncork.kernels.codegen.emit import F16, F32, I8, I32, I64, U8, U16, Kernel, Value
-from uncork.kernels.compressed.spec import (
-    BOOK,
-    FOUR_BITS,
-    HALF_BLOCK,
-    PER_WORD,
-    SPLIT,
-    FewRows,
-    ManyRows,
-    Stored,
-)
+from uncork.kernels.compressed.spec import BOOK, HALF_BLOCK, SPLIT, FewRows, ManyRows
 from uncork.kernels.compressed.spec_dots import DotFew, DotRows
 from uncork.kernels.elementwise.emit import UNIT_OF_E4M3, decoded, widened
 from uncork.kernels.elementwise.emit_steps import Operand, stepped
 from uncork.kernels.movement.emit_transpose import columns_of
+from uncork.kernels.stored_form import FOUR_BITS, PER_WORD, Stored
 
 #: A zero point and a scale, where there are such, and operands of later steps, lane by lane.
 Steps = tuple[Value | None, Value | None, list[Value]]

@@ -9,9 +9,10 @@ from msgspec import Struct
 
 from uncork.internal_ops.compressed_linear import CompressedMatrix
 from uncork.internal_ops.decompression import numbers_of
-from uncork.kernels.compressed.spec import BOOK, CONVERTED, HALF_BLOCK, PER_WORD, SPLIT, Stored
+from uncork.kernels.compressed.spec import BOOK, CONVERTED, HALF_BLOCK, SPLIT
 from uncork.kernels.gemm.dots import FOUR_MIXED, PAIRS, flipped
 from uncork.kernels.runtime.target import Target
+from uncork.kernels.stored_form import PER_WORD, Stored
 from uncork.kernels.stored_types import kind_of, steps_of, type_of
 from uncork.storage import code_book
 from uncork.types import Array, ElementType

@@ -26,15 +26,7 @@ from uncork.kernels.compressed.select_dots import (
     least_rows,
     most_rows,
 )
-from uncork.kernels.compressed.spec import (
-    FOUR_BITS,
-    HALVES,
-    LINES_BYTES,
-    PER_WORD,
-    FewRows,
-    ManyRows,
-    Stored,
-)
+from uncork.kernels.compressed.spec import HALVES, LINES_BYTES, FewRows, ManyRows
 from uncork.kernels.compressed.spec_dots import COLUMNS, DotRows
 from uncork.kernels.elementwise.spec import conversion
 from uncork.kernels.epilogue import PLAIN, Epilogue
@@ -75,6 +67,7 @@ from uncork.kernels.runtime.packed_weights import packed
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select_epilogue import epilogue_of, operands_for
 from uncork.kernels.steps import SHARED, WHOLE
+from uncork.kernels.stored_form import FOUR_BITS, PER_WORD, Stored
 from uncork.kernels.stored_types import converts_halves, laid_out
 from uncork.ops import Operation
 from uncork.ops.gather import Gather1, Gather7

@@ -10,7 +10,6 @@ from msgspec.structs import replace
 
 from uncork.internal_ops.compressed_linear import ACTIVATION_BYTES, CompressedMatrix
 from uncork.kernels.compressed.form import are_moderate, code_added, is_whole, whole_book
-from uncork.kernels.compressed.spec import FOUR_BITS, Stored
 from uncork.kernels.compressed.spec_dots import (
     FEW_ROWS,
     FLAG,
@@ -38,6 +37,7 @@ from uncork.kernels.kernel_plan import In, KernelCall, Operand, Scratch, shares,
 from uncork.kernels.kernel_spec import KernelSpec
 from uncork.kernels.register_tiles import AMX_ROWS
 from uncork.kernels.runtime.target import Target
+from uncork.kernels.stored_form import FOUR_BITS, Stored
 from uncork.symbolic import SizeLike
 from uncork.types import ElementType
 

@@ -16,10 +16,11 @@ from typing import ClassVar
 
 from msgspec import Struct
 
-from uncork.kernels.compressed.spec import ARGUMENTS, PER_WORD, Stored
+from uncork.kernels.compressed.spec import ARGUMENTS
 from uncork.kernels.epilogue import PLAIN, Epilogue
 from uncork.kernels.kernel_spec import KernelSpec
 from uncork.kernels.names import flags
+from uncork.kernels.stored_form import PER_WORD, Stored
 
 #: Bytes of a number of f32: the highest digit first.
 DIGITS = 3

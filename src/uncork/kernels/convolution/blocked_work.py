@@ -6,9 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import gcd
+from typing import Union
 
+import numpy as np
 from msgspec import Struct
 
+from uncork.internal_ops.stored_filters import StoredFilters
 from uncork.kernels.convolution.geometry import Geometry
 from uncork.kernels.convolution.spec_blocks import number_size
 from uncork.kernels.epilogue import Epilogue
@@ -19,15 +22,42 @@ from uncork.types import Array
 RATE = 6.0
 
 
+class Filters(Struct, frozen=True):
+    """The filters of a convolution of this geometry, as the model has them: numbers of f32, or
+    stored in fewer bits.
+    """
+
+    geometry: Geometry
+    held: Union[Array, StoredFilters]
+
+    @property
+    def sources(self) -> list[Array]:
+        """The arrays that they are made of."""
+        return self.held.sources if isinstance(self.held, StoredFilters) else [self.held]
+
+    def values(self) -> Array:
+        """The numbers in f32, `[groups, outputs, channels, rows, columns]`."""
+        held = self.held
+        return self._ordered(held.values() if isinstance(held, StoredFilters) else held)
+
+    def codes(self) -> Array:
+        """The codes of stored ones, in the same order."""
+        assert isinstance(self.held, StoredFilters)
+        return self._ordered(self.held.codes())
+
+    def _ordered(self, filters: Array) -> Array:
+        g = self.geometry
+        taps = g.depth.taps * g.rows.taps, g.columns.taps
+        return np.ascontiguousarray(filters.reshape(g.groups, g.outputs, g.channels, *taps))
+
+
 class BlockedWork(Struct, frozen=True):
     """A convolution over blocks of `inner` channels of the data and `lanes` channels of the result,
     with its epilogue.
     """
 
     geometry: Geometry
-    #: `[groups, outputs, channels, rows, columns]`
-    filters: Array
-    source: Array
+    filters: Filters
     inner: int
     lanes: int
     end: Epilogue

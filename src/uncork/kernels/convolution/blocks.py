@@ -12,6 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from uncork.kernels.convolution.blocked_work import BlockedWork
+from uncork.kernels.convolution.decoded_sets import StepsOfSets, decodes, form_of
 from uncork.kernels.convolution.geometry import Geometry, WindowAxis, images_together, known
 from uncork.kernels.convolution.group_places import (
     SetsOfOutputs,
@@ -49,6 +50,7 @@ from uncork.kernels.runtime.addresses import address_of
 from uncork.kernels.runtime.packed_weights import packed
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select_epilogue import operands_for
+from uncork.kernels.stored_form import Stored
 from uncork.ops._common.spatial import extent
 from uncork.symbolic import SizeLike
 from uncork.types import Array
@@ -59,6 +61,8 @@ _STRIP_BYTES = 3 << 16
 _MOST_AHEAD = 1 << 20
 #: Filters of a slice of a set: those of two slices stay in the second-level cache.
 _SLICE_BYTES = 5 << 15
+#: Decoding a number takes as long as reading so many again.
+_DECODED = 2
 #: Data that are laid out at a time take about so many bytes.
 _SCRATCH_BYTES = 1 << 19
 #: Bytes of a line of a cache, bytes after which the first-level and the second-level cache begin
@@ -165,19 +169,29 @@ class _BlockCalls:
         #: Slices of the channels in which sets of a run are computed, where several tiles read the
         #: filters of one.
         one = isinstance(g.pixels, int) and g.pixels <= most_pixels(target)
-        if one or (work.half and target.tiles):
+        #: Whether filters are decoded in calls.
+        self.decodes = decodes(work, target)
+        if (one and not self.decodes) or (work.half and target.tiles):
             self.slices = [1 for _ in self.runs]
         else:
             self.slices = [slices_of(work, run.blocks, _SLICE_BYTES) for run in self.runs]
-        how = ("blocks", g.weights, work.inner, work.lanes, work.kind, work.half, *self.slices)
-        self.packed_weights = packed(
-            [work.source],
-            how,
-            lambda: [packed_sets(work, *of) for of in zip(self.runs, self.slices, strict=True)],
+        how = (
+            *("blocks", g.weights, work.inner, work.lanes, work.kind, work.half, self.decodes),
+            *self.slices,
         )
-        self.keep: list[object] = [self.packed_weights, *work.numbers]
+        self.packed_weights = packed(work.filters.sources, how, self._packed)
+        self.steps = StepsOfSets.of(work, self.runs) if self.decodes else None
+        steps = [] if self.steps is None else [self.steps.operands, self.steps.numbers]
+        self.keep: list[object] = [self.packed_weights, *steps, *work.numbers]
         self._tables: dict[tuple[object, ...], Array] = {}
         self.images, self.most = images_together(g.images, self.padded)
+
+    def _packed(self) -> list[Array]:
+        """The filters of each run of sets, or their codes."""
+        work = self.work
+        filters = work.filters.codes() if self.decodes else work.filters.values()
+        runs = zip(self.runs, self.slices, strict=True)
+        return [packed_sets(work, run, slices, filters) for run, slices in runs]
 
     def _planes_together(self) -> Sequence[tuple[SizeLike, SizeLike]]:
         """The planes of the result in parts: as many as see data that stay in the second-level
@@ -228,7 +242,7 @@ class _BlockCalls:
         return sum(self._entries(self.regions[0], n) for n in range(number)) * ENTRY
 
     def _steps(self, number: int) -> int:
-        """Steps over the channels of a slice, of the sets of a run."""
+        """StepsOfSets over the channels of a slice, of the sets of a run."""
         return self.work.group_steps // self.slices[number]
 
     def _entries(self, region: Region, number: int) -> int:
@@ -374,6 +388,7 @@ class _BlockCalls:
             work.half,
             work.half and self.target.tiles,
             slices > 1,
+            self._form(vector_members),
         )
         sets, first = part.sets, region.rows[0] + part.rows[0]
         begin = (strip * g.rows.stride, 0) if self.padded else (g.rows.begin, g.columns.begin)
@@ -393,7 +408,7 @@ class _BlockCalls:
             + group * g.channels // work.inner * self.block
         )
         rows = part.rows[1]
-        height = self._strip_rows(region, rows, sets[1], slices * filters[0].nbytes)
+        height = self._strip_rows(region, rows, sets[1], slices * self._read_again(filters))
         source_row, target_row = g.rows.stride * self.row, g.columns.count * work.lanes * work.size
         if part.runs is not None:  # each is a row
             (rows, pixels), height = part.runs, 1
@@ -438,12 +453,46 @@ class _BlockCalls:
             "slice_source": self._steps(number) * work.step // work.inner * self.block,
             "sums": sums,
             "group": filters[0].nbytes,
+            **self._decoded(number, group, sets[0], memory),
             **{f"tiles_{kind}": count for kind, count in enumerate(tiles)},
             **operands_for(spec.end, work.others, block * work.lanes * 4, made),
         }
         if not entries:  # nothing of the data is seen: any address will do
             operands["source"] = In(0)
         return spec(**operands)
+
+    def _form(self, vector_members: int) -> Stored | None:
+        """How the kernel of sets of such vectors sees codes; None where filters are numbers."""
+        work, lanes = self.work, self.work.lanes * vector_members // self.block_vectors
+        return form_of(work, lanes, self.target) if self.decodes else None
+
+    def _set_bytes(self, filters: Array) -> int:
+        """Bytes of the numbers of one of these sets, or slices of sets."""
+        return int(filters[0].size) * self.work.size
+
+    def _read_again(self, filters: Array) -> int:
+        """What it costs to have one of these sets, or slices, again, as bytes that are read."""
+        return self._set_bytes(filters) * (_DECODED if self.decodes else 1)
+
+    def _decoded(
+        self, number: int, group: int, first: SizeLike, memory: Workspace
+    ) -> dict[str, Operand]:
+        """The arguments that tell how to decode sets of a run, in a group, from the first on."""
+        if self.steps is None:
+            return {}
+        place = self.runs[number].alike.groups.index(group)
+        operands = self.steps.operands.arrays[number][place]
+        filters = self.packed_weights.arrays[number][place]
+
+        def there(array: Array, offset: SizeLike = 0) -> Operand:
+            """Where an array lies; anywhere where it is empty."""
+            return address_of(array) + offset if array.size else 0
+
+        return {
+            "decoded": memory.take(self._set_bytes(filters)),
+            "steps": there(operands, first * operands[0].nbytes),
+            "numbers": there(self.steps.numbers),
+        }
 
     def _strip_rows(self, region: Region, rows: SizeLike, sets: SizeLike, filters: int) -> SizeLike:
         """The rows of a strip; a set has so many bytes of filters."""
@@ -585,7 +634,8 @@ class _BlockCalls:
             for group, some in product(run.alike.groups, shared):
                 rows, tiles, sets = (some[order.index(axis)] for axis in range(3))
                 filters = self.packed_weights.arrays[index][run.alike.groups.index(group)]
-                whole, of_set = _Portion(rows, sets, tiles), self.slices[index] * filters[0].nbytes
+                whole = _Portion(rows, sets, tiles)
+                of_set = self.slices[index] * self._read_again(filters)
                 for where, part in self._in_strips(region, whole, of_set):
                     yield self.compute(images, where, strip, index, group, part, memory)
 

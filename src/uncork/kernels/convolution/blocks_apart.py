@@ -100,13 +100,15 @@ class _ApartCalls:
         strip = max(_FEWEST, _SCRATCH_BYTES // each)
         self.strip = min(strip, self.total) if isinstance(self.total, int) else strip
         how = ("winograd", side, g.weights, work.inner, work.lanes, work.kind, self.spec.pairs)
-        self.packed_weights = packed([work.source], how, lambda: [self._packed()])
+        self.packed_weights = packed(work.filters.sources, how, lambda: [self._packed()])
 
     def _packed(self) -> Array:
         """The transformed filters, `[position, group, plane and channel, outputs of the group]`."""
         g, wide = self.g, self.blocks * self.work.lanes
         # [outputs, channels, planes and rows, columns]
-        apart = self.work.filters[0].reshape(g.outputs, g.channels, g.depth.taps, TAPS, TAPS)
+        apart = self.work.filters.values()[0].reshape(
+            g.outputs, g.channels, g.depth.taps, TAPS, TAPS
+        )
         filters = np.moveaxis(apart, 2, 1).reshape(g.outputs, -1, TAPS, TAPS)
         channels = filters.shape[1]
         made = zeros((self.patch_size, g.outputs // wide, channels, wide))
@@ -258,13 +260,13 @@ def depthwise_over_blocks(work: BlockedWork, target: Target) -> KernelPlan:
     )
 
     def made() -> list[Array]:
-        apart = work.filters.reshape(
+        apart = work.filters.values().reshape(
             work.channels, work.lanes, g.channels, spec.lines, g.columns.taps
         )
         return [arranged(np.tile(apart.transpose(0, 3, 4, 2, 1), vector_members))]
 
     packed_weights = packed(
-        [work.source], ("depthwise", g.weights, work.lanes, vector_members), made
+        work.filters.sources, ("depthwise", g.weights, work.lanes, vector_members), made
     )
     planes, height = g.images * work.channels * g.depth.count, g.rows.count
     zeros = g.columns.size * work.lanes * work.size

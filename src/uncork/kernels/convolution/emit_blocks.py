@@ -11,6 +11,7 @@ from msgspec import Struct
 from uncork.kernels.codegen.emit import F32, I64, Kernel, Value, emitter
 from uncork.kernels.codegen.epilogue import advanced_operands, apply_epilogue, relative_operands
 from uncork.kernels.convolution import microkernel_blocks_amx
+from uncork.kernels.convolution.emit_decoded_sets import decode_set
 from uncork.kernels.convolution.emit_numbers import read as read_held
 from uncork.kernels.convolution.emit_numbers import write
 from uncork.kernels.convolution.microkernel_blocks import AHEAD_TILES, tile
@@ -33,6 +34,8 @@ def emit_dense(k: Kernel, spec: Dense) -> None:
         with k.loop(0, a["passes"]) as turn:
             with k.if_(a["asks_ahead"] > 0):
                 rows.ahead.set(a["filters"] + (turn + 1) * a["group"])
+            if spec.stored:
+                decode_set(k, spec, spec.stored, turn)
             lines = end - first
             for which in rows.slices(turn, a["planes"] * lines):
                 with k.loop(0, a["planes"]) as plane, k.loop(first, end) as y:
@@ -158,7 +161,7 @@ class _Rows:
             count,
             seen,
             a["step"],
-            a["filters"] + which.turn * a["group"],
+            a["decoded"] if spec.stored else a["filters"] + which.turn * a["group"],
             a["table"] + first * ENTRY,
             self.ahead.get(),
             made + group * a["target_block"] * spec.blocks,
@@ -174,7 +177,8 @@ class _Rows:
         else:
             k.call(self.adding[kind], given)
         with k.if_(a["asks_ahead"] > 0):  # what is left of the next set, then its last part again
-            part = count * (spec.inner * spec.blocks * spec.lanes * spec.size // AHEAD_TILES)
+            size = spec.stored.bits // 8 if spec.stored else spec.size
+            part = count * (spec.inner * spec.blocks * spec.lanes * size // AHEAD_TILES)
             last = a["filters"] + (which.turn + 2) * a["group"] - part
             self.ahead.set(k.minimum(self.ahead.get() + part, last))
 
@@ -260,6 +264,7 @@ def _tile(outer: Kernel, spec: Dense, width: int, asks_on: bool, waits: bool = F
         wait if waits else end,
         asks_on,
         waiting if spec.sliced else None,
+        spec.stored.bits // 8 if spec.stored else 0,
     )
 
 

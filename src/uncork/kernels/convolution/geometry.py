@@ -229,14 +229,28 @@ def geometry(
     data: Sequence[SizeLike],
     filters: Array,
     output: Sequence[SizeLike],
-    axes: int = 2,
 ) -> tuple[Geometry, Array]:
-    """The geometry along at most so many axes, and the filters as `ordered`. Raises KernelDeclined
+    """The geometry along at most two axes, and the filters as `ordered`. Raises KernelDeclined
     where there is none.
     """
     result = windows(operation, data, filters, output)
-    decline_if(len(result.axes) > axes, f"no kernel for more than {axes} spatial axes")
+    decline_if(len(result.axes) > 2, "no kernel for more than 2 spatial axes")
     return result.geometry, result.ordered(result.geometry)
+
+
+def geometry_of(
+    operation: Operation,
+    data: Sequence[SizeLike],
+    filters: Sequence[int],
+    output: Sequence[SizeLike],
+) -> Geometry:
+    """The geometry along at most three axes of a convolution by filters of a shape. Raises
+    KernelDeclined where there is none.
+    """
+    zeros = np.broadcast_to(np.float32(0), filters)  # of which only the shape is looked at
+    result = windows(operation, data, zeros, output)
+    decline_if(len(result.axes) > 3, "no kernel for more than 3 spatial axes")
+    return result.geometry
 
 
 def windows(

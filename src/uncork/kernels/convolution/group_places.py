@@ -89,23 +89,32 @@ def slices_of(work: BlockedWork, blocks: int, most: int) -> int:
     return next(fitting, steps)
 
 
-def packed_sets(work: BlockedWork, run: SetsOfOutputs, slices: int) -> Array:
-    """The filters of some sets: `[group, slice of a set, rows, step, columns, channels of a step,
-    outputs of the set]`; zeros where a block has outputs of other groups.
+def of_sets(work: BlockedWork, run: SetsOfOutputs, numbers: Array) -> Array:
+    """What belongs to some sets of `numbers [groups, outputs, ..]`: `[group, outputs of all sets,
+    ..]`; zeros where a block has outputs of other groups.
     """
-    groups, outputs, channels, *taps = work.filters.shape
-    alike, wide = run.alike, run.blocks * work.lanes
-    own = work.filters[alike.groups.start : groups : alike.groups.step]
+    groups, outputs = numbers.shape[:2]
+    alike = run.alike
+    own = numbers[alike.groups.start : groups : alike.groups.step]
     if alike.blocks * work.lanes > outputs:
         after = alike.blocks * work.lanes - outputs - alike.outputs_before
         around = [(0, 0), (alike.outputs_before, after), *[(0, 0)] * (own.ndim - 2)]
         own = np.pad(own, around)
-    some = own[:, run.first * work.lanes : run.first * work.lanes + wide * run.sets]
+    first = run.first * work.lanes
+    return own[:, first : first + run.blocks * work.lanes * run.sets]
+
+
+def packed_sets(work: BlockedWork, run: SetsOfOutputs, slices: int, filters: Array) -> Array:
+    """The filters of some sets, or their codes: `[group, slice of a set, rows, step, columns,
+    channels of a step, outputs of the set]`.
+    """
+    channels, taps, wide = filters.shape[2], filters.shape[3:], run.blocks * work.lanes
+    some = of_sets(work, run, filters)
     steps = channels // work.step // slices
-    apart = some.reshape(len(own), run.sets, wide, slices, steps, work.step, *taps)
+    apart = some.reshape(len(some), run.sets, wide, slices, steps, work.step, *taps)
     sets = apart.transpose(0, 1, 3, 6, 4, 7, 5, 2)
-    sets = sets.reshape(len(own), run.sets * slices, *sets.shape[3:])
-    return in_pairs(sets) if work.half else arranged(sets)
+    sets = sets.reshape(len(some), run.sets * slices, *sets.shape[3:])
+    return in_pairs(sets) if work.half else arranged(sets, sets.dtype.type)
 
 
 def in_pairs(filters: Array) -> Array:

@@ -41,12 +41,14 @@ def tile(
     end: EpilogueEmitter,
     asks_on: bool = False,
     begun: Callable[[Kernel, int, int, dict[str, Value]], Value] | None = None,
+    number_bytes: int = 0,
 ) -> Kernel:
     """A function that sums up the products of `count` steps, an argument, and what sums begin with
     where that is `begun(kernel, pixel, block, arguments)` and not 0.
 
     It asks for filters that it will soon read or, where there is an argument "ahead" that is not 0,
-    for those from there on, a part of as many as it reads. Where it `asks_on`, it asks for what the
+    for those from there on, a part of as many as it reads, which take `number_bytes` each where
+    that is not 0. Where it `asks_on`, it asks for what the
     tile behind it sees.
     """
     k = Kernel(name, ["count", *arguments], inside=outer)
@@ -59,7 +61,9 @@ def tile(
         # In a block of code of its own, under a condition that nothing can fold: so it is scheduled
         # apart, and sums stay in registers.
         with k.if_(number < a["count"] - 1):
-            _prefetch(k, filters, number, a.get("ahead"), words * shape.blocks * shape.lanes * 4)
+            whole = words * shape.blocks * shape.lanes * 4
+            coming = shape.inner * shape.blocks * shape.lanes * number_bytes or whole
+            _prefetch(k, filters, number, a.get("ahead"), whole, coming)
             if asks_on:
                 _ask_on(k, source, shape.width, a["step"], words * 4)
         return source, filters
@@ -114,13 +118,15 @@ def _summed(
     return lambda p, o: sums[p, o].get()
 
 
-def _prefetch(k: Kernel, filters: Value, number: Value, ahead: Value | None, whole: int) -> None:
-    """Ask for filters, of which a step has `whole` bytes."""
+def _prefetch(
+    k: Kernel, filters: Value, number: Value, ahead: Value | None, whole: int, coming: int
+) -> None:
+    """Ask for filters, of which a step has `whole` bytes, and `coming` ones of those ahead."""
     soon = filters + AHEAD
     if ahead is None:
         _prefetch_each(k, soon, whole, near=True)
         return
-    part = whole // AHEAD_TILES
+    part = coming // AHEAD_TILES
     k.either(
         ahead.equals(0),
         lambda: _prefetch_each(k, soon, whole, near=True),

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from uncork.internal_ops.blocks import BlockedConvolution
 from uncork.internal_ops.fused import FusedConvolution, product_of
 from uncork.kernels.convolution import direct, im2col
-from uncork.kernels.convolution.blocked_work import BlockedWork
+from uncork.kernels.convolution.blocked_work import BlockedWork, Filters
 from uncork.kernels.convolution.blocks import direct_over_blocks
 from uncork.kernels.convolution.blocks_apart import (
     depthwise_over_blocks,
@@ -22,7 +22,7 @@ from uncork.kernels.convolution.by_planes import by_phases, over_volumes, phases
 from uncork.kernels.convolution.geometry import (
     Geometry,
     Work,
-    geometry,
+    geometry_of,
     known,
     plan_bytes,
     typical,
@@ -101,7 +101,7 @@ def _few_pixels(g: Geometry, widest: int) -> bool:
 
 def select_blocked(layer: Layer) -> Selection:
     operation, inputs, target = layer.of(BlockedConvolution), layer.inputs, layer.target
-    filters = layer.constant(1, "filters are")
+    held = operation.stored or layer.constant(1, "filters are")
     plain = operation.plain(inputs)
     (result,) = operation.operation.describe(plain)
     own = operation.operation
@@ -109,7 +109,9 @@ def select_blocked(layer: Layer) -> Selection:
     data = layer.shape(0)
     inner, lanes = data[-1], operation.block
     assert isinstance(inner, int)
-    g, ordered = geometry(product, extents(present(plain[0])), filters, extents(result), axes=3)
+    taps = present(plain[1]).shape.static
+    g = geometry_of(product, extents(present(plain[0])), taps, extents(result))
+    filters = Filters(g, held)
     layer.require_room(plan_bytes(g.images, g.groups * g.channels, (g.rows, g.columns)))
     ends = epilogue_of(own, plain, result, 1)
     decline_if(
@@ -122,9 +124,9 @@ def select_blocked(layer: Layer) -> Selection:
     )
     if groups_fit(g, inner, lanes):
         return depthwise_over_blocks(
-            BlockedWork(g, ordered, filters, inner, lanes, *ends, half=operation.half), target
+            BlockedWork(g, filters, inner, lanes, *ends, half=operation.half), target
         )
-    work = BlockedWork(g, ordered, filters, inner, lanes, *bounded(*ends), half=operation.half)
+    work = BlockedWork(g, filters, inner, lanes, *bounded(*ends), half=operation.half)
     decline_if(
         work.half and work.step % 2, "no kernel in bf16 for steps of an odd number of channels"
     )

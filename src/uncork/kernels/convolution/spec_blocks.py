@@ -4,11 +4,12 @@ arguments.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Union
 
 from msgspec import Struct
 
 from uncork.kernels.epilogue import PLAIN, Epilogue, EpilogueSpec
+from uncork.kernels.stored_form import Stored
 
 #: Bytes of an entry of the table of taps: bytes to what a tap sees, and to its filters.
 ENTRY = 16
@@ -44,6 +45,8 @@ class Dense(EpilogueSpec, frozen=True):
     A set whose filters the second cache would not keep is computed in `slices` of the channels,
     `slice_source` bytes of data apart: `group` bytes are then the filters of a slice, and a pass is
     one, whose sums wait at `sums`.
+    Of filters that are `stored` in few bits, `group` are the bytes of codes; before each pass they
+    are decoded, by `steps` of the set and `numbers` of a table, to `decoded`.
 
     There are `taps` rows, or planes, of taps with `count` taps each, the taps of a window
     `tap_dilation` lines apart; those outside of the data are left out. The first row of the first
@@ -80,6 +83,14 @@ class Dense(EpilogueSpec, frozen=True):
     amx: bool = False
     #: There are several slices of a set.
     sliced: bool = False
+    #: How filters are stored, lane by lane; None where they are numbers.
+    stored: Union[Stored, None] = None
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """The kernel's arguments."""
+        more = ("decoded", "steps", "numbers") if self.stored else ()
+        return (*self.arguments_of_call, *more, *self.end.arguments)
 
     @property
     def vector(self) -> int:

@@ -21,6 +21,8 @@ _NARROWER = {14: (7, 8), 6: (5,)}
 _TOLERANCE = 1.05
 #: Pixels of tiles for what is left of a row whose length only the call knows.
 _REST = (4, 1)
+#: Pixels that are tiles at least.
+FEWEST_PIXELS = _REST[0]
 #: Pixels of tiles of such rows, by those of the widest; the sums of fewer than so many wait for
 #: each other.
 _OPEN, _WAITING = {14: (14, 8, 4, 1), 6: (6, 4, 2, 1)}, 4
@@ -62,7 +64,7 @@ def block_of(channels: int, target: Target, *, deep: bool = False) -> int:
 
 def is_few(g: Geometry) -> bool:
     """Whether there are too few pixels for tiles of them."""
-    return known(typical(g).pixels) < _REST[0]
+    return known(typical(g).pixels) < FEWEST_PIXELS
 
 
 def most_pixels(target: Target) -> int:
