@@ -9,10 +9,17 @@ from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
-from uncork.kernels.codegen.emit import F32, I32, Kernel, Value, emitter
+from uncork.kernels.codegen.emit import F32, I32, U8, Kernel, Value, emitter
 from uncork.kernels.codegen.epilogue import apply_epilogue
 from uncork.kernels.compressed.emit_stored import Column, Decoder, arguments_of, column_at
-from uncork.kernels.compressed.spec import FOUR_BITS, PER_WORD, FewRows
+from uncork.kernels.compressed.spec import (
+    FOUR_BITS,
+    HALF_LINE,
+    HALF_LINE_BYTES,
+    PER_WORD,
+    FewRows,
+)
+from uncork.kernels.elementwise.emit import as_halves
 from uncork.kernels.epilogue import ELEMENT, NUMBER, Epilogue
 from uncork.kernels.movement.emit_transpose import columns_of
 from uncork.kernels.register_tiles import FEW_REGISTERS, rows_of_tiles
@@ -23,6 +30,8 @@ _ACCUMULATORS = 8
 _CHAINS = 2
 #: Bytes ahead of what is read, of codes that are read in order.
 AHEAD = 8192
+#: Bytes of a line of the caches.
+_BYTES_OF_LINE = 64
 
 
 @emitter
@@ -30,7 +39,7 @@ def emit_few_rows(k: Kernel, spec: FewRows) -> None:
     """The LLVM text of the kernel."""
     a = arguments_of(k, spec)
     stored = spec.stored
-    decoder = Decoder(k, stored, a["inner"], a["numbers"])
+    decoder = Decoder(k, stored, a["inner"], a["numbers"], spec.halves > 0)
     data, row_bytes = a["data"], a["inner"] * (2 if spec.pairs else 4)
     if stored.element_type in FOUR_BITS:
         row_bytes = (a["inner"] + (stored.block - 1)) // stored.block * (stored.block * 4)
@@ -46,19 +55,21 @@ def emit_few_rows(k: Kernel, spec: FewRows) -> None:
         lines = [data + number * row_bytes for number in numbers]
         multiply_rows(k, spec, a, decoder, lines, numbers, columns)
 
+    def by_columns(count: int, of_rows: int) -> None:
+        with k.loop(a["first"], end, count) as some:
+            # The last ones again, where there are not so many: the same is written twice.
+            column = k.minimum(some, a["columns"] - count) if count > 1 else some
+            with k.loop(0, a["rows"], of_rows) as row:
+                rows(row, of_rows, [column + c for c in range(count)])
+
     def one() -> None:
-        with k.loop(a["first"], end) as column:
-            rows(k.integer(0), 1, [column])
+        by_columns(max(1, spec.halves), 1)
 
     def several() -> None:
-        with k.loop(a["first"], end, spec.columns) as some:
-            # The last ones again, where there are not so many: the same is written twice.
-            column = k.minimum(some, a["columns"] - spec.columns)
-            with k.loop(0, a["rows"], spec.rows) as row:
-                rows(row, spec.rows, [column + c for c in range(spec.columns)])
+        by_columns(spec.columns, spec.rows)
 
     def many() -> None:
-        lines = a["scratch"]
+        lines = a["scratch"] + spec.bytes_of_halves
         if decoder.four_bits:
             lines = lines + a["rows"] * row_bytes
         with k.loop(a["first"], end, spec.lines) as some:
@@ -125,8 +136,9 @@ def multiply_rows(
         [[k.variable(k.constant(0.0, F32, lanes)) for _ in range(accumulators)] for _ in columns]
         for _ in data
     ]
-    # Of several columns the same place of those that come next.
-    ahead = a["code_row"] * len(columns) if len(columns) > 1 else k.integer(AHEAD)
+    # Of several columns that are read at once the same place of those that come next.
+    at_once = len(columns) > 1 and not spec.halves
+    ahead = a["code_row"] * len(columns) if at_once else k.integer(AHEAD)
     turn = [0]
 
     def pairs(position: Value, partly: bool) -> None:
@@ -183,7 +195,16 @@ def multiply_rows(
                     total = sums[row][c][chain]
                     total.set(k.fma(x, vectors[j], total.get()))
 
-    _over_blocks(k, spec, decoder, (k.integer(0), a["inner"]), columns, ahead, block)
+    if spec.halves:
+        with k.loop(0, a["inner"], HALF_LINE) as begin:
+            part = (begin, k.minimum(begin + HALF_LINE, a["inner"]))
+            here = [
+                _in_halves(k, spec, column, part, a["scratch"] + c * HALF_LINE_BYTES, ahead)
+                for c, column in enumerate(columns)
+            ]
+            _over_blocks(k, spec, decoder, part, here, None, block)
+    else:
+        _over_blocks(k, spec, decoder, (k.integer(0), a["inner"]), columns, ahead, block)
     for row, number in zip(sums, numbers, strict=True):
         totals = [_joined([variable.get() for variable in accumulators]) for accumulators in row]
         result = across(k, totals)
@@ -199,18 +220,18 @@ def _over_blocks(
     decoder: Decoder,
     part: tuple[Value, Value],
     columns: Sequence[Column],
-    ahead: Value,
+    ahead: Value | None,
     block: Callable[[Sequence[Column], Value, bool], None],
 ) -> None:
     """Call `block(columns, position, partly)` for the blocks of a part of the inner dimension,
-    which begins with one; codes so many bytes ahead are asked for.
+    which begins with one; codes so many bytes ahead are asked for, unless that was done.
     """
     stored, (begin, end) = spec.stored, part
     size = stored.block * (2 if spec.pairs else 1)
     step = size if decoder.four_bits else size * 4
     whole, turns = (begin + (end - begin) // n * n for n in (size, step))
     with k.loop(begin, turns, step) as position:
-        for column in columns:
+        for column in columns if ahead is not None else ():
             k.prefetch(column.codes + ahead + (position * stored.bits >> 3))
         here = [decoder.loaded(column, position, step) for column in columns]
         for first in range(0, step, size):
@@ -220,6 +241,35 @@ def _over_blocks(
             block(columns, position, False)
     with k.if_(whole < end):
         block(columns, whole, True)
+
+
+def _in_halves(
+    k: Kernel,
+    spec: FewRows,
+    column: Column,
+    part: tuple[Value, Value],
+    line: Value,
+    ahead: Value,
+) -> Column:
+    """The column with a part of its codes as f16 in a line of working memory; what is so many bytes
+    ahead is asked for.
+    """
+    lanes, name, (begin, end) = spec.stored.lanes, spec.stored.element_type, part
+    wide, codes, count = 2 * lanes, column.codes + begin, end - begin
+
+    def widen(at: Value, count: int, mask: Value | None = None) -> None:
+        k.store(as_halves(name, k.load(codes + at, U8, count, mask)), line + at * 2)
+
+    step = 2 * _BYTES_OF_LINE
+    whole = count // step * step
+    with k.loop(0, whole, step) as at:
+        for first in range(0, step, _BYTES_OF_LINE):
+            k.prefetch(codes + ahead + at + first)
+        for first in range(0, step, wide):
+            widen(at + first, wide)
+    with k.loop(whole, count, lanes) as at:
+        widen(at, lanes, k.lanes_below(count - at, lanes))
+    return replace(column, codes=line - begin * 2)
 
 
 class _Lines:
@@ -269,13 +319,16 @@ class _Lines:
         k, a, stored = self.k, self.a, self.spec.stored
         with k.loop(0, self.spec.lines) as c:
             found = self.decoder.loaded(column_at(a, column + c, stored))
+            ahead: Value | None = a["code_row"] * self.spec.lines
+            if self.spec.halves:
+                found = _in_halves(k, self.spec, found, (begin, end), a["scratch"], ahead)
+                ahead = None
             line = self.lines + c * self.line
 
             def block(columns: Sequence[Column], position: Value, partly: bool) -> None:
                 for j, vector in enumerate(self.decoder.block(columns[0], position, partly)):
                     k.store(vector, line + (position - begin) * 4 + j * self.vector)
 
-            ahead = a["code_row"] * self.spec.lines
             _over_blocks(k, self.spec, self.decoder, (begin, end), [found], ahead, block)
 
     def _tile(self, first: Value, rows: int, begin: Value, end: Value) -> None:
