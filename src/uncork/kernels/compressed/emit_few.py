@@ -5,7 +5,8 @@ first cache. Pairs of bf16 are multiplied as they are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 from msgspec.structs import replace
 
@@ -18,6 +19,7 @@ from uncork.kernels.compressed.spec import (
     HALF_LINE_BYTES,
     PER_WORD,
     FewRows,
+    Stored,
 )
 from uncork.kernels.elementwise.emit import as_halves
 from uncork.kernels.epilogue import ELEMENT, NUMBER, Epilogue
@@ -55,26 +57,26 @@ def emit_few_rows(k: Kernel, spec: FewRows) -> None:
         lines = [data + number * row_bytes for number in numbers]
         multiply_rows(k, spec, a, decoder, lines, numbers, columns)
 
-    def by_columns(count: int, of_rows: int) -> None:
-        with k.loop(a["first"], end, count) as some:
-            # The last ones again, where there are not so many: the same is written twice.
-            column = k.minimum(some, a["columns"] - count) if count > 1 else some
-            with k.loop(0, a["rows"], of_rows) as row:
-                rows(row, of_rows, [column + c for c in range(count)])
-
     def one() -> None:
-        by_columns(max(1, spec.halves), 1)
+        with _columns(k, a, max(1, spec.halves), end) as columns:
+            rows(k.integer(0), 1, columns)
 
     def several() -> None:
-        by_columns(spec.columns, spec.rows)
+        with (
+            _columns(k, a, spec.columns, end) as columns,
+            k.loop(0, a["rows"], spec.rows) as row,
+        ):
+            rows(row, spec.rows, columns)
 
     def many() -> None:
-        lines = a["scratch"] + spec.bytes_of_halves
+        lines = a["scratch"]
         if decoder.four_bits:
             lines = lines + a["rows"] * row_bytes
         with k.loop(a["first"], end, spec.lines) as some:
             column = k.minimum(some, a["columns"] - spec.lines)
-            _Lines(k, spec, a, decoder, data, row_bytes, lines).multiply(column)
+            # Codes that become lines of f32 gain nothing by lines of f16 before these.
+            plain = Decoder(k, stored, a["inner"], a["numbers"])
+            _Lines(k, spec, a, plain, data, row_bytes, lines).multiply(column)
 
     def few() -> None:
         if spec.rows == 1:
@@ -86,6 +88,16 @@ def emit_few_rows(k: Kernel, spec: FewRows) -> None:
         k.either(a["rows"] <= spec.rows, few, many)
     else:
         few()
+
+
+@contextmanager
+def _columns(k: Kernel, a: dict[str, Value], count: int, end: Value) -> Iterator[list[Value]]:
+    """A loop over so many columns at a time; the last ones come again where there are not so many,
+    so that the same is written twice.
+    """
+    with k.loop(a["first"], end, count) as some:
+        column = k.minimum(some, a["columns"] - count) if count > 1 else some
+        yield [column + c for c in range(count)]
 
 
 def in_order_of_words(
@@ -196,12 +208,7 @@ def multiply_rows(
                     total.set(k.fma(x, vectors[j], total.get()))
 
     if spec.halves:
-        with k.loop(0, a["inner"], HALF_LINE) as begin:
-            part = (begin, k.minimum(begin + HALF_LINE, a["inner"]))
-            here = [
-                _in_halves(k, spec, column, part, a["scratch"] + c * HALF_LINE_BYTES, ahead)
-                for c, column in enumerate(columns)
-            ]
+        for part, here in _in_halves(k, spec, a, columns, ahead):
             _over_blocks(k, spec, decoder, part, here, None, block)
     else:
         _over_blocks(k, spec, decoder, (k.integer(0), a["inner"]), columns, ahead, block)
@@ -231,8 +238,9 @@ def _over_blocks(
     step = size if decoder.four_bits else size * 4
     whole, turns = (begin + (end - begin) // n * n for n in (size, step))
     with k.loop(begin, turns, step) as position:
-        for column in columns if ahead is not None else ():
-            k.prefetch(column.codes + ahead + (position * stored.bits >> 3))
+        if ahead is not None:
+            for column in columns:
+                k.prefetch(column.codes + ahead + (position * stored.bits >> 3))
         here = [decoder.loaded(column, position, step) for column in columns]
         for first in range(0, step, size):
             block(here, position + first, False)
@@ -246,30 +254,41 @@ def _over_blocks(
 def _in_halves(
     k: Kernel,
     spec: FewRows,
-    column: Column,
-    part: tuple[Value, Value],
-    line: Value,
+    a: dict[str, Value],
+    columns: Sequence[Column],
     ahead: Value,
-) -> Column:
-    """The column with a part of its codes as f16 in a line of working memory; what is so many bytes
-    ahead is asked for.
+) -> Iterator[tuple[tuple[Value, Value], list[Column]]]:
+    """The body of a loop over parts of the inner dimension: a part, and columns whose codes there
+    lie as f16 in lines of working memory. Codes so many bytes ahead are asked for.
     """
-    lanes, name, (begin, end) = spec.stored.lanes, spec.stored.element_type, part
-    wide, codes, count = 2 * lanes, column.codes + begin, end - begin
+    with k.loop(0, a["inner"], HALF_LINE) as begin:
+        end = k.minimum(begin + HALF_LINE, a["inner"])
+        lines = [a["scratch"] + c * HALF_LINE_BYTES for c in range(len(columns))]
+        for column, line in zip(columns, lines, strict=True):
+            _widen(k, spec.stored, column.codes + begin, end - begin, line, ahead)
+        here = zip(columns, lines, strict=True)
+        yield (begin, end), [replace(column, codes=line - begin * 2) for column, line in here]
+
+
+def _widen(
+    k: Kernel, stored: Stored, codes: Value, count: Value, line: Value, ahead: Value
+) -> None:
+    """Write so many codes of a byte as f16 to a line."""
+    lanes = stored.lanes
 
     def widen(at: Value, count: int, mask: Value | None = None) -> None:
-        k.store(as_halves(name, k.load(codes + at, U8, count, mask)), line + at * 2)
+        value = as_halves(stored.element_type, k.load(codes + at, U8, count, mask))
+        k.store(value, line + at * 2)
 
     step = 2 * _BYTES_OF_LINE
     whole = count // step * step
     with k.loop(0, whole, step) as at:
         for first in range(0, step, _BYTES_OF_LINE):
             k.prefetch(codes + ahead + at + first)
-        for first in range(0, step, wide):
-            widen(at + first, wide)
+        for first in range(0, step, 2 * lanes):
+            widen(at + first, 2 * lanes)
     with k.loop(whole, count, lanes) as at:
         widen(at, lanes, k.lanes_below(count - at, lanes))
-    return replace(column, codes=line - begin * 2)
 
 
 class _Lines:
@@ -317,12 +336,9 @@ class _Lines:
     def _decode(self, column: Value, begin: Value, end: Value) -> None:
         """Decode a part of the columns into their lines."""
         k, a, stored = self.k, self.a, self.spec.stored
+        ahead = a["code_row"] * self.spec.lines
         with k.loop(0, self.spec.lines) as c:
             found = self.decoder.loaded(column_at(a, column + c, stored))
-            ahead: Value | None = a["code_row"] * self.spec.lines
-            if self.spec.halves:
-                found = _in_halves(k, self.spec, found, (begin, end), a["scratch"], ahead)
-                ahead = None
             line = self.lines + c * self.line
 
             def block(columns: Sequence[Column], position: Value, partly: bool) -> None:

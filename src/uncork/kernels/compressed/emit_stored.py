@@ -229,7 +229,9 @@ class Decoder:
 
     def _loaded(self, codes: Value, position: Value, left: Value | None) -> Value:
         k, name, lanes = self.k, self.stored.element_type, self.stored.lanes
-        type_ = {"i8": I8, "f16": U16, "bf16": U16, "u16": U16}.get(name, U16 if self.halves else U8)
+        type_ = {"i8": I8, "f16": U16, "bf16": U16, "u16": U16}.get(
+            name, U16 if self.halves else U8
+        )
         address = codes + position * type_.bytes
         there = None if left is None else k.lanes_below(left, lanes)
         value = k.load(address, type_, lanes, there)

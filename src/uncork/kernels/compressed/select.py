@@ -36,7 +36,6 @@ from uncork.kernels.compressed.spec import (
     Stored,
 )
 from uncork.kernels.compressed.spec_dots import COLUMNS, DotRows
-from uncork.kernels.elementwise.emit import FLOATS_OF_A_BYTE
 from uncork.kernels.elementwise.spec import conversion
 from uncork.kernels.epilogue import PLAIN, Epilogue
 from uncork.kernels.extents import (
@@ -76,7 +75,7 @@ from uncork.kernels.runtime.packed_weights import packed
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select_epilogue import epilogue_of, operands_for
 from uncork.kernels.steps import SHARED, WHOLE
-from uncork.kernels.stored_types import converts_halves, laid_out
+from uncork.kernels.stored_types import FLOATS_OF_A_BYTE, converts_halves, laid_out
 from uncork.ops import Operation
 from uncork.ops.gather import Gather1, Gather7
 from uncork.symbolic import Size, SizeLike
@@ -333,7 +332,7 @@ class _Products(Struct, frozen=True):
         scratch = smallest(self.rows, most) * (
             self._padded * four_bits + spec.lines * target.lanes * 4
         )
-        room = scratch + LINES_BYTES * bool(lines) + spec.bytes_of_halves
+        room = scratch + max(LINES_BYTES * bool(lines), spec.bytes_of_halves)
         return self._decoded(spec, max(columns, lines), {"table": 0}, room)
 
     def many(self, target: Target, end: Epilogue, panels: bool, pairs: bool) -> _Way:

@@ -143,7 +143,7 @@ class FewRows(KernelSpec, frozen=True):
 
     @property
     def bytes_of_halves(self) -> int:
-        """Bytes of the lines of f16, which lie before all other working memory."""
+        """Bytes of the lines of f16, which lie where other lines do."""
         return max(self.columns, self.halves) * HALF_LINE_BYTES if self.halves else 0
 
     @property

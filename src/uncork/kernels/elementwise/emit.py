@@ -37,6 +37,7 @@ from uncork.kernels.codegen.scalar_ops import (
     to_bf16,
 )
 from uncork.kernels.elementwise.spec import Expression
+from uncork.kernels.stored_types import FLOATS_OF_A_BYTE
 
 #: How values lie in memory. f16 and bf16 pass through as their bits.
 STORED: dict[str, Type] = {
@@ -163,8 +164,6 @@ def widened(k: Kernel, element_type: str, value: Value) -> Value:
 
 #: What numbers of f8e4m3 are multiples of where their bits are those of f16.
 UNIT_OF_E4M3 = 256.0
-#: Floats whose bits are some of those of f16.
-FLOATS_OF_A_BYTE = frozenset({"f8e4m3", "f8e5m2"})
 
 
 def decoded(k: Kernel, name: str, codes: Value, unit: float = 1.0) -> Value:
