@@ -94,6 +94,45 @@ def test_stored_types(stored: str, zeros: str, scales: bool, half: bool) -> None
     assert taken
 
 
+def floats_of_a_byte(stored: str, codes: np.ndarray) -> np.ndarray:
+    """What codes stand for, by the definition of their bits: sign, exponent, fraction."""
+    fraction = {"f8e4m3": 3, "f8e5m2": 2}[stored]
+    exponents = (codes & 0x7F) >> fraction
+    parts = (codes & ((1 << fraction) - 1)) + (exponents > 0) * (1 << fraction)
+    bias = (1 << 6 - fraction) - 1
+    sizes = np.ldexp(
+        parts.astype(np.float64), np.maximum(exponents, 1).astype(int) - bias - fraction
+    )
+    return np.where(codes & 0x80, -sizes, sizes)
+
+
+@pytest.mark.parametrize("stored", ["f8e4m3", "f8e5m2"])
+@pytest.mark.parametrize("half", [True, False])
+@pytest.mark.parametrize("target", [None, AVX2], ids=["here", "AVX2"])
+def test_codes_that_become_halves(stored: str, half: bool, target: Target | None) -> None:
+    """Columns that end within a vector, a line and a line of f16, in the middle of one, and behind
+    several; small numbers, which f16 has no normal ones for, among them.
+    """
+    if target is not None and not host_target().has("avx2"):
+        pytest.skip("it takes AVX2")
+    generator = np.random.default_rng(7)
+    for columns, inner in ((1, 1), (2, 511), (3, 512), (5, 513), (4, 127), (7, 129), (3, 1100)):
+        finite = [c for c in range(256) if c & 0x7F < {"f8e4m3": 0x7F, "f8e5m2": 0x7C}[stored]]
+        codes = generator.choice(np.array(finite, np.uint8), (columns, 1, inner))
+        scales = generator.uniform(0.5, 1, (columns, 1)).astype(np.float16)
+        if not half:
+            scales = scales.astype(np.float32)
+        weights = CompressedMatrix(ElementType.parse(stored), codes, (0, 1, 2), None, scales, half)
+        exact = floats_of_a_byte(stored, codes[:, 0]) * scales.astype(np.float64)
+        if half:
+            exact = exact.astype(np.float16).astype(np.float64)
+        for rows in (1, 2, 4, 5):
+            x = numbers(rows, inner)
+            got, wide = multiplied(weights, x, target), x.astype(np.float64)
+            terms = np.abs(wide) @ np.abs(exact).T
+            assert (np.abs(got - wide @ exact.T) <= terms * 2.0**-24 * (8 + inner / 8)).all()
+
+
 @pytest.mark.parametrize("stored", ["f16", "bf16"])
 @pytest.mark.parametrize("rows", [8, 9, 17, 40])
 def test_codes_in_panels(monkeypatch: pytest.MonkeyPatch, stored: str, rows: int) -> None:

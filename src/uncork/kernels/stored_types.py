@@ -14,6 +14,8 @@ from uncork.kernels.steps import SHARED, WHOLE, StepSpec
 from uncork.types import Array, ElementType
 
 _FLOATS = ("f16", "bf16", "f32", "f64")
+#: Floats of a byte whose bits are some of those of f16.
+FLOATS_OF_A_BYTE = frozenset({"f8e4m3", "f8e5m2"})
 
 
 def element_bytes(name: str) -> int:

@@ -5,18 +5,24 @@ first cache. Pairs of bf16 are multiplied as they are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 from msgspec.structs import replace
 
-from uncork.kernels.codegen.emit import F32, I32, Kernel, Value, emitter
+from uncork.kernels.codegen.emit import F32, I32, U8, Kernel, Value, emitter
 from uncork.kernels.codegen.epilogue import apply_epilogue
 from uncork.kernels.compressed.emit_stored import Column, Decoder, arguments_of, column_at
-from uncork.kernels.compressed.spec import FewRows
+from uncork.kernels.compressed.spec import (
+    HALF_LINE,
+    HALF_LINE_BYTES,
+    FewRows,
+)
+from uncork.kernels.elementwise.emit import as_halves
 from uncork.kernels.epilogue import ELEMENT, NUMBER, Epilogue
 from uncork.kernels.movement.emit_transpose import columns_of
 from uncork.kernels.register_tiles import FEW_REGISTERS, rows_of_tiles
-from uncork.kernels.stored_form import FOUR_BITS, PER_WORD
+from uncork.kernels.stored_form import FOUR_BITS, PER_WORD, Stored
 
 #: Sums in turn: each waits for the addition before it.
 _ACCUMULATORS = 8
@@ -24,6 +30,8 @@ _ACCUMULATORS = 8
 _CHAINS = 2
 #: Bytes ahead of what is read, of codes that are read in order.
 AHEAD = 8192
+#: Bytes of a line of the caches.
+_BYTES_OF_LINE = 64
 
 
 @emitter
@@ -31,7 +39,7 @@ def emit_few_rows(k: Kernel, spec: FewRows) -> None:
     """The LLVM text of the kernel."""
     a = arguments_of(k, spec)
     stored = spec.stored
-    decoder = Decoder(k, stored, a["inner"], a["numbers"])
+    decoder = Decoder(k, stored, a["inner"], a["numbers"], spec.halves > 0)
     data, row_bytes = a["data"], a["inner"] * (2 if spec.pairs else 4)
     if stored.element_type in FOUR_BITS:
         row_bytes = (a["inner"] + (stored.block - 1)) // stored.block * (stored.block * 4)
@@ -48,15 +56,15 @@ def emit_few_rows(k: Kernel, spec: FewRows) -> None:
         multiply_rows(k, spec, a, decoder, lines, numbers, columns)
 
     def one() -> None:
-        with k.loop(a["first"], end) as column:
-            rows(k.integer(0), 1, [column])
+        with _columns(k, a, max(1, spec.halves), end) as columns:
+            rows(k.integer(0), 1, columns)
 
     def several() -> None:
-        with k.loop(a["first"], end, spec.columns) as some:
-            # The last ones again, where there are not so many: the same is written twice.
-            column = k.minimum(some, a["columns"] - spec.columns)
-            with k.loop(0, a["rows"], spec.rows) as row:
-                rows(row, spec.rows, [column + c for c in range(spec.columns)])
+        with (
+            _columns(k, a, spec.columns, end) as columns,
+            k.loop(0, a["rows"], spec.rows) as row,
+        ):
+            rows(row, spec.rows, columns)
 
     def many() -> None:
         lines = a["scratch"]
@@ -64,7 +72,9 @@ def emit_few_rows(k: Kernel, spec: FewRows) -> None:
             lines = lines + a["rows"] * row_bytes
         with k.loop(a["first"], end, spec.lines) as some:
             column = k.minimum(some, a["columns"] - spec.lines)
-            _Lines(k, spec, a, decoder, data, row_bytes, lines).multiply(column)
+            # Codes that become lines of f32 gain nothing by lines of f16 before these.
+            plain = Decoder(k, stored, a["inner"], a["numbers"])
+            _Lines(k, spec, a, plain, data, row_bytes, lines).multiply(column)
 
     def few() -> None:
         if spec.rows == 1:
@@ -76,6 +86,16 @@ def emit_few_rows(k: Kernel, spec: FewRows) -> None:
         k.either(a["rows"] <= spec.rows, few, many)
     else:
         few()
+
+
+@contextmanager
+def _columns(k: Kernel, a: dict[str, Value], count: int, end: Value) -> Iterator[list[Value]]:
+    """A loop over so many columns at a time; the last ones come again where there are not so many,
+    so that the same is written twice.
+    """
+    with k.loop(a["first"], end, count) as some:
+        column = k.minimum(some, a["columns"] - count) if count > 1 else some
+        yield [column + c for c in range(count)]
 
 
 def in_order_of_words(
@@ -126,8 +146,9 @@ def multiply_rows(
         [[k.variable(k.constant(0.0, F32, lanes)) for _ in range(accumulators)] for _ in columns]
         for _ in data
     ]
-    # Of several columns the same place of those that come next.
-    ahead = a["code_row"] * len(columns) if len(columns) > 1 else k.integer(AHEAD)
+    # Of several columns that are read at once the same place of those that come next.
+    at_once = len(columns) > 1 and not spec.halves
+    ahead = a["code_row"] * len(columns) if at_once else k.integer(AHEAD)
     turn = [0]
 
     def pairs(position: Value, partly: bool) -> None:
@@ -184,7 +205,11 @@ def multiply_rows(
                     total = sums[row][c][chain]
                     total.set(k.fma(x, vectors[j], total.get()))
 
-    _over_blocks(k, spec, decoder, (k.integer(0), a["inner"]), columns, ahead, block)
+    if spec.halves:
+        for part, here in _in_halves(k, spec, a, columns, ahead):
+            _over_blocks(k, spec, decoder, part, here, None, block)
+    else:
+        _over_blocks(k, spec, decoder, (k.integer(0), a["inner"]), columns, ahead, block)
     for row, number in zip(sums, numbers, strict=True):
         totals = [_joined([variable.get() for variable in accumulators]) for accumulators in row]
         result = across(k, totals)
@@ -200,19 +225,20 @@ def _over_blocks(
     decoder: Decoder,
     part: tuple[Value, Value],
     columns: Sequence[Column],
-    ahead: Value,
+    ahead: Value | None,
     block: Callable[[Sequence[Column], Value, bool], None],
 ) -> None:
     """Call `block(columns, position, partly)` for the blocks of a part of the inner dimension,
-    which begins with one; codes so many bytes ahead are asked for.
+    which begins with one; codes so many bytes ahead are asked for, unless that was done.
     """
     stored, (begin, end) = spec.stored, part
     size = stored.block * (2 if spec.pairs else 1)
     step = size if decoder.four_bits else size * 4
     whole, turns = (begin + (end - begin) // n * n for n in (size, step))
     with k.loop(begin, turns, step) as position:
-        for column in columns:
-            k.prefetch(column.codes + ahead + (position * stored.bits >> 3))
+        if ahead is not None:
+            for column in columns:
+                k.prefetch(column.codes + ahead + (position * stored.bits >> 3))
         here = [decoder.loaded(column, position, step) for column in columns]
         for first in range(0, step, size):
             block(here, position + first, False)
@@ -221,6 +247,46 @@ def _over_blocks(
             block(columns, position, False)
     with k.if_(whole < end):
         block(columns, whole, True)
+
+
+def _in_halves(
+    k: Kernel,
+    spec: FewRows,
+    a: dict[str, Value],
+    columns: Sequence[Column],
+    ahead: Value,
+) -> Iterator[tuple[tuple[Value, Value], list[Column]]]:
+    """The body of a loop over parts of the inner dimension: a part, and columns whose codes there
+    lie as f16 in lines of working memory. Codes so many bytes ahead are asked for.
+    """
+    with k.loop(0, a["inner"], HALF_LINE) as begin:
+        end = k.minimum(begin + HALF_LINE, a["inner"])
+        lines = [a["scratch"] + c * HALF_LINE_BYTES for c in range(len(columns))]
+        for column, line in zip(columns, lines, strict=True):
+            _widen(k, spec.stored, column.codes + begin, end - begin, line, ahead)
+        here = zip(columns, lines, strict=True)
+        yield (begin, end), [replace(column, codes=line - begin * 2) for column, line in here]
+
+
+def _widen(
+    k: Kernel, stored: Stored, codes: Value, count: Value, line: Value, ahead: Value
+) -> None:
+    """Write so many codes of a byte as f16 to a line."""
+    lanes = stored.lanes
+
+    def widen(at: Value, count: int, mask: Value | None = None) -> None:
+        value = as_halves(stored.element_type, k.load(codes + at, U8, count, mask))
+        k.store(value, line + at * 2)
+
+    step = 2 * _BYTES_OF_LINE
+    whole = count // step * step
+    with k.loop(0, whole, step) as at:
+        for first in range(0, step, _BYTES_OF_LINE):
+            k.prefetch(codes + ahead + at + first)
+        for first in range(0, step, 2 * lanes):
+            widen(at + first, 2 * lanes)
+    with k.loop(whole, count, lanes) as at:
+        widen(at, lanes, k.lanes_below(count - at, lanes))
 
 
 class _Lines:
@@ -268,6 +334,7 @@ class _Lines:
     def _decode(self, column: Value, begin: Value, end: Value) -> None:
         """Decode a part of the columns into their lines."""
         k, a, stored = self.k, self.a, self.spec.stored
+        ahead = a["code_row"] * self.spec.lines
         with k.loop(0, self.spec.lines) as c:
             found = self.decoder.loaded(column_at(a, column + c, stored))
             line = self.lines + c * self.line
@@ -276,7 +343,6 @@ class _Lines:
                 for j, vector in enumerate(self.decoder.block(columns[0], position, partly)):
                     k.store(vector, line + (position - begin) * 4 + j * self.vector)
 
-            ahead = a["code_row"] * self.spec.lines
             _over_blocks(k, self.spec, self.decoder, (begin, end), [found], ahead, block)
 
     def _tile(self, first: Value, rows: int, begin: Value, end: Value) -> None:

@@ -19,7 +19,7 @@ from uncork.kernels.codegen import llvm_ir as ir
 from uncork.kernels.codegen.emit import F16, F32, I8, I32, I64, U8, U16, Kernel, Value
 from uncork.kernels.compressed.spec import BOOK, HALF_BLOCK, SPLIT, FewRows, ManyRows
 from uncork.kernels.compressed.spec_dots import DotFew, DotRows
-from uncork.kernels.elementwise.emit import UNIT_OF_E4M3, decoded, widened
+from uncork.kernels.elementwise.emit import UNIT_OF_E4M3, decoded, of_halves, widened
 from uncork.kernels.elementwise.emit_steps import Operand, stepped
 from uncork.kernels.movement.emit_transpose import columns_of
 from uncork.kernels.stored_form import FOUR_BITS, PER_WORD, Stored
@@ -131,11 +131,14 @@ def turned_operands(
 
 class Decoder:
     """Decodes blocks of a column; `numbers` is the address of a table of 16, where codes are
-    numbers of one.
+    numbers of one. `halves`: in place of codes of a byte lies f16 that was made of them.
     """
 
-    def __init__(self, k: Kernel, stored: Stored, inner: Value, numbers: Value) -> None:
+    def __init__(
+        self, k: Kernel, stored: Stored, inner: Value, numbers: Value, halves: bool = False
+    ) -> None:
         self.k, self.stored, self.inner, self.numbers = k, stored, inner, numbers
+        self.halves = halves
         self.four_bits = stored.element_type in FOUR_BITS
         #: Vectors of 16 lanes look all codes up; those of 8 where that spares the steps.
         wide = stored.lanes == 16 or (self._permutes() and stored.book and self._is_alone)
@@ -299,10 +302,14 @@ class Decoder:
 
     def _loaded(self, codes: Value, position: Value, left: Value | None) -> Value:
         k, name, lanes = self.k, self.stored.element_type, self.stored.lanes
-        type_ = {"i8": I8, "f16": U16, "bf16": U16, "u16": U16}.get(name, U8)
+        type_ = {"i8": I8, "f16": U16, "bf16": U16, "u16": U16}.get(
+            name, U16 if self.halves else U8
+        )
         address = codes + position * type_.bytes
         there = None if left is None else k.lanes_below(left, lanes)
         value = k.load(address, type_, lanes, there)
+        if self.halves:
+            return of_halves(k, name, value, self.unit)
         if not self.stored.book and (type_ == U16 or name.startswith("f8")):
             return decoded(k, name, value, self.unit)
         return self._number(value.to(I32))

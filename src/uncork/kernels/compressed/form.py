@@ -13,7 +13,7 @@ from uncork.kernels.compressed.spec import BOOK, CONVERTED, HALF_BLOCK, SPLIT
 from uncork.kernels.gemm.dots import FOUR_MIXED, PAIRS, flipped
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.stored_form import PER_WORD, Stored
-from uncork.kernels.stored_types import kind_of, steps_of, type_of
+from uncork.kernels.stored_types import FLOATS_OF_A_BYTE, kind_of, steps_of, type_of
 from uncork.storage import code_book
 from uncork.types import Array, ElementType
 
@@ -68,7 +68,7 @@ def _is_factored(weights: CompressedMatrix, rounds: str, group: int, target: Tar
     """Whether kernels multiply by scales behind sums: of floats of a byte that have one for a
     column, and of numbers of a table, of which there would be several in registers.
     """
-    of_column = not group and weights.element_type.name in ("f8e4m3", "f8e5m2")
+    of_column = not group and weights.element_type.name in FLOATS_OF_A_BYTE
     of_table = group > 0 and weights.numbers is not None and weights.element_type.bits == 4
     plain = weights.zero_points is None and not weights.later and not rounds
     if not plain or not (of_column or (of_table and target.lanes == 16 and group % PER_WORD == 0)):

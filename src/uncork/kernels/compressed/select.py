@@ -68,7 +68,7 @@ from uncork.kernels.runtime.target import Target
 from uncork.kernels.select_epilogue import epilogue_of, operands_for
 from uncork.kernels.steps import SHARED, WHOLE
 from uncork.kernels.stored_form import FOUR_BITS, PER_WORD, Stored
-from uncork.kernels.stored_types import converts_halves, laid_out
+from uncork.kernels.stored_types import FLOATS_OF_A_BYTE, converts_halves, laid_out
 from uncork.ops import Operation
 from uncork.ops.gather import Gather1, Gather7
 from uncork.symbolic import Size, SizeLike
@@ -79,6 +79,8 @@ from uncork.types import Array, ElementType
 _FEW, _FEW_BY_FEW_REGISTERS = 7, 32
 #: Columns that are decoded into lines together, as their sums are added up together.
 _LINES = 4
+#: Columns whose codes become f16 together before they meet one row: its numbers are read once.
+_HALVED = 2
 #: As many rows fill a tile of the microkernel: from so many on codes that lie in panels are read.
 _TILE = 8
 #: The codes of the least and the largest (65536) of weights of bf16 that are multiplied as pairs.
@@ -302,6 +304,11 @@ class _Products(Struct, frozen=True):
         """Bytes of a row of the data, up to whole blocks."""
         return -(-self.weights.inner // self.stored.block) * self.stored.block * 4
 
+    def _halves_first(self, target: Target) -> bool:
+        """Whether codes become f16 in memory before they become f32."""
+        floats = self.stored.element_type in FLOATS_OF_A_BYTE and not self.stored.book
+        return floats and target.has("f16c")
+
     def few(self, target: Target, end: Epilogue, pairs: bool, most: int) -> _Way:
         """The way by a kernel that decodes weights in registers, of up to so many rows."""
         four_bits = self.stored.element_type in FOUR_BITS
@@ -309,14 +316,16 @@ class _Products(Struct, frozen=True):
         # Sums of 4 rows by 4 columns and what is decoded for them fit into 32 registers only; into
         # 16 none of several rows beside codes of four bits, which are eight vectors at once.
         rows = 1 if one or (few and four_bits and not pairs) else 4
-        wanted = 1 if rows == 1 else 2 if few else 4
+        halves = _HALVED if self._halves_first(target) else 0
+        wanted = max(1, halves) if rows == 1 else 2 if few else 4
         columns = wanted if self.weights.columns >= wanted else 1
         lines = 0 if one or pairs else _LINES if self.weights.columns >= _LINES else 1
-        spec = FewRows(self.stored, columns, rows, end, pairs, lines)
+        halves = min(halves, columns)
+        spec = FewRows(self.stored, columns, rows, end, pairs, lines, halves)
         scratch = smallest(self.rows, most) * (
             self._padded * four_bits + spec.lines * target.lanes * 4
         )
-        room = scratch + LINES_BYTES * bool(lines)
+        room = scratch + max(LINES_BYTES * bool(lines), spec.bytes_of_halves)
         return self._decoded(spec, max(columns, lines), {"table": 0}, room)
 
     def many(self, target: Target, end: Epilogue, panels: bool, pairs: bool) -> _Way:

@@ -20,6 +20,8 @@ CONVERTED, SPLIT = "converted", "split"
 
 #: Bytes of the lines into which columns are decoded.
 LINES_BYTES = 16384
+#: Numbers of a line of f16, and its bytes; behind its numbers is room for a vector.
+HALF_LINE, HALF_LINE_BYTES = 512, 1088
 
 #: Addresses; bytes from one column to the next of codes; zero points or scales of a column; the
 #: first column and how many; sizes; the numbers that codes stand for; the number of the chosen
@@ -45,11 +47,19 @@ class FewRows(KernelSpec, frozen=True):
     pairs: bool = False
     #: 0: there are no more rows than one, or they are multiplied `rows` at a time.
     lines: int = 0
+    #: Codes of a byte become f16 in lines of working memory first, of so many columns where there
+    #: is one row: what is read is converted by one instruction, what is in registers by two.
+    halves: int = 0
 
     @property
     def line(self) -> int:
         """Numbers of a line: all lines take half of a small first cache."""
         return LINES_BYTES // 4 // self.lines
+
+    @property
+    def bytes_of_halves(self) -> int:
+        """Bytes of the lines of f16, which lie where other lines do."""
+        return max(self.columns, self.halves) * HALF_LINE_BYTES if self.halves else 0
 
     @property
     def arguments(self) -> tuple[str, ...]:

@@ -37,6 +37,7 @@ from uncork.kernels.codegen.scalar_ops import (
     to_bf16,
 )
 from uncork.kernels.elementwise.spec import Expression
+from uncork.kernels.stored_types import FLOATS_OF_A_BYTE
 
 #: How values lie in memory. f16 and bf16 pass through as their bits.
 STORED: dict[str, Type] = {
@@ -167,14 +168,26 @@ UNIT_OF_E4M3 = 256.0
 
 def decoded(k: Kernel, name: str, codes: Value, unit: float = 1.0) -> Value:
     """What codes of eight bits and more stand for, as f32, in such a unit; f8e4m3 has no NaN."""
-    if name == "f8e5m2":  # the upper byte of f16
-        return widened(k, "f16", codes.to(U16) << 8)
-    if name == "f8e4m3":  # the bits of f16, whose exponents count from 8 further on
-        # The sign is there twice, and is taken away where it is not the highest bit.
-        wide = codes.bits_as(I8).to(I16) << 7
-        value = widened(k, "f16", (wide & ~0x4000).bits_as(U16))
-        return value if unit == UNIT_OF_E4M3 else value * (UNIT_OF_E4M3 / unit)
+    if name in FLOATS_OF_A_BYTE:
+        return of_halves(k, name, as_halves(name, codes), unit)
     return widened(k, name, codes) if name in ("f16", "bf16") else codes.to(F32)
+
+
+def as_halves(name: str, codes: Value) -> Value:
+    """Codes of floats of a byte as bits of f16, of which `of_halves` makes what they stand for."""
+    if name == "f8e5m2":  # the upper byte of f16
+        return codes.to(U16) << 8
+    # The bits of f16, whose exponents count from 8 further on. The sign is there twice, and is
+    # taken away where it is not the highest bit.
+    return (codes.bits_as(I8).to(I16) << 7 & ~0x4000).bits_as(U16)
+
+
+def of_halves(k: Kernel, name: str, halves: Value, unit: float = 1.0) -> Value:
+    """What the bits of `as_halves` stand for, as f32, in such a unit."""
+    value = widened(k, "f16", halves)
+    if name == "f8e5m2" or unit == UNIT_OF_E4M3:
+        return value
+    return value * (UNIT_OF_E4M3 / unit)
 
 
 def narrowed(k: Kernel, value: Value, element_type: str) -> Value:
