@@ -27,6 +27,9 @@ class BoundCall:
     the values of the inputs. One call at a time.
     """
 
+    #: What a call reads stands first: a program with many bound calls finds each in one cache line.
+    __slots__ = ("_run", "_arrays", "_results", "_compiled", "_given", "_inputs", "__weakref__")
+
     def __init__(
         self,
         compiled: CompiledModel,
