@@ -49,7 +49,7 @@ _INDICES_AHEAD = 4096
 #: the processor may hold all of it, and the processor sees what comes next by itself.
 _CACHED = 1 << 18
 #: At most this much of an item is prefetched: the machine's own prefetcher follows a long one, and
-#: items that a cache holds are copied up to a seventh slower where all of their lines are asked for.
+#: items that a cache holds take up to a seventh longer where all of their lines are asked for.
 _PREFETCHED = 256
 
 

@@ -26,7 +26,7 @@ from uncork.symbolic import Size, SizeLike
 #: indices.
 _SMALL_ITEM = 16
 #: Outputs of at least so many bytes are written past the caches: more than the last one holds
-#: beside others. Smaller ones take up to 2.5 times as long so, and are read from it by what follows.
+#: beside others. Smaller ones take up to 2.5 times as long so, and what follows reads them from it.
 _LARGE = 16 << 20
 
 
