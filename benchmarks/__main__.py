@@ -59,7 +59,7 @@ def parser() -> argparse.ArgumentParser:
     )
     result.add_argument(
         "--peers",
-        default="openvino,torch,onnxruntime,numpy",
+        default="openvino,torch,fbgemm,onnxruntime,numpy",
         help="comma-separated; one that is not installed is skipped",
     )
     result.add_argument("--only", default="", metavar="REGEX", help="cases whose name matches")

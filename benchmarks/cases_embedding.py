@@ -10,6 +10,7 @@ import numpy as np
 
 from benchmarks import (
     arrays,
+    contenders_fbgemm,
     contenders_numpy,
     contenders_openvino,
     contenders_torch,
@@ -154,7 +155,9 @@ def prepare(bags: Bags, options: Options) -> Prepared:
     )
     if bags.bags == 1:  # in larger calls the work hides what a call costs
         prepared.add("uncork functional", lambda: [_functional(bags, table, sets)])
-    openvino, torch, numpy = (options.peers.get(name) for name in ("openvino", "torch", "numpy"))
+    openvino, torch, fbgemm, numpy = (
+        options.peers.get(name) for name in ("openvino", "torch", "fbgemm", "numpy")
+    )
     if openvino:
         indices_known = len(indices[0]) if len({len(a) for a in indices}) == 1 else None
         made = partial(
@@ -180,6 +183,17 @@ def prepare(bags: Bags, options: Options) -> Prepared:
     elif torch:
         prepared.add(
             "torch", lambda: contenders_torch.bags(torch, table, indices, offsets, weights)
+        )
+    if fbgemm and bags.segments:
+        prepared.add(
+            "fbgemm",
+            lambda: contenders_fbgemm.segments(
+                fbgemm, table, indices, segments, bags.bags, weights
+            ),
+        )
+    elif fbgemm:
+        prepared.add(
+            "fbgemm", lambda: contenders_fbgemm.bags(fbgemm, table, indices, offsets, weights)
         )
     plain = not bags.weighted and bags.table == "float32"
     if numpy and plain and bags.bags < 1000:

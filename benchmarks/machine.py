@@ -16,6 +16,7 @@ _PACKAGES = (
     "llvmlite",
     "openvino",
     "torch",
+    "fbgemm-gpu-cpu",
     "onnxruntime",
     "onnx",
     "matplotlib",

@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-PEERS = ("openvino", "torch", "onnxruntime", "numpy")
+PEERS = ("openvino", "torch", "fbgemm", "onnxruntime", "numpy")
 #: Packages that a peer needs beside the one it is named after.
-_NEEDS = {"onnxruntime": ("onnx",)}
+_NEEDS = {"onnxruntime": ("onnx",), "fbgemm": ("fbgemm_gpu",)}
+#: Peers that are operators of torch.
+_OF_TORCH = ("fbgemm",)
 
 
 class Peers:
@@ -25,8 +27,9 @@ class Peers:
         """The module of a peer, set to this many threads; None when it was not asked for or is not
         installed.
         """
-        if name not in self.names:
-            return None
+        return self._module(name) if name in self.names else None
+
+    def _module(self, name: str) -> Any:
         if name not in self._loaded:
             self._loaded[name] = self._load(name)
         return self._loaded[name]
@@ -35,8 +38,11 @@ class Peers:
         try:
             for needed in _NEEDS.get(name, ()):
                 importlib.import_module(needed)
+            if name in _OF_TORCH:
+                return self._module("torch")
             module = importlib.import_module(name)
-        except ImportError as error:
+        # a library that another torch was built for is an OSError
+        except (ImportError, OSError) as error:
             print(f"peer {name} is skipped: {error}", flush=True)
             return None
         if name == "torch":

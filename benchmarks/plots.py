@@ -13,6 +13,7 @@ _SYSTEMS = {
     "uncork": "#1b6ca8",
     "openvino": "#d1495b",
     "torch": "#edae49",
+    "fbgemm": "#3a7d7c",
     "onnxruntime": "#66a182",
     "numpy": "#8d6cab",
     "limit": "#555555",

@@ -684,6 +684,37 @@ def test_peers_that_are_missing_are_said_once(
     assert capsys.readouterr().out.count("peer openvino is skipped") == 1
 
 
+def test_a_peer_built_for_another_torch_is_said_once(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The libraries of FBGEMM's wheel are an OSError where torch is another one."""
+    library = tmp_path / "fbgemm_gpu.py"
+    library.write_text("raise OSError('Could not load this library: fbgemm_gpu_tbe_utils.so')")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "fbgemm_gpu", raising=False)
+    peers = Peers(("fbgemm",), 1)
+    assert peers.get("fbgemm") is None and peers.get("fbgemm") is None
+    said = capsys.readouterr().out
+    assert said.count("peer fbgemm is skipped: Could not load this library") == 1
+
+
+@pytest.mark.oracle
+def test_fbgemm_agrees(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    try:
+        pytest.importorskip("fbgemm_gpu")
+    except OSError as error:  # built for another torch
+        pytest.skip(str(error))
+    command = [sys.executable, "-m", "benchmarks", "ops", "--quick", "--seconds", "0.02"]
+    command += ["--peers", "fbgemm", "--out", str(tmp_path)]
+    only = "(bag|segments).*: 1e4 x 64, 128 x 10"
+    made = subprocess.run([*command, "--only", only], cwd=ROOT, capture_output=True, text=True)
+    assert made.returncode == 0, made.stdout + made.stderr
+    cases = json.loads((tmp_path / "ops-quick.json").read_text())["cases"]
+    assert len(cases) >= 3 and not any(case["left_out"] for case in cases)
+    assert all(any(t["system"] == "fbgemm" for t in case["times"]) for case in cases)
+
+
 @pytest.mark.oracle
 @pytest.mark.parametrize("peer", ["openvino", "torch", "onnxruntime"])
 def test_peers_agree(peer: str, tmp_path: Path) -> None:

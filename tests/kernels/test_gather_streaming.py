@@ -37,7 +37,7 @@ def table_of(compiled: uncork.CompiledModel) -> Any:
 def test_results_that_begin_anywhere(columns: int, offset: int) -> None:
     compiled = lookup(columns)
     table = table_of(compiled)
-    count = -(-(2 << 20) // (columns * 4)) + 3
+    count = -(-(16 << 20) // (columns * 4)) + 3
     ids = np.random.default_rng(columns).integers(-50, 50, count)
     ids[[0, 7, count // 2, count - 1]] = 50, -51, 2**40, -(2**62)
     outside = (ids < -50) | (ids >= 50)

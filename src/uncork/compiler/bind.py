@@ -27,6 +27,9 @@ class BoundCall:
     the values of the inputs. One call at a time.
     """
 
+    #: A program with many bound calls finds each in one or two cache lines, not in a dictionary.
+    __slots__ = ("__weakref__", "_arrays", "_compiled", "_given", "_inputs", "_results", "_run")
+
     def __init__(
         self,
         compiled: CompiledModel,

@@ -48,8 +48,9 @@ _INDICES_AHEAD = 4096
 #: Results of up to so many bytes are gathered without prefetching from row to row: the caches near
 #: the processor may hold all of it, and the processor sees what comes next by itself.
 _CACHED = 1 << 18
-#: At most this much of an item is prefetched: the machine's own prefetcher follows a long one.
-_PREFETCHED = 2048
+#: At most this much of an item is prefetched: the machine's own prefetcher follows a long one, and
+#: items that a cache holds take up to a seventh longer where all of their lines are asked for.
+_PREFETCHED = 256
 
 
 @emitter

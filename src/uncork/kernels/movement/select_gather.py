@@ -25,8 +25,9 @@ from uncork.symbolic import Size, SizeLike
 #: Items of up to this many bytes are better fetched by positions when several outer rows share the
 #: indices.
 _SMALL_ITEM = 16
-#: Outputs of at least so many bytes are written past the caches.
-_LARGE = 2 << 20
+#: Outputs of at least so many bytes are written past the caches: more than the last one holds
+#: beside others. Smaller ones take up to 2.5 times as long so, and what follows reads them from it.
+_LARGE = 16 << 20
 
 
 def select_gather(layer: Layer) -> Selection:
