@@ -43,8 +43,8 @@ def load(
     weights instead of mapping them. `backend` is "cpu" (kernels) or "reference" (NumPy from the
     formulas); `strict=True` refuses odd data that is tolerated otherwise; `threads` is the most
     threads of a call (None: all processors); `precision` is "f32", or of products "bf16" (of
-    recurrent layers "bf16x3", too), or "fast"; `decompression="f32"` drops roundings to f16 on the way from
-    stored weights to products, `activations` "i16" or "i8" lets these round their data;
+    recurrent layers "bf16x3", too), or "fast"; `decompression="f32"` drops roundings to f16 on the
+    way from stored weights to products, `activations` "i16" or "i8" lets these round their data;
     `kv_cache_precision` "f16", "bf16" or "u8" has decoders keep keys and values so;
     `loop_limit` is the most iterations of a Loop; `tables` takes constants from files,
     `{"users": "users.npy"}`;
