@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import erf
 
 import numpy as np
@@ -18,10 +19,12 @@ from uncork.kernels import select
 from uncork.kernels.kernel_plan import KernelPlan
 from uncork.kernels.runtime.target import Target, host_target
 from uncork.kernels.stored_types import multiplies_pairs
-from uncork.ops.activation import Gelu7
+from uncork.ops import Operation
+from uncork.ops.activation import Gelu7, Sigmoid, Swish
 from uncork.ops.arithmetic import Add
 from uncork.ops.attention import ScaledDotProductAttention
 from uncork.ops.matmul import MatMul
+from uncork.ops.unary import Tanh
 from uncork.types import ElementType, PartialShape, TensorSpec
 
 F32, BF16 = ElementType.f32, ElementType.bf16
@@ -110,6 +113,52 @@ def test_a_rough_gelu_is_that_of_rounded_results() -> None:
     near = abs(exact) <= 6
     assert (abs(found - expected)[near] <= 7e-5 * abs(exact)[near] + last[near] + 1e-7).all()
     assert (abs(found - expected)[~near] <= 2e-7 * abs(exact)[~near] + last[~near]).all()
+
+
+def _sigmoid(x: np.ndarray) -> np.ndarray:
+    return np.asarray(1 / (1 + np.exp(-x)))
+
+
+#: Activations that have a rougher way where results are rounded, and their formulas in f64.
+ROUGH: dict[str, tuple[Operation, Callable[[np.ndarray], np.ndarray]]] = {
+    "sigmoid": (Sigmoid(), _sigmoid),
+    "tanh": (Tanh(), np.tanh),
+    "swish": (Swish(), lambda x: x * _sigmoid(x)),
+    "gelu by tanh": (
+        Gelu7(approximation_mode="TANH"),
+        lambda x: x * _sigmoid(2 * np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)),
+    ),
+}
+
+
+@needs_pairs
+@pytest.mark.parametrize("columns", [1, 16])
+@pytest.mark.parametrize("name", ROUGH)
+def test_rough_activations_of_every_bf16(name: str, columns: int) -> None:
+    """What is rounded is at most 2.5e-4 of the exact number off: an eighth of half the smallest
+    step of bf16.
+    """
+    activation, formula = ROUGH[name]
+    bits = np.arange(1 << 16, dtype=np.uint16)
+    with np.errstate(invalid="ignore"):  # of NaN that signal
+        every = storage.decode(bits, BF16).astype(np.float64)
+    normal = (every == 0) | (abs(every) >= 2.0**-126) & np.isfinite(every)
+    x = np.zeros((len(bits), 2), np.uint16)
+    x[:, 0] = np.where(normal | np.isnan(every), bits, 0)
+    weights = np.zeros((2, columns), np.float32)
+    weights[0] = 1
+    operation = HeldProduct(FusedLinear(MatMul(), 2, [FusedMember(activation, (0,))]), BF16)
+    found = result_of(operation, [known(x, BF16), known(weights)])
+    assert (found == found[:, :1]).all(axis=1)[normal].all()
+    assert np.isnan(found[np.isnan(every)]).all()
+    given, got = every[normal], found[normal, 0]
+    with np.errstate(over="ignore", under="ignore"):
+        exact = formula(given)
+    tiny = abs(exact) < 2.0**-120  # which may be taken for 0
+    assert (abs(got[tiny]) <= 2.0**-120).all()
+    exact, got = exact[~tiny], got[~tiny]
+    half_step = 2.0 ** (np.floor(np.log2(abs(exact))) - 8)
+    assert (abs(got - exact) <= half_step + 2.5e-4 * abs(exact)).all()
 
 
 @needs_pairs

@@ -9,9 +9,11 @@ pytest.importorskip("llvmlite")
 
 import uncork
 from uncork.compiler.compiled_model import compile_for
+from uncork.ir.bodies import GraphBody
 from uncork.ir.model import Source as Tensor
 from uncork.kernels.runtime.target import LEVELS, Target, host_target
 from uncork.kernels.stored_types import multiplies_pairs
+from uncork.ops._body import BodyInput, BodyMap, BodyOutput, Slicing
 
 SIZE, HEADS = 64, 4
 needs_pairs = pytest.mark.skipif(
@@ -208,3 +210,43 @@ def test_blocks_fill_rows_of_tiles(channels: int, blocks: set[int]) -> None:
 
     assert found("bf16") == blocks
     assert found("f32") <= {16, 8}
+
+
+def two_products(wide: np.ndarray, narrow: np.ndarray) -> uncork.Model:
+    """x + state through two products, as a body: `wide`, tanh, `narrow`."""
+    body = uncork.Builder()
+    x, state = (body.parameter(name, "f32", [8, SIZE]) for name in ("x", "state"))
+    (given,) = body.add("Add", 1, x, state)
+    (spread,) = body.add("MatMul", 1, given, body.constant(wide))
+    (bent,) = body.add("Tanh", 1, spread)
+    (result,) = body.add("MatMul", 1, bent, body.constant(narrow))
+    body.result(result, "next")
+    return body.model()
+
+
+@needs_pairs
+def test_products_in_bodies() -> None:
+    """Five turns of a TensorIterator, each over eight rows, beside the same in f64."""
+    net = np.random.default_rng(3)
+    wide = (net.standard_normal((SIZE, 4 * SIZE)) / SIZE**0.5).astype(np.float32)
+    narrow = (net.standard_normal((4 * SIZE, SIZE)) / (4 * SIZE) ** 0.5).astype(np.float32)
+    builder = uncork.Builder()
+    x = builder.parameter("x", "f32", [40, SIZE])
+    start = builder.constant(np.zeros((8, SIZE), np.float32))
+    rows = Slicing(axis=0, part_size=8, stride=8)
+    joined = BodyMap(
+        GraphBody(two_products(wide, narrow)),
+        (BodyInput(0, 0, rows), BodyInput(1, 1)),
+        (BodyOutput(0, 0),),
+        ((0, 1),),
+    )
+    (last,) = builder.add_with_bodies("TensorIterator", 1, x, start, bodies={"body": joined})
+    builder.result(last, "y")
+    given = net.standard_normal((40, SIZE)).astype(np.float32)
+    expected = np.zeros((8, SIZE))
+    for part in given.astype(np.float64).reshape(5, 8, SIZE):
+        expected = np.tanh((part + expected) @ wide) @ narrow
+    compiled = uncork.compile_model(builder.model(), precision="bf16")
+    error = compiled(given)["y"] - expected
+    assert 1e-5 < np.sqrt(np.mean(error**2) / np.mean(expected**2)) < 1e-2
+    assert [kind for kind, _ in outputs(compiled)].count("HeldProduct-0") == 2

@@ -22,6 +22,7 @@ from uncork.cli._stream_figures import (
 )
 from uncork.cli._summary import Summary, summary_table
 from uncork.compiler.arguments import accept
+from uncork.compiler.compile import fast_precision
 from uncork.compiler.compiled_model import CompiledModel
 from uncork.compiler.load import load
 from uncork.compiler.profile import Profile, microseconds
@@ -199,6 +200,8 @@ def _report(
             text += f"sizes that the model leaves open: {one.size} (--shape gives others)\n"
         parts.append(text + _round_text(arguments, one))
     text = f"{threads} thread{'s' if threads > 1 else ''}, {arguments.precision}"
+    if arguments.precision == "fast":
+        text += f", which is {fast_precision()} here"
     if arguments.decompression != "as-written" or arguments.activations != "f32":
         text += f", weights {arguments.decompression}, their rows in {arguments.activations}"
     if arguments.kv_cache_precision != "as-written":

@@ -154,7 +154,11 @@ def _text(facts: dict[str, Any]) -> str:
         "packages": packages,
         "processor": _processor(facts),
         "precision": "f32 unless another is asked for; the processor "
-        + ("multiplies bf16, too" if facts["bf16"] else "has no products of bf16"),
+        + (
+            "multiplies bf16, too, which 'fast' takes"
+            if facts["bf16"]
+            else "has no products of bf16: 'fast' multiplies f32"
+        ),
         "threads": str(facts["threads"]),
         "memory": f"{facts['memory'] / 2**30:.1f} GiB, {facts['memory_by']}",
         "kernels": facts["kernels"]

@@ -195,7 +195,7 @@ def settled(model: Model, options: Options, elsewhere: bool = False) -> Settled:
     decompression, activations = options.decompression, options.activations
     fast = precision == "fast"
     if fast and backend == "cpu":
-        precision = _fast_precision(options.target, elsewhere)
+        precision = fast_precision(options.target, elsewhere)
     elif fast:
         precision = "f32"
     runs_on = None
@@ -275,7 +275,7 @@ def _target(tiles: bool, name: str | None, elsewhere: bool) -> Target | None:
     return kernel_target(tiles, name)
 
 
-def _fast_precision(name: str | None, elsewhere: bool) -> Precision:
+def fast_precision(name: str | None = None, elsewhere: bool = False) -> Precision:
     """What products are fastest in, by kernels of a target."""
     target = _target(True, name, elsewhere)
     return "bf16" if target is not None and not _missing_for("bf16", "cpu", target) else "f32"

@@ -42,9 +42,9 @@ def load(
     files that are open for reading bytes are taken, too); `mmap=False` copies
     weights instead of mapping them. `backend` is "cpu" (kernels) or "reference" (NumPy from the
     formulas); `strict=True` refuses odd data that is tolerated otherwise; `threads` is the most
-    threads of a call (None: all processors); `precision` is "f32", or of recurrent layers' products
-    "bf16" or "bf16x3", or "fast"; `decompression="f32"` drops roundings to f16 on the way from
-    stored weights to products, `activations` "i16" or "i8" lets these round their data;
+    threads of a call (None: all processors); `precision` is "f32", or of products "bf16" (of
+    recurrent layers "bf16x3", too), or "fast"; `decompression="f32"` drops roundings to f16 on the
+    way from stored weights to products, `activations` "i16" or "i8" lets these round their data;
     `kv_cache_precision` "f16", "bf16" or "u8" has decoders keep keys and values so;
     `loop_limit` is the most iterations of a Loop; `tables` takes constants from files,
     `{"users": "users.npy"}`;

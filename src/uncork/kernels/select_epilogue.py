@@ -139,12 +139,12 @@ def epilogue_of(
 
 
 #: What is computed with fewer digits where results are rounded to bf16.
-_ROUGH = {"gelu": "rough_gelu"}
+_ROUGH = frozenset(("gelu", "gelu_tanh", "sigmoid", "swish", "swish_scaled", "tanh"))
 
 
 def roughened(epilogue: Epilogue) -> Epilogue:
     """The epilogue for results that are rounded to bf16."""
-    ops = tuple(replace(op, op=_ROUGH.get(op.op, op.op)) for op in epilogue.ops)
+    ops = tuple(replace(op, op=f"rough_{op.op}") if op.op in _ROUGH else op for op in epilogue.ops)
     return replace(epilogue, ops=ops)
 
 

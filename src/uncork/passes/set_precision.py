@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from msgspec.structs import replace
 
-from uncork.ir.model import Model
+from uncork.ir.model import Model, Node
 from uncork.ops._common.recurrent import RecurrentSequence
 from uncork.ops.convolution import Convolution1, GroupConvolution1
 from uncork.ops.matmul import MatMul
+from uncork.passes.rewrite import rewritten, with_bodies
 
 _TYPES = (Convolution1, GroupConvolution1, MatMul, RecurrentSequence)
 
 
 def set_precision(model: Model, precision: str) -> Model:
-    """The model with `precision` as hint of every layer of these types."""
-    nodes = []
-    for node in model.nodes:
+    """The model with `precision` as hint of every layer of these types, in bodies too."""
+
+    def hinted(node: Node) -> Node:
         if isinstance(node.operation, _TYPES):
-            node = replace(node, hints=replace(node.hints, precision=precision))
-        nodes.append(node)
-    return replace(model, nodes=tuple(nodes))
+            return replace(node, hints=replace(node.hints, precision=precision))
+        return with_bodies(node, partial(set_precision, precision=precision))
+
+    return rewritten(model, hinted)

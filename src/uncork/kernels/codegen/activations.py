@@ -51,7 +51,7 @@ _EXP = (
 WHOLE = 12582912.0
 
 
-def _split_power(k: Kernel, x: Value, low: float, high: float) -> tuple[Value, Value]:
+def split_power(k: Kernel, x: Value, low: float, high: float) -> tuple[Value, Value]:
     """(f, 2**n) with 2**x = 2**f * 2**n and f in [-1/2, 1/2]; x is cut at `low` and `high`, and 128
     is infinity. NaN gives NaN and any number.
     """
@@ -89,7 +89,7 @@ def polynomial(k: Kernel, coefficients: Sequence[float], x: Value) -> Value:
 
 def sigmoid(k: Kernel, x: Value) -> Value:
     """1 / (1 + 2**p): a gate that is shut is 0, not nearly, since it may meet an infinite state."""
-    part, scale = _split_power(k, x * -LOG2_E, -126.0, 128.0)
+    part, scale = split_power(k, x * -LOG2_E, -126.0, 128.0)
     denominator = k.fma(polynomial(k, _POWER, part), scale, k.constant(1.0, F32, x.lanes))
     return k.reciprocal(denominator, infinite=True)
 
@@ -101,7 +101,7 @@ def tanh(k: Kernel, x: Value) -> Value:
     n = x.lanes
     one, squared = k.constant(1.0, F32, n), x * x
     near = k.fma(series(k, _TANH, squared), squared * x, x)
-    part, scale = _split_power(k, x * (2 * LOG2_E), -26.0, 26.0)  # from where on e + 2 is e
+    part, scale = split_power(k, x * (2 * LOG2_E), -26.0, 26.0)  # from where on e + 2 is e
     e = k.fma(polynomial(k, _POWER_LESS_1, part), part * scale, scale - one)
     result = e * k.reciprocal(e + 2.0)
     result = k.select(result > one, one, result)  # which rounding may pass by

@@ -262,7 +262,19 @@ class Kernel:
         """1 / value of f32, to within 2 units of the last place. Full AVX-512 vectors are estimated
         and refined: no division. Of infinity it is 0 if the caller says that there may be one.
         """
-        if value.lanes != 16 or self.target is None or not self.target.has("avx512f"):
+        guess = self.estimated_reciprocal(value)
+        if not self._estimates(value):
+            return guess
+        error = self.fma(-value, guess, self.constant(1.0, value.type, 16))
+        refined = self.fma(guess, error, guess)
+        # What is estimated as 0 has no error to refine by.
+        return self.select(guess.equals(0.0), guess, refined) if infinite else refined
+
+    def estimated_reciprocal(self, value: Value) -> Value:
+        """1 / value of f32, to within 2**-14 of it; of infinity it is 0. Only full AVX-512 vectors
+        are estimated, all others divide.
+        """
+        if not self._estimates(value):
             return self.constant(1.0, value.type, value.lanes) / value
         mask = ir.Constant(ir.IntType(16), -1)
         zero = self.constant(0.0, value.type, 16).llvm
@@ -271,11 +283,12 @@ class Kernel:
             value.llvm.type,
             [value.llvm.type, value.llvm.type, ir.IntType(16)],
         )
-        guess = Value(self, self.builder.call(function, [value.llvm, zero, mask]), value.type, 16)
-        error = self.fma(-value, guess, self.constant(1.0, value.type, 16))
-        refined = self.fma(guess, error, guess)
-        # What is estimated as 0 has no error to refine by.
-        return self.select(guess.equals(0.0), guess, refined) if infinite else refined
+        called = self.builder.call(function, [value.llvm, zero, mask])
+        return Value(self, called, value.type, 16)
+
+    def _estimates(self, value: Value) -> bool:
+        """Whether an instruction estimates the reciprocals of a vector."""
+        return value.lanes == 16 and self.target is not None and self.target.has("avx512f")
 
     def scales(self, lanes: int) -> bool:
         """Whether the processor multiplies a vector of so many f32 by powers of 2 in one

@@ -65,6 +65,11 @@ _SHORT = frozenset(
         "abs",
         "round_f16",
         "rough_gelu",
+        "rough_gelu_tanh",
+        "rough_sigmoid",
+        "rough_swish",
+        "rough_swish_scaled",
+        "rough_tanh",
     )
 )
 

@@ -48,13 +48,6 @@ _POWER = (
     1.0000001192092896, 0.6931469440460205, 0.24022120237350464, 0.05550713092088699,
     0.009675540961325169, 0.0013276472454890609,
 )  # fmt: skip
-#: erf(t) = t P(t^2) for |t| <= `_ROUGH_END`, where it is 1.
-_ROUGH = (
-    1.1279977560043335, -0.37374305725097656, 0.1084434986114502, -0.02313162572681904,
-    0.0034573921002447605, -0.0003374452644493431, 1.9059993064729497e-05,
-    -4.6827264554849535e-07,
-)  # fmt: skip
-_ROUGH_END = 2.9
 #: From here on n / (n + 2) is 1 in f32, see `mish`.
 _MISH_END = 20.0
 #: log(1 + f) = f - f^2 / 2 + f^3 P(f) for sqrt(1/2) <= 1 + f < sqrt(2).
@@ -210,27 +203,15 @@ def gelu(k: Kernel, x: Value) -> Value:
     return x * k.select(x < 0.0, part, k.constant(1.0, F32, n) - part)
 
 
-def rough_gelu(k: Kernel, x: Value) -> Value:
-    """`gelu` with an erf to within 7e-5, for results that are rounded to bf16: no exponential."""
-    n = x.lanes
-    end = k.constant(_ROUGH_END, F32, n)
-    t = x * math.sqrt(0.5)
-    t = k.select(t > end, end, k.select(t < -end, -end, t))  # ordered comparisons keep NaN
-    square = t * t
-    fourth = square * square
-    pairs = [
-        k.fma(square, k.constant(odd, F32, n), k.constant(even, F32, n))
-        for even, odd in zip(_ROUGH[::2], _ROUGH[1::2], strict=True)
-    ]
-    low, high = (k.fma(b, fourth, a) for a, b in zip(pairs[::2], pairs[1::2], strict=True))
-    half = x * 0.5
-    return k.fma(half * t, k.fma(high, fourth * fourth, low), half)
-
-
 def gelu_tanh(k: Kernel, x: Value) -> Value:
     """x * (1 + tanh(u)) / 2 = x / (1 + exp(-2 u)) with u = sqrt(2 / pi) * (x + 0.044715 x^3)."""
+    return x * accurate_sigmoid(k, twice_u(k, x))
+
+
+def twice_u(k: Kernel, x: Value) -> Value:
+    """2 u of `gelu_tanh`."""
     twice = 2 * math.sqrt(2 / math.pi)
     share = k.fma(
         x * x, k.constant(twice * 0.044715, F32, x.lanes), k.constant(twice, F32, x.lanes)
     )
-    return x * accurate_sigmoid(k, x * share)
+    return x * share

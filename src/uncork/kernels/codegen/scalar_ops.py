@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from uncork.kernels.codegen import doubles, functions, remainder
+from uncork.kernels.codegen import doubles, functions, remainder, rough
 from uncork.kernels.codegen.activations import accurate_sigmoid, accurate_tanh, exp
 from uncork.kernels.codegen.circular import CIRCULAR, atan2
 from uncork.kernels.codegen.emit import BOOL, F16, F32, F64, INDEX_TYPES, U32, Kernel, Type, Value
@@ -225,7 +225,11 @@ _UNARY: dict[str, Callable[[Kernel, Value], Value]] = {
     "log": functions.log,
     "erf": functions.erf,
     "gelu": functions.gelu,
-    "rough_gelu": functions.rough_gelu,
+    "rough_gelu": rough.gelu,
+    "rough_gelu_tanh": rough.gelu_tanh,
+    "rough_sigmoid": rough.sigmoid,
+    "rough_swish": rough.swish,
+    "rough_tanh": rough.tanh,
     "gelu_tanh": functions.gelu_tanh,
     "softplus": functions.softplus,
     "mish": functions.mish,
@@ -284,6 +288,7 @@ _BINARY: dict[str, Callable[[Kernel, Value, Value], Value]] = {
     "power": power,
     "prelu": _prelu,
     "swish_scaled": lambda k, a, b: a * accurate_sigmoid(k, a * b),
+    "rough_swish_scaled": rough.swish_scaled,
 }
 
 

@@ -33,7 +33,7 @@ from uncork.kernels.extents import decline_if, extents, is_empty
 from uncork.kernels.kernel_plan import KernelPlan, Selection
 from uncork.kernels.layer import Layer, present
 from uncork.kernels.runtime.target import Target
-from uncork.kernels.select_epilogue import bounded, epilogue_of
+from uncork.kernels.select_epilogue import bounded, epilogue_of, roughened
 from uncork.ops.convolution import Convolution1
 from uncork.types import ElementType
 
@@ -122,6 +122,8 @@ def select_blocked(layer: Layer) -> Selection:
         ),
         "no kernel for channels in bf16 at the end of a convolution",
     )
+    if operation.half:
+        ends = roughened(ends[0]), ends[1]
     if groups_fit(g, inner, lanes):
         return depthwise_over_blocks(
             BlockedWork(g, filters, inner, lanes, *ends, half=operation.half), target
