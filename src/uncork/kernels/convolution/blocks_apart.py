@@ -11,7 +11,7 @@ from uncork.kernels.convolution.geometry import Geometry, known
 from uncork.kernels.convolution.group_places import in_pairs
 from uncork.kernels.convolution.spec_blocks import HELD, Deep, Depthwise, Winograd
 from uncork.kernels.convolution.tap_regions import runs_of_taps
-from uncork.kernels.convolution.tiles import most_pixels, widths_of
+from uncork.kernels.convolution.tiles import most_pixels, tiles_past, widths_of
 from uncork.kernels.convolution.winograd import TAPS, Transformation
 from uncork.kernels.extents import nanoseconds
 from uncork.kernels.kernel_plan import (
@@ -90,7 +90,12 @@ class _ApartCalls:
         self.across, self.down = -(-g.columns.count // side), -(-g.rows.count // side)
         #: Channels that a tile sees.
         self.channels = plane_taps[1] * g.channels
-        widths, self.tiles = widths_of(g.images * planes[1] * self.across * self.down, target)
+        self.all_tiles = g.images * planes[1] * self.across * self.down
+        widths, self.tiles = (
+            widths_of(self.all_tiles, target)
+            if isinstance(self.all_tiles, int)
+            else tiles_past(self.all_tiles, target)
+        )
         volumes = not g.depth.trivial
         self.spec = Winograd(
             side, work.lanes, work.inner, self.blocks, widths, work.end, work.half, volumes
@@ -176,6 +181,7 @@ class _ApartCalls:
             "end": groups[0] + groups[1],
             "strip": self.strip,
             "strip_tiles": self.strip * self.spec.widths[0],
+            "all_tiles": self.all_tiles,
             "all_groups": work.outputs // self.blocks,
         }
         operands |= operands_for(self.spec.end, work.others, channel, made)

@@ -16,7 +16,7 @@ from uncork.kernels.convolution.emit_numbers import read as read_held
 from uncork.kernels.convolution.emit_numbers import write
 from uncork.kernels.convolution.microkernel_blocks import AHEAD_TILES, tile
 from uncork.kernels.convolution.spec_blocks import ENTRY, Dense
-from uncork.kernels.convolution.tiles import CHOSEN, TileShape, next_tiles, short_runs
+from uncork.kernels.convolution.tiles import CHOSEN, KIND_BITS, TileShape, next_tiles, short_runs
 from uncork.kernels.epilogue import CHANNEL, ELEMENT
 from uncork.kernels.gemm import microkernel_amx as amx
 
@@ -130,7 +130,8 @@ class _Rows:
         chosen = k.integer(next_tiles(spec.widths))
         with k.while_(lambda: x.get() < a["columns"]):
             left = a["columns"] - x.get()
-            next_tile = (chosen >> k.minimum(left, k.integer(CHOSEN)) * 2) & 3
+            next_tile = chosen >> k.minimum(left, k.integer(CHOSEN)) * KIND_BITS
+            next_tile = next_tile & (1 << KIND_BITS) - 1
             next_tile = k.select(left > CHOSEN, k.integer(0), next_tile)
             for kind in range(len(spec.widths)):
                 with k.if_(next_tile.equals(kind)):

@@ -96,8 +96,10 @@ def _each_tile(
     """The transform of every tile, for all blocks: of the data, or with `ends` of the products."""
     m = spec.outputs
     blocks = _seen_blocks(k, spec) if ends is None else a["groups"] * spec.blocks
-    with k.loop(0, blocks) as block, k.loop(0, strip.count) as number:
-        place = strip.first + number
+    # What is computed past the last tile is that one again.
+    count = strip.count if ends is None else k.minimum(strip.count, a["all_tiles"] - strip.first)
+    with k.loop(0, blocks) as block, k.loop(0, count) as number:
+        place = k.minimum(strip.first + number, a["all_tiles"] - 1)
         line = place // a["across"]
         image = line // a["down"]
         y, x = (line - image * a["down"]) * m, (place - line * a["across"]) * m

@@ -110,7 +110,7 @@ class Dense(EpilogueSpec, frozen=True):
 
 class Winograd(EpilogueSpec, frozen=True):
     """A 3x3 convolution at stride 1 by products of transformed tiles of `outputs` x `outputs`
-    pixels, `widths` tiles at a time.
+    pixels, `widths` tiles at a time, of which the last may be computed past `all_tiles`.
 
     An image has `planes` of results; each sees `plane_taps` planes of data, which are as many times
     the `channels`, of `all_taps` that the filters have. The first one sees from plane `front` of
@@ -125,7 +125,7 @@ class Winograd(EpilogueSpec, frozen=True):
         "planes", "source_plane", "target_plane", "plane_taps", "all_taps",
         "depth", "front", "plane_stride", "plane_dilation",
         *(f"tiles_{kind}" for kind in range(KINDS)), "first", "end", "strip", "strip_tiles",
-        "all_groups",
+        "all_tiles", "all_groups",
     )  # fmt: skip
     outputs: int
     lanes: int

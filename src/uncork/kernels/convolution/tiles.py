@@ -10,7 +10,7 @@ from uncork.kernels.convolution.geometry import Geometry, known, typical
 from uncork.kernels.convolution.spec_blocks import KINDS, number_size
 from uncork.kernels.register_tiles import AMX_WORDS
 from uncork.kernels.runtime.target import Target
-from uncork.symbolic import SizeLike
+from uncork.symbolic import Size, SizeLike, plain
 
 #: Pixels of a tile of two blocks whose sums 32 vector registers hold, and 16.
 _MANY_REGISTERS, _FEW_REGISTERS = 14, 6
@@ -25,9 +25,12 @@ _REST = (4, 1)
 FEWEST_PIXELS = _REST[0]
 #: Pixels of tiles of such rows, by those of the widest; the sums of fewer than so many wait for
 #: each other.
-_OPEN, _WAITING = {14: (14, 8, 4, 1), 6: (6, 4, 2, 1)}, 4
-#: Pixels that are left of such a row at most where its next tile is chosen so that few sums wait.
-CHOSEN = 30
+_OPEN, _WAITING = {14: (14, 8, 7, 4, 2, 1), 6: (6, 5, 4, 2, 1)}, 4
+#: Pixels that are left of such a row at most where its next tile is chosen so that few sums wait,
+#: and the bits that tell it.
+CHOSEN, KIND_BITS = 20, 3
+#: The narrowest tiles of runs whose last tiles may be computed past the end, by the widest.
+_NARROWEST = {14: 4, 6: 2}
 #: Numbers of a vector of which there is no half.
 _SHORT = 8
 #: What a tile sees of a block of channels are so many bytes at least where the processor foresees
@@ -113,6 +116,18 @@ def tiles_of(count: SizeLike, most: int) -> tuple[tuple[int, ...], list[SizeLike
     return tuple(width for width, _ in kept), counts + [0] * (KINDS - len(counts))
 
 
+def tiles_past(count: Size, target: Target) -> tuple[tuple[int, ...], list[SizeLike]]:
+    """Tiles of a run of pixels whose number only the call knows, of which some may be computed past
+    the end: their widths, and how many there are of each.
+    """
+    most = most_pixels(target)
+    least = _NARROWEST[most]
+    wide = (count + 1) // most  # one pixel less than a widest tile takes such a one
+    small = (count - wide * most + (least - 1)) // least
+    pairs = small // 2
+    return (most, 2 * least, least), [plain(n) for n in (wide, pairs, small - pairs * 2)]
+
+
 def narrower_tiles(count: int, wide: int, narrow: int) -> int | None:
     """How many narrow tiles, as few as can be, fill a run together with wide ones; None where they
     do not.
@@ -143,13 +158,13 @@ def some_of_tiles(
 
 
 def open_widths(target: Target) -> tuple[int, ...]:
-    """Four widths of tiles for rows whose length only the call knows."""
+    """The widths of tiles for rows whose length only the call knows."""
     return _OPEN[most_pixels(target)]
 
 
 def next_tiles(widths: Sequence[int]) -> int:
     """The number of the next tile for each number of pixels that are left of a row, up to CHOSEN:
-    two bits each, from the lowest on.
+    so many KIND_BITS each, from the lowest on.
     """
     best, kinds = [0], [0]
     for left in range(1, CHOSEN + 1):
@@ -159,7 +174,7 @@ def next_tiles(widths: Sequence[int]) -> int:
         ]
         best.append(min(costs))
         kinds.append(costs.index(best[-1]))
-    return sum(kind << 2 * left for left, kind in enumerate(kinds))
+    return sum(kind << KIND_BITS * left for left, kind in enumerate(kinds))
 
 
 def runs_of_sets(blocks: int, most: int) -> Iterator[tuple[int, int, int]]:
