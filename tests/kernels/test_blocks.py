@@ -29,13 +29,14 @@ from uncork.internal_ops.fused import FusedConvolution, FusedMember
 from uncork.internal_ops.held import HALF
 from uncork.ir.hints import NO_HINTS, Hints
 from uncork.kernels.convolution.spec_blocks import Dense
-from uncork.kernels.convolution.tiles import CHOSEN, next_tiles
+from uncork.kernels.convolution.tiles import CHOSEN, KIND_BITS, next_tiles, tiles_past
 from uncork.kernels.kernel_plan import KernelPlan
-from uncork.kernels.runtime.target import Target, host_target
+from uncork.kernels.runtime.target import LEVELS, Target, host_target
 from uncork.kernels.select import select_kernel
 from uncork.kernels.stored_types import multiplies_pairs
 from uncork.ops import Operation, find
 from uncork.storage import decode, encode
+from uncork.symbolic import Facts, Origin, Size
 from uncork.types import ElementType, TensorSpec
 
 LANES = host_target().lanes
@@ -217,20 +218,35 @@ def test_groups_within_blocks_of_two_vectors(members: int, stride: int, columns:
 
 
 def test_tiles_of_a_row_whose_length_the_call_tells() -> None:
-    """Fewer than four pixels take as long as four: 16 are two tiles of 8, not 14 and two single."""
-    widths = (14, 8, 4, 1)
+    """Fewer than four pixels take as long as four: 16 are two tiles of 8, not 14 and 2."""
+    widths = (14, 8, 7, 4, 2, 1)
     tiles = next_tiles(widths)
 
     def parts(left: int) -> list[int]:
         found: list[int] = []
         while left:
-            found.append(widths[tiles >> 2 * min(left, CHOSEN) & 3 if left <= CHOSEN else 0])
+            kind = tiles >> KIND_BITS * left & (1 << KIND_BITS) - 1 if left <= CHOSEN else 0
+            found.append(widths[kind])
             left -= found[-1]
         return found
 
-    by_hand = {1: [1], 4: [4], 8: [8], 15: [14, 1], 16: [8, 8], 18: [14, 4], 20: [8, 8, 4]}
+    by_hand = {
+        1: [1], 3: [2, 1], 4: [4], 7: [7], 8: [8], 10: [8, 2], 13: [7, 4, 2], 15: [8, 7],
+        16: [8, 8], 18: [14, 4], 20: [8, 8, 4], 28: [14, 14],
+    }  # fmt: skip
     assert {left: parts(left) for left in by_hand} == by_hand
     assert all(sum(parts(left)) == left for left in range(1, 100))
+
+
+def test_tiles_past_the_end() -> None:
+    """Tiles of 14, 8 and 4 (or 6, 4 and 2) take every number of pixels, and few more."""
+    symbol = Facts().symbol("n", 0, None, "input", Origin(0, 0, 0))
+    for target in (host_target(), LEVELS["x86-64-v3"]):
+        widths, counts = tiles_past(Size.of(symbol), target)
+        for pixels in range(1, 200):
+            found = [Size.of(n).evaluate({symbol: pixels}) for n in counts]
+            taken = sum(n * width for n, width in zip(found, widths, strict=True))
+            assert min(found) >= 0 and pixels <= taken < pixels + widths[-1], (pixels, found)
 
 
 def test_rows_of_any_length() -> None:

@@ -79,21 +79,26 @@ class Function:
         self.symbols = frozenset[Symbol]().union(*(a.symbols for a in arguments))
         self.is_whole = name != "max" or all(a.is_whole for a in arguments)
         self.bounds = bounds_of(name, arguments)
-        self.order: _Order = (1, 0, str(self))
+        self.order: _Order = (1, 0, self._text())
         self._hash = hash((name, arguments))
         self.atoms: frozenset[Atom] = frozenset((self,)).union(*(a.atoms for a in arguments))
 
     def __eq__(self, other: object) -> bool:
-        return (
+        # The text says what a function is, but for which symbols of such names: functions of
+        # functions, as deep as models make them, are not gone through.
+        return self is other or (
             isinstance(other, Function)
-            and self.name == other.name
-            and self.arguments == other.arguments
+            and (self._hash, self.name, self.order) == (other._hash, other.name, other.order)
+            and self.symbols == other.symbols
         )
 
     def __hash__(self) -> int:
         return self._hash
 
     def __repr__(self) -> str:
+        return self.order[2]
+
+    def _text(self) -> str:
         if self.name == "quotient":
             return "floor({} / {})".format(*map(_in_brackets, self.arguments))
         if self.name == "floor":
