@@ -66,7 +66,7 @@ def emit_many_rows(k: Kernel, spec: ManyRows) -> None:
         1,
         lambda columns: row_epilogue(spec, columns),
     )
-    panels = _Panels(k, spec, a)
+    panels = _DecodedPanels(k, spec, a)
     places = relative_operands(spec.end, a, a["output"])
     row_bytes, end = a["columns"] * 4, a["first"] + a["count"]
     with k.loop(0, a["rows"]) as row:
@@ -141,7 +141,7 @@ def _widened(spec: ManyRows) -> Widening:
     return widened
 
 
-class _Panels:
+class _DecodedPanels:
     """Decodes panels into working memory, a part at a time, from words of codes that are
     transposed: each vector then has the codes of as many columns.
     """
