@@ -33,6 +33,8 @@ _OPS = {
     "ReduceLogicalOr": "any",
 }
 _TERMS = {"l1": "abs(X[{e}])", "l2": "X[{e}] * X[{e}]"}
+#: The logarithm of the smallest normal number of f32.
+_NORMAL = -87.33654
 #: What joins the terms of a reduction, where that is no sum.
 _FOLDS = {"max": "max", "min": "min", "prod": "prod", "all": "prod", "any": "max"}
 
@@ -98,7 +100,10 @@ def _softmax(
         lines += g.summed("s", "exp(X[{e}] - m)")
         lines += ["l = log(s)", f"{g.reduced}: {y} = {x} - m - l"]
     elif name == "f32":
-        lines += g.summed("s", "e", "e = exp(X[{e}] - m); Y[{e}] = e; ")
+        # What is below the smallest normal number is 0: what reads subnormal ones takes a hundred
+        # times as long, and masks of -100 make many.
+        power = f"t = X[{{e}}] - m; e = where(t < {_NORMAL}, 0.0, exp(t)); Y[{{e}}] = e; "
+        lines += g.summed("s", "e", power)
         lines += ["d = 1.0 / s", f"{g.reduced}: {y} = {y} * d"]
     else:  # what is stored would be rounded, and rounded again
         lines += g.summed("s", "exp(X[{e}] - m)")
