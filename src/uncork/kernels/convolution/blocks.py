@@ -55,8 +55,9 @@ from uncork.ops._common.spatial import extent
 from uncork.symbolic import SizeLike
 from uncork.types import Array
 
-#: Data of so many bytes stay in the second-level cache beside the filters of a set of outputs.
-_STRIP_BYTES = 3 << 16
+#: Data of so many bytes stay in the second-level cache beside the filters of a set of outputs, of
+#: processors with AVX-512 and of others, which have half of such a cache.
+_STRIP_BYTES, _STRIP_BYTES_ELSEWHERE = 7 << 16, 3 << 16
 #: Filters of a set of outputs of up to so many bytes are asked for while another is computed.
 _MOST_AHEAD = 1 << 20
 #: Filters of a slice of a set: those of two slices stay in the second-level cache.
@@ -101,18 +102,25 @@ def _by_rows(g: Geometry) -> Geometry:
     )
 
 
-def _at_a_time(count: SizeLike, seen: SizeLike, sets: SizeLike, filters: int) -> SizeLike:
+def _strip_bytes(target: Target) -> int:
+    """Bytes of a strip at most."""
+    return _STRIP_BYTES if target.vector_registers > 16 else _STRIP_BYTES_ELSEWHERE
+
+
+def _at_a_time(
+    count: SizeLike, seen: SizeLike, sets: SizeLike, filters: int, room: int
+) -> SizeLike:
     """How many of `count` rows or tiles, each of which sees so many bytes, all sets of outputs see
-    before the next ones: a strip of as many as stay in the second-level cache. Or all of them,
-    where it takes less to read their data anew for each set than to read its filters, so many
-    bytes, anew for each strip; where only the call knows how many there are, a strip is taken for
-    one of many.
+    before the next ones: a strip of as many as stay in the second-level cache, which has `room`. Or
+    all of them, where it takes less to read their data anew for each set than to read its filters,
+    so many bytes, anew for each strip; where only the call knows how many there are, a strip is
+    taken for one of many.
     """
-    strip = largest(1, _STRIP_BYTES // largest(1, seen))
+    strip = largest(1, room // largest(1, seen))
     turns = sets - 1 if isinstance(sets, int) else 1
     filters_again = (turns + 1) * filters
     if not isinstance(count, int) or not isinstance(seen, int):
-        return strip if filters_again <= turns * _STRIP_BYTES else count
+        return strip if filters_again <= turns * room else count
     strips = -(-count // known(strip))
     return strip if (strips - 1) * filters_again <= turns * count * seen else count
 
@@ -200,7 +208,7 @@ class _BlockCalls:
         g, work = self.g, self.work
         row = g.columns.size * work.channels * work.inner * work.size * g.rows.taps
         whole = row * g.depth.windows_extent(g.depth.count)
-        parts = max(1, whole // _STRIP_BYTES) if isinstance(whole, int) else 1
+        parts = max(1, whole // _strip_bytes(self.target)) if isinstance(whole, int) else 1
         return shares(g.depth.count, parts)
 
     def _skipped(self, rows_alike: bool) -> WindowAxis | None:
@@ -502,7 +510,8 @@ class _BlockCalls:
         if pixel >= _LINE and seen < g.columns.stride:  # lines between windows are not read
             row = g.columns.count * seen * pixel
         new_rows = min(g.rows.stride, extent(g.rows.taps, g.rows.dilation))
-        return _at_a_time(rows, row * new_rows * self._blocks_seen(region), sets, filters)
+        of_row = row * new_rows * self._blocks_seen(region)
+        return _at_a_time(rows, of_row, sets, filters, _strip_bytes(self.target))
 
     def _blocks_seen(self, region: Region) -> SizeLike:
         """Blocks of the planes of data that a group sees in a region."""
@@ -529,7 +538,7 @@ class _BlockCalls:
             wide = columns // most
         pixel = self.g.columns.stride * self.work.inner * self.work.size
         seen = most * pixel * self._blocks_seen(region)
-        each = _at_a_time(wide, seen, part.sets[1], filters)
+        each = _at_a_time(wide, seen, part.sets[1], filters, _strip_bytes(self.target))
         if not isinstance(each, int):
             yield region, part
             return
