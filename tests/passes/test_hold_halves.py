@@ -13,7 +13,7 @@ from uncork.ir.bodies import GraphBody
 from uncork.ir.model import Source as Tensor
 from uncork.kernels.runtime.target import LEVELS, Target, host_target
 from uncork.kernels.stored_types import multiplies_pairs
-from uncork.ops._body import BodyInput, BodyMap, BodyOutput, Slicing
+from uncork.ops._body import BodyInput, BodyMap, BodyOutput, SlicedInput, Slicing
 
 SIZE, HEADS = 64, 4
 needs_pairs = pytest.mark.skipif(
@@ -236,7 +236,7 @@ def test_products_in_bodies() -> None:
     rows = Slicing(axis=0, part_size=8, stride=8)
     joined = BodyMap(
         GraphBody(two_products(wide, narrow)),
-        (BodyInput(0, 0, rows), BodyInput(1, 1)),
+        (SlicedInput(0, 0, rows), BodyInput(1, 1)),
         (BodyOutput(0, 0),),
         ((0, 1),),
     )

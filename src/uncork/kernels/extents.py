@@ -14,7 +14,7 @@ from uncork.types import TensorSpec
 
 #: What a number that only the call tells is taken to be where costs are compared: pixels of a side
 #: of a picture, or steps of a sequence.
-_TYPICAL = 224
+_TYPICAL = 64
 
 
 class KernelDeclined(Exception):

@@ -86,7 +86,8 @@ def convolved(net: Net, x: Any, weights: Any, pad: int = 0) -> Any:
         (looked_up, "stored", 4 * 1000 * 64, 4 * 1000 * 64),
         # So many columns that panels are full, which are as wide as vectors.
         (multiplied, "arranged", 4 * 256 * 192, 4 * 256 * 192),
-        (in_halves, "converted", 4 * 128 * 64, 4 * 128 * 64),
+        # Filters stay f16, set by set.
+        (in_halves, "arranged", 2 * 128 * 64, 2 * 128 * 64),
         # Winograd's filters of 2x2 outputs have 16 numbers for 9, of 4x4 36, of 6x6 64.
         (of_three_by_three, "transformed", 4 * 64 * 64 * 16, 4 * 64 * 64 * 64),
         (scaled, "folded", 4 * 256 * 192, 4 * 256 * 192),
