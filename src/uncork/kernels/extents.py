@@ -12,9 +12,9 @@ from fractions import Fraction
 from uncork.symbolic import Size, SizeLike, facts_of, maximum, minimum, plain
 from uncork.types import TensorSpec
 
-#: What a number that only the call tells is taken to be where costs are compared: pixels of a side
-#: of a picture, or steps of a sequence.
-_TYPICAL = 64
+#: What a number that only the call tells is taken to be where costs are compared: of any one, and
+#: of pixels of a side of a picture.
+TYPICAL, PICTURE = 64, 224
 
 
 class KernelDeclined(Exception):
@@ -153,13 +153,18 @@ def smallest(a: SizeLike, b: SizeLike) -> SizeLike:
     )
 
 
-def typical_size(size: SizeLike, least: int = 1) -> int:
-    """What a size is taken to be where costs are compared: with typical numbers for all that is
+def typical_size(size: SizeLike, least: int = 1, number: int = TYPICAL) -> int:
+    """What a size is taken to be where costs are compared: with a typical number for all that is
     open, so that sizes of one call stand to each other as they do there.
     """
     if isinstance(size, int):
         return size
-    return max(least, int(size.exact_value(dict.fromkeys(size.symbols, _TYPICAL))))
+    return max(least, int(size.exact_value(dict.fromkeys(size.symbols, number))))
+
+
+def pixels_of_picture(size: SizeLike) -> int:
+    """What a size is taken to be where layers of networks for pictures are compared."""
+    return typical_size(size, number=PICTURE)
 
 
 def nanoseconds(work: SizeLike, each: float) -> float | Size:

@@ -24,9 +24,9 @@ from uncork.kernels.extents import (
     extents,
     has_extents,
     is_empty,
+    pixels_of_picture,
     same,
     same_extents,
-    typical_size,
 )
 from uncork.kernels.runtime.target import Target
 from uncork.ops import Operation
@@ -163,5 +163,5 @@ def _pooling(
     sizes, counts = extents(data), extents(result)
     if not pools_blocks(pool, sizes[2:], counts[2:]):
         return None
-    saved = math.prod(map(typical_size, counts[1:])) * _POOLED
+    saved = math.prod(map(pixels_of_picture, counts[1:])) * _POOLED
     return Between((True,), block, BlockedPooling(operation, (True,), block), saved=saved)

@@ -37,11 +37,12 @@ from uncork.kernels.convolution.tap_regions import regions_of
 from uncork.kernels.convolution.tiles import block_of, is_few
 from uncork.kernels.epilogue import ELEMENT
 from uncork.kernels.extents import (
+    PICTURE,
     KernelDeclined,
     extents,
     has_extents,
     is_empty,
-    typical_size,
+    pixels_of_picture,
 )
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select_epilogue import epilogue_of
@@ -226,7 +227,7 @@ def _saved(g: Geometry, side: int, block: int, target: Target) -> float:
     """The time that blocks save, without changes of layout; negative where blocks are much shorter
     than vectors.
     """
-    one, products = typical(g), _products(g)
+    one, products = typical(g, PICTURE), _products(g)
     if g.groups > 1:
         rate = _APART if g.channels == 1 else _GROUPED
         moved = 0.0 if g.depth.trivial else _gathered(one) / _TURNED
@@ -270,7 +271,7 @@ def _gathered(g: Geometry) -> float:
 
 def _products(g: Geometry) -> float:
     """The products of a convolution, with typical numbers for open sizes."""
-    one = typical(g)
+    one = typical(g, PICTURE)
     return known(one.images) * known(one.pixels) * g.groups * g.outputs * g.inner
 
 
@@ -294,7 +295,7 @@ class _Borders:
             return 0.0
         images, *others = extents(spec)
         numbers = images if isinstance(images, int) else 1
-        return numbers * prod(map(typical_size, others)) / _TURNED
+        return numbers * prod(map(pixels_of_picture, others)) / _TURNED
 
     def of(self, source: Source, chosen: set[int]) -> float:
         """The change of layout of a tensor, if there is one."""

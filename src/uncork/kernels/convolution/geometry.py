@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from uncork.kernels.epilogue import PLAIN, Epilogue
 from uncork.kernels.extents import (
+    TYPICAL,
     certainly,
     decline_if,
     is_known,
@@ -284,16 +285,16 @@ def windows(
     )
 
 
-def typical(g: Geometry) -> Geometry:
-    """The geometry of one image with typical numbers for open sizes, which serves only to compare
+def typical(g: Geometry, number: int = TYPICAL) -> Geometry:
+    """The geometry of one image with a typical number for open sizes, which serves only to compare
     costs.
     """
     depth, rows, columns = (
         replace(
             axis,
-            size=typical_size(axis.size),
-            count=typical_size(axis.count),
-            begin=typical_size(axis.begin, least=0),
+            size=typical_size(axis.size, 1, number),
+            count=typical_size(axis.count, 1, number),
+            begin=typical_size(axis.begin, 0, number),
         )
         if axis.is_open
         else axis
