@@ -29,7 +29,7 @@ from uncork.internal_ops.fused import FusedConvolution, FusedMember
 from uncork.internal_ops.held import HALF
 from uncork.ir.hints import NO_HINTS, Hints
 from uncork.kernels.convolution.spec_blocks import Dense
-from uncork.kernels.convolution.tiles import CHOSEN, KIND_BITS, next_tiles, tiles_past
+from uncork.kernels.convolution.tiles import CHOSEN, KIND_BITS, next_tiles, widths_of
 from uncork.kernels.kernel_plan import KernelPlan
 from uncork.kernels.runtime.target import LEVELS, Target, host_target
 from uncork.kernels.select import select_kernel
@@ -242,7 +242,7 @@ def test_tiles_past_the_end() -> None:
     """Tiles of 14, 8 and 4 (or 6, 4 and 2) take every number of pixels, and few more."""
     symbol = Facts().symbol("n", 0, None, "input", Origin(0, 0, 0))
     for target in (host_target(), LEVELS["x86-64-v3"]):
-        widths, counts = tiles_past(Size.of(symbol), target)
+        widths, counts = widths_of(Size.of(symbol), target)
         for pixels in range(1, 200):
             found = [Size.of(n).evaluate({symbol: pixels}) for n in counts]
             taken = sum(n * width for n, width in zip(found, widths, strict=True))

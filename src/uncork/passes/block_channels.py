@@ -141,10 +141,9 @@ def _candidate(
         specs, node.outputs[0].spec
     ):
         return None
-    filters = specs[1].value
-    if filters is None and _stored(model, node) is None:
+    filters, stored = specs[1].value, _stored(model, node)
+    if filters is None and stored is None:
         return None
-    assert operation is not None
     g = _geometry(product, specs, node.outputs[0].spec)
     if g is None or is_few(g.plane) or not (filters is None or all_finite(filters)):
         return None
@@ -170,8 +169,8 @@ def _candidate(
     side = 0 if node.hints.direct_sums else _side(g, room, target)
     lies = tuple(position == 0 or position in like for position in range(len(specs)))
     saved = _saved(g, side, block, target)
-    if filters is None and not side and not apart:
-        saved += _unread(_stored(model, node))
+    if stored is not None and not side and not apart:
+        saved += _unread(stored)
     halved = None
     if node.hints.precision == "bf16" and (apart or gcd(g.channels, inner) % 2 == 0):
         multiplied = not _side_of(side, True, target) or multiplies_transformed(True, side)
@@ -253,10 +252,8 @@ def _saved(g: Geometry, side: int, block: int, target: Target) -> float:
     return products / (_DENSE * target.lanes) * (1 - spent)
 
 
-def _unread(filters: StoredFilters | None) -> float:
+def _unread(filters: StoredFilters) -> float:
     """The time that codes save which are read in place of filters of f32."""
-    if filters is None:
-        return 0.0
     code = filters.matrix.codes.itemsize
     return prod(filters.shape) * (_SINGLE.dtype.itemsize - code) / _READ
 

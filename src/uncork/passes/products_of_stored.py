@@ -23,6 +23,7 @@ from msgspec.structs import replace
 from uncork.dimension import DYNAMIC, Dimension
 from uncork.ir.model import Model, Node, Source
 from uncork.kernels.convolution.tiles import FEWEST_PIXELS, block_of
+from uncork.kernels.extents import TYPICAL
 from uncork.kernels.runtime.target import Target
 from uncork.ops._common.product_labels import Label, Roles, roles_of
 from uncork.ops.convolution import Convolution1
@@ -34,8 +35,6 @@ from uncork.passes.rewrite import NewLayers
 from uncork.passes.stored_values import stored_values
 from uncork.types import ElementType, TensorSpec
 
-#: What an open size is taken to be where it says what is made of a layer.
-_TYPICAL = 64
 #: The bits of codes for which a convolution becomes a product: wider ones are half of f32.
 _FEW_BITS = 8
 _Labels = Sequence[Label]
@@ -164,7 +163,7 @@ def _of_windows(
             not same and any(operation.fixed_pads(axis))
         ):
             return
-        count = _TYPICAL if known is None else known // taps
+        count = TYPICAL if known is None else known // taps
         windows *= count
         of_data += [f"window {axis}", f"tap {axis}"]
         of_weights.append(f"tap {axis}")

@@ -25,8 +25,8 @@ from uncork.ops.matmul import MatMul
 from uncork.ops.parameter import Const
 from uncork.ops.reshape import Reshape1
 from uncork.passes.quantized_values import grids
-from uncork.passes.rewrite import computed_value, readers, replaced, rewritten
-from uncork.types import Array, ElementType, PartialShape, TensorSpec
+from uncork.passes.rewrite import computed_value, made_constants, readers, replaced
+from uncork.types import Array, ElementType, PartialShape
 
 
 def quantized_weights(model: Model) -> Model:
@@ -51,17 +51,7 @@ def _multiplies(node: Node, source: Source) -> bool:
 
 def made_weights(model: Model) -> Model:
     """The model with such constants as numbers where layers still read them."""
-
-    def number(node: Node) -> Node | None:
-        if not isinstance(node.operation, QuantizedConstant):
-            return None
-        value = node.operation.value
-        shape = PartialShape(value.shape)
-        operation = Const(element_type=ElementType.f32, shape=shape, value=value)
-        known = replace(node.outputs[0], spec=TensorSpec(ElementType.f32, shape, value))
-        return replace(node, outputs=(known,), operation=operation)
-
-    return rewritten(model, number)
+    return made_constants(model, QuantizedConstant)
 
 
 def weights_of(model: Model, source: Source, product: Operation) -> QuantizedWeights | None:

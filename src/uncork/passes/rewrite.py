@@ -195,6 +195,23 @@ def rewritten(model: Model, rule: Callable[[Node], Node | None]) -> Model:
     return replaced(model, made)
 
 
+def made_constants(model: Model, kind: type[Const]) -> Model:
+    """The model with constants of f32 of a kind, whose values are made when somebody asks for them,
+    as plain numbers.
+    """
+
+    def number(node: Node) -> Node | None:
+        if not isinstance(node.operation, kind):
+            return None
+        value = node.operation.value
+        shape = PartialShape(value.shape)
+        operation = Const(element_type=ElementType.f32, shape=shape, value=value)
+        known = replace(node.outputs[0], spec=TensorSpec(ElementType.f32, shape, value))
+        return replace(node, outputs=(known,), operation=operation)
+
+    return rewritten(model, number)
+
+
 class NewLayers:
     """The layers of a model that is made anew, one after the other, with others between them."""
 

@@ -17,10 +17,9 @@ from uncork.internal_ops.quantized import Remade
 from uncork.internal_ops.stored_filters import StoredConstant, StoredFilters
 from uncork.ir.model import Model, Node, Port, Source
 from uncork.ops.convolution import Convolution1
-from uncork.ops.parameter import Const
-from uncork.passes.rewrite import readers, replaced, rewritten
+from uncork.passes.rewrite import made_constants, readers, replaced
 from uncork.passes.stored_values import stored_values
-from uncork.types import ElementType, PartialShape, TensorSpec
+from uncork.types import ElementType, PartialShape
 
 #: Numbers that are looked at together.
 _PART = 1 << 18
@@ -47,17 +46,7 @@ def stored_filters(model: Model) -> Model:
 
 def made_filters(model: Model) -> Model:
     """The model with such constants as numbers where layers still read them."""
-
-    def number(node: Node) -> Node | None:
-        if not isinstance(node.operation, StoredConstant):
-            return None
-        value = node.operation.value
-        shape = PartialShape(value.shape)
-        operation = Const(element_type=ElementType.f32, shape=shape, value=value)
-        known = replace(node.outputs[0], spec=TensorSpec(ElementType.f32, shape, value))
-        return replace(node, outputs=(known,), operation=operation)
-
-    return rewritten(model, number)
+    return made_constants(model, StoredConstant)
 
 
 def _reads_filters(node: Node) -> list[Source]:

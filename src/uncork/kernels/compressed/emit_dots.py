@@ -13,7 +13,13 @@ from uncork.kernels.codegen import llvm_ir as ir
 from uncork.kernels.codegen.emit import F32, I8, I16, I32, I64, Kernel, Value, Variable, emitter
 from uncork.kernels.codegen.epilogue import advanced_operands, relative_operands
 from uncork.kernels.compressed.emit_few import in_order_of_words, multiply_rows
-from uncork.kernels.compressed.emit_stored import Decoder, arguments_of, turned_operands
+from uncork.kernels.compressed.emit_stored import (
+    Decoder,
+    arguments_of,
+    codes_of,
+    turned_operands,
+    turned_words,
+)
 from uncork.kernels.compressed.spec import FewRows
 from uncork.kernels.compressed.spec_dots import FEW_ROWS, FLAG, DotRows, record
 from uncork.kernels.epilogue import Epilogue
@@ -25,7 +31,6 @@ from uncork.kernels.gemm.microkernel_dots import (
     SMALL_SUMS,
     Adder,
 )
-from uncork.kernels.movement.emit_transpose import columns_of
 from uncork.kernels.stored_form import PER_WORD, Stored
 
 _TILE_ARGUMENTS = (
@@ -111,9 +116,10 @@ def emit_dot_rows(k: Kernel, spec: DotRows) -> None:
     # few rows have added up.
     line, lanes = spec.width * 4, spec.lanes
     turned = (words + (lanes - 1)) // lanes * (lanes * spec.lines) + spec.more_lines
+    operand = (a["groups"] + (lanes - 1)) // lanes * (lanes * line)
     scales = a["panel"] + turned * line
-    zeros = scales + (a["groups"] + (lanes - 1)) // lanes * (lanes * line)
-    totals = zeros + (a["groups"] + (lanes - 1)) // lanes * (lanes * line)
+    zeros = scales + operand
+    totals = zeros + operand
     line_of_rows = a["rows"] * line
     # Many rows meet a whole panel, which takes their totals from register to register.
     few = a["rows"] <= FEW_ROWS
@@ -184,21 +190,11 @@ def _turn(
     the last one repeat it. Nothing is prefetched: a processor follows the columns by itself, and
     asked for so many lines it has no room to do so.
     """
-    begin, words = part
-    lanes, (flip, _) = spec.lanes, flipped(spec.how, spec.stored.element_type)
-    columns = [
-        a["codes"] + k.minimum(first + c, a["columns"] - 1) * a["code_row"] for c in range(lanes)
-    ]
-
-    for position, partly in k.blocks(words, lanes, begin):
-        lines = []
-        for column in columns:
-            address = column + position * 4
-            if partly:
-                lines.append(k.load(address, I32, lanes, k.lanes_below(words - position, lanes)))
-            else:
-                lines.append(k.load(address, I32, lanes))
-        for d, line in enumerate(columns_of(lines)):
+    flip, _ = flipped(spec.how, spec.stored.element_type)
+    begin, end = part
+    columns = codes_of(k, a, first, spec.lanes)
+    for position, _, turned in turned_words(k, columns, begin, end):
+        for d, line in enumerate(turned):
             line = line ^ flip if flip else line
             place = panel + (position - begin + d) * (spec.lines * spec.width * 4)
             for index, codes in enumerate(_apart(k, spec, line, book)):

@@ -16,8 +16,10 @@ from uncork.kernels.compressed.emit_stored import (
     Decoder,
     Steps,
     arguments_of,
+    codes_of,
     operands_of,
     turned_operands,
+    turned_words,
 )
 from uncork.kernels.compressed.spec import ManyRows
 from uncork.kernels.elementwise.emit_steps import Operand
@@ -31,7 +33,6 @@ from uncork.kernels.gemm.microkernel_blocks import (
     ProductPart,
 )
 from uncork.kernels.gemm.spec_matmul import MASKED
-from uncork.kernels.movement.emit_transpose import columns_of
 from uncork.kernels.stored_form import PER_WORD
 
 _EXTRA = ("target", "target_row", "left")
@@ -103,7 +104,8 @@ def emit_many_rows(k: Kernel, spec: ManyRows) -> None:
                 line = spec.width * (4 if spec.pairs else size)
                 block = a["codes"] + first * a["inner"] * size + part.begin * line
                 if spec.decodes:
-                    block = _widen(k, spec, block, panels.numbers, part)
+                    _widen(k, spec, block, panels.numbers, part)
+                    block = panels.numbers
             elif spec.pairs:
                 with k.loop(0, spec.width, spec.lanes) as column:
                     _turn_pairs(k, spec, a, first + column, block + column * 4, part)
@@ -119,14 +121,13 @@ def emit_many_rows(k: Kernel, spec: ManyRows) -> None:
                         multiply(tail, first, block, part)
 
 
-def _widen(k: Kernel, spec: ManyRows, codes: Value, panel: Value, part: ProductPart) -> Value:
-    """Widen a block of the codes of a panel: where it lies then."""
+def _widen(k: Kernel, spec: ManyRows, codes: Value, panel: Value, part: ProductPart) -> None:
+    """Widen a block of the codes of a panel."""
     widened = _widened(spec)
     with k.loop(0, part.inner) as line:
         for vector in range(spec.vectors):
             number = line * spec.width + vector * spec.lanes
             k.store(widened(k, codes, number), panel + number * 4)
-    return panel
 
 
 def _widened(spec: ManyRows) -> Widening:
@@ -174,7 +175,10 @@ class _DecodedPanels:
         return self.numbers
 
     def _keep(self, place: Value, found: Sequence[Value | None]) -> None:
-        for index, value in enumerate(found):
+        zero, scale, *later = found
+        if scale is not None and self.decoder.unit != 1:
+            scale = scale * self.decoder.unit
+        for index, value in enumerate([zero, scale, *later]):
             if value is not None:
                 self.k.store(value, self.operands + self.operand * index + place)
 
@@ -182,16 +186,13 @@ class _DecodedPanels:
         """Decode a part of as many columns as a vector has lanes, from `first` on, which lie so
         many bytes behind the panel's; columns that do not exist are the last one again.
         """
-        k, a, lanes = self.k, self.a, self.spec.lanes
+        k, lanes = self.k, self.spec.lanes
         size, per = self.stored.bits // 8, 32 // self.stored.bits
-        numbers = [k.minimum(first + c, a["columns"] - 1) for c in range(lanes)]
-        columns = [a["codes"] + number * a["code_row"] for number in numbers]
+        columns = codes_of(k, self.a, first, lanes)
         whole = end // per
-        for position, partly in k.blocks(whole, lanes, begin // per):
-            there = k.lanes_below(whole - position, lanes) if partly else None
-            lines = [k.load(place + position * 4, I32, lanes, there) for place in columns]
-            for index, turned in enumerate(columns_of(lines)):
-                k.store(turned, self.words + index * (lanes * 4))
+        for position, partly, turned in turned_words(k, columns, begin // per, whole):
+            for index, of_all in enumerate(turned):
+                k.store(of_all, self.words + index * (lanes * 4))
             count = whole - position if partly else k.integer(lanes)
             with k.loop(0, count) as number:
                 words = k.load(self.words + number * (lanes * 4), I32, lanes)
@@ -222,7 +223,7 @@ class _DecodedPanels:
         """The zero points, scales and operands of later steps of columns for their codes of this
         number.
         """
-        k, group, unit = self.k, self.stored.group, self.decoder.unit
+        k, group = self.k, self.stored.group
         place = self.operands + column
         if group:
             place = place + number // group * self.line
@@ -230,8 +231,6 @@ class _DecodedPanels:
             k.load(place + self.operand * index, F32, self.spec.lanes) if kind else None
             for index, (_, kind) in enumerate(operands_of(self.stored))
         )
-        if scale is not None and unit != 1:
-            scale = scale * unit
         return zero, scale, [value for value in later if value is not None]
 
 
@@ -241,12 +240,7 @@ def _turn_pairs(
     """Transpose a block of as many columns of pairs as a vector has lanes; columns that do not
     exist are the last one again.
     """
-    lanes, words = spec.lanes, part.begin + part.inner
-    numbers = [k.minimum(first + c, a["columns"] - 1) for c in range(lanes)]
-
-    for position, partly in k.blocks(words, lanes, part.begin):
-        places = [a["codes"] + number * a["code_row"] + position * 4 for number in numbers]
-        there = k.lanes_below(words - position, lanes) if partly else None
-        rows = [k.load(place, F32, lanes, there) for place in places]
-        for d, turned in enumerate(columns_of(rows)):
-            k.store(turned, panel + (position - part.begin + d) * (spec.width * 4))
+    columns = codes_of(k, a, first, spec.lanes)
+    for position, _, turned in turned_words(k, columns, part.begin, part.begin + part.inner):
+        for d, pairs in enumerate(turned):
+            k.store(pairs, panel + (position - part.begin + d) * (spec.width * 4))

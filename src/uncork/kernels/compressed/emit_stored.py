@@ -10,7 +10,7 @@ each vector of those has every second one of 16 numbers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -68,6 +68,27 @@ def column_at(a: Mapping[str, Value], number: Value, stored: Stored) -> Column:
         Operand(a[name], kind).of_column(number, a["groups"]) for name, kind in operands_of(stored)
     )
     return Column(a["codes"] + number * a["code_row"], zeros, scales, tuple(later))
+
+
+def codes_of(k: Kernel, a: Mapping[str, Value], first: Value, count: int) -> list[Value]:
+    """Where the codes of so many columns from the first on begin; columns that do not exist are the
+    last one again.
+    """
+    numbers = (k.minimum(first + c, a["columns"] - 1) for c in range(count))
+    return [a["codes"] + number * a["code_row"] for number in numbers]
+
+
+def turned_words(
+    k: Kernel, columns: Sequence[Value], begin: Value, end: Value
+) -> Iterator[tuple[Value, bool, list[Value]]]:
+    """The bodies of a loop over words of as many columns as a vector has lanes: the number of the
+    first word, whether there are fewer than lanes, and words of all columns, one after the other.
+    """
+    lanes = len(columns)
+    for position, partly in k.blocks(end, lanes, begin):
+        there = k.lanes_below(end - position, lanes) if partly else None
+        rows = [k.load(place + position * 4, I32, lanes, there) for place in columns]
+        yield position, partly, columns_of(rows)
 
 
 def turned_operands(

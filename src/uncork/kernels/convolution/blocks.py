@@ -174,11 +174,11 @@ class _BlockCalls:
         self.block_vectors = max(1, work.lanes // target.lanes)
         most = max(1, 2 * self.vector_members // self.block_vectors)
         self.runs = sets_of_outputs(work, most)
-        #: Slices of the channels in which sets of a run are computed, where several tiles read the
-        #: filters of one.
-        one = isinstance(g.pixels, int) and g.pixels <= most_pixels(target)
         #: Whether filters are decoded in calls.
         self.decodes = decodes(work, target)
+        #: Slices of the channels in which sets of a run are computed, where several tiles read the
+        #: filters of one, or it is decoded.
+        one = isinstance(g.pixels, int) and g.pixels <= most_pixels(target)
         if (one and not self.decodes) or (work.half and target.tiles):
             self.slices = [1 for _ in self.runs]
         else:
@@ -250,7 +250,7 @@ class _BlockCalls:
         return sum(self._entries(self.regions[0], n) for n in range(number)) * ENTRY
 
     def _steps(self, number: int) -> int:
-        """StepsOfSets over the channels of a slice, of the sets of a run."""
+        """Steps over the channels of a slice, of the sets of a run."""
         return self.work.group_steps // self.slices[number]
 
     def _entries(self, region: Region, number: int) -> int:

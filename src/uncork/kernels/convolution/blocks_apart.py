@@ -11,7 +11,7 @@ from uncork.kernels.convolution.geometry import Geometry, known
 from uncork.kernels.convolution.group_places import in_pairs
 from uncork.kernels.convolution.spec_blocks import HELD, Deep, Depthwise, Winograd
 from uncork.kernels.convolution.tap_regions import runs_of_taps
-from uncork.kernels.convolution.tiles import most_pixels, tiles_past, widths_of
+from uncork.kernels.convolution.tiles import most_pixels, widths_of
 from uncork.kernels.convolution.winograd import TAPS, Transformation
 from uncork.kernels.extents import nanoseconds
 from uncork.kernels.kernel_plan import (
@@ -91,11 +91,7 @@ class _ApartCalls:
         #: Channels that a tile sees.
         self.channels = plane_taps[1] * g.channels
         self.all_tiles = g.images * planes[1] * self.across * self.down
-        widths, self.tiles = (
-            widths_of(self.all_tiles, target)
-            if isinstance(self.all_tiles, int)
-            else tiles_past(self.all_tiles, target)
-        )
+        widths, self.tiles = widths_of(self.all_tiles, target)
         volumes = not g.depth.trivial
         self.spec = Winograd(
             side, work.lanes, work.inner, self.blocks, widths, work.end, work.half, volumes

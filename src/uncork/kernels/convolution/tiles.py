@@ -85,11 +85,11 @@ def short_runs(target: Target) -> bool:
 def widths_of(count: SizeLike, target: Target) -> tuple[tuple[int, ...], list[SizeLike]]:
     """The tiles of a run of pixels: their widths, and how many there are of each. Where the number
     of pixels is known they fill the run, by the widths that most runs have, or by two that differ
-    by one.
+    by one; where only the call knows it, the last ones may be computed past the end.
     """
-    most = most_pixels(target)
     if not isinstance(count, int):
-        return tiles_of(count, most)
+        return _tiles_past(count, target)
+    most = most_pixels(target)
     tiles = -(-count // most)
     for narrow in _NARROWER[most]:
         some = narrower_tiles(count, most, narrow)
@@ -116,7 +116,7 @@ def tiles_of(count: SizeLike, most: int) -> tuple[tuple[int, ...], list[SizeLike
     return tuple(width for width, _ in kept), counts + [0] * (KINDS - len(counts))
 
 
-def tiles_past(count: Size, target: Target) -> tuple[tuple[int, ...], list[SizeLike]]:
+def _tiles_past(count: Size, target: Target) -> tuple[tuple[int, ...], list[SizeLike]]:
     """Tiles of a run of pixels whose number only the call knows, of which some may be computed past
     the end: their widths, and how many there are of each.
     """
