@@ -16,7 +16,7 @@ from uncork.kernels.convolution.emit_numbers import read as read_held
 from uncork.kernels.convolution.emit_numbers import write
 from uncork.kernels.convolution.microkernel_blocks import AHEAD_TILES, tile
 from uncork.kernels.convolution.spec_blocks import ENTRY, Dense
-from uncork.kernels.convolution.tiles import CHOSEN, KIND_BITS, TileShape, next_tiles, short_runs
+from uncork.kernels.convolution.tiles import CHOSEN, KIND_BITS, TileShape, next_tiles
 from uncork.kernels.epilogue import CHANNEL, ELEMENT
 from uncork.kernels.gemm import microkernel_amx as amx
 
@@ -61,12 +61,9 @@ class _Rows:
     def __init__(self, k: Kernel, spec: Dense) -> None:
         self.k, self.spec = k, spec
         self.a = a = k.named
-        asks_on = short_runs(k.machine)
-        self.tiles = [_tile(k, spec, width, asks_on) for width in spec.widths]
+        self.tiles = [_tile(k, spec, width) for width in spec.widths]
         #: Tiles whose sums wait for the next slice.
-        self.adding = [
-            _tile(k, spec, width, asks_on, waits=True) for width in spec.widths if spec.sliced
-        ]
+        self.adding = [_tile(k, spec, width, waits=True) for width in spec.widths if spec.sliced]
         #: Where the configuration of each kind of tiles is, where those are AMX's.
         self.configurations = [
             k.stack_bytes(amx.CONFIGURATION_BYTES) for _ in (spec.widths if spec.amx else ())
@@ -194,7 +191,7 @@ def _taps(k: Kernel, a: dict[str, Value], plane: Value, y: Value) -> tuple[Value
     return first * a["count"], number * a["count"]
 
 
-def _tile(outer: Kernel, spec: Dense, width: int, asks_on: bool, waits: bool = False) -> Kernel:
+def _tile(outer: Kernel, spec: Dense, width: int, waits: bool = False) -> Kernel:
     """A tile of so many pixels; where it `waits`, its sums are stored for the next slice."""
 
     def places(k: Kernel, number: Value, a: dict[str, Value]) -> tuple[Value, Value]:
@@ -263,7 +260,6 @@ def _tile(outer: Kernel, spec: Dense, width: int, asks_on: bool, waits: bool = F
         arguments,
         places,
         wait if waits else end,
-        asks_on,
         waiting if spec.sliced else None,
         spec.stored.bits // 8 if spec.stored else 0,
     )

@@ -23,6 +23,9 @@ AHEAD_TILES = 4
 #: Multiplications that a turn of the inner loop has at least: so many hide what a turn costs, and
 #: more only take longer to compile.
 _TURN = 48
+#: Multiplications of vectors that a tile makes after it has asked for data and before it sees them:
+#: so many take longer than reading from the second cache.
+_AHEAD_OF_DATA = 384
 #: Where the step's source and filters are, for the number of a step.
 TapAddresses = Callable[[Kernel, Value, dict[str, Value]], "tuple[Value, Value]"]
 #: Pixels whose addresses are told by one address and one or two steps, which is how processors add
@@ -39,7 +42,6 @@ def tile(
     arguments: Sequence[str],
     places: TapAddresses,
     end: EpilogueEmitter,
-    asks_on: bool = False,
     begun: Callable[[Kernel, int, int, dict[str, Value]], Value] | None = None,
     number_bytes: int = 0,
 ) -> Kernel:
@@ -48,8 +50,7 @@ def tile(
 
     It asks for filters that it will soon read or, where there is an argument "ahead" that is not 0,
     for those from there on, a part of as many as it reads, which take `number_bytes` each where
-    that is not 0. Where it `asks_on`, it asks for what the
-    tile behind it sees.
+    that is not 0. Where what steps see lies anywhere, it asks for what the coming ones see.
     """
     k = Kernel(name, ["count", *arguments], inside=outer)
     a = dict(zip(["count", *arguments], k.arguments, strict=True))
@@ -64,11 +65,16 @@ def tile(
             whole = words * shape.blocks * shape.lanes * 4
             coming = shape.inner * shape.blocks * shape.lanes * number_bytes or whole
             _prefetch(k, filters, number, a.get("ahead"), whole, coming)
-            if asks_on:
-                _ask_on(k, source, shape.width, a["step"], words * 4)
         return source, filters
 
-    sums = summed_in_tiles(k, shape, a, step) if shape.amx else _summed(k, shape, a, step, begun)
+    def soon(number: Value) -> Value:
+        """Where what is seen lies for a step that comes some steps later."""
+        later = k.minimum(number + _steps_ahead(shape), a["count"] - 1)
+        return places(k, later, a)[0]
+
+    sums = (
+        summed_in_tiles(k, shape, a, step) if shape.amx else _summed(k, shape, a, step, soon, begun)
+    )
     for o in range(shape.blocks):
         for p in range(shape.width):
             end(k, p, o, sums(p, o), a)
@@ -81,6 +87,7 @@ def _summed(
     shape: TileShape,
     a: dict[str, Value],
     step: Callable[[Value], tuple[Value, Value]],
+    soon: Callable[[Value], Value],
     begun: Callable[[Kernel, int, int, dict[str, Value]], Value] | None,
 ) -> Callable[[int, int], Value]:
     """The sums of a pixel and a vector of outputs, in vector registers."""
@@ -94,10 +101,18 @@ def _summed(
         for o in range(blocks)
     }
     unrolled = _unrolled(inner, width * blocks)
+    pixels_of_line = max(1, _LINE // (inner * 4))
+    # A part of the lines with each turn: all at once they take what reads lines for other data.
+    of_turn, at_first = divmod(-(-width // pixels_of_line), inner // unrolled)
     with k.loop(0, a["count"]) as number:
         source, filters = step(number)
         pixels = _pixels(k, source, width, apart)
+        coming = None if isinstance(apart, int) else _Lines(k, soon(number), apart * pixels_of_line)
+        if coming:
+            coming.ask(at_first)
         with k.loop(0, inner, unrolled) as first:
+            if coming:
+                coming.ask(of_turn)
             seen = [pixel + first * 4 for pixel in pixels]
             weighed = filters + first * (blocks * lanes * 4)
             for i in range(unrolled):
@@ -134,14 +149,18 @@ def _prefetch(
     )
 
 
-def _ask_on(k: Kernel, source: Value, width: int, step: Value, size: int) -> None:
-    """Ask for what the next `width` pixels see of a step, `size` bytes each. Nothing is gained
-    where pixels are further apart than a line.
-    """
-    with k.if_(step < _LINE):
-        behind = source + step * width
-        for pixel in range(0, width, max(1, _LINE // size)):
-            k.prefetch(behind + step * pixel)
+class _Lines:
+    """Lines of a cache that will soon be read, `apart` bytes from each other."""
+
+    def __init__(self, k: Kernel, first: Value, apart: Value) -> None:
+        self.k, self.apart = k, apart
+        self.next = k.variable(first)
+
+    def ask(self, count: int) -> None:
+        """Ask for the next ones."""
+        for _ in range(count):
+            self.k.prefetch(self.next.get())
+            self.next.set(self.next.get() + self.apart)
 
 
 def _prefetch_each(k: Kernel, first: Value, size: int, near: bool) -> None:
@@ -164,6 +183,11 @@ def _pixel(seen: Sequence[Value], pixel: int, step: int | Value) -> Value:
         return seen[0] + pixel * step
     rest = pixel % _TOGETHER
     return seen[pixel // _TOGETHER] + step * rest if rest else seen[pixel // _TOGETHER]
+
+
+def _steps_ahead(shape: TileShape) -> int:
+    """How many steps before it is seen data are asked for."""
+    return -(-_AHEAD_OF_DATA // (shape.inner * shape.width * shape.blocks))
 
 
 def _unrolled(inner: int, width: int) -> int:

@@ -33,9 +33,6 @@ CHOSEN, KIND_BITS = 20, 3
 _NARROWEST = {14: 4, 6: 2}
 #: Numbers of a vector of which there is no half.
 _SHORT = 8
-#: What a tile sees of a block of channels are so many bytes at least where the processor foresees
-#: what the next tile sees.
-_FORESEEN = 256
 
 
 class TileShape(Struct, frozen=True):
@@ -73,13 +70,6 @@ def is_few(g: Geometry) -> bool:
 def most_pixels(target: Target) -> int:
     """The most pixels of a tile of two blocks."""
     return _MANY_REGISTERS if target.vector_registers > 16 else _FEW_REGISTERS
-
-
-def short_runs(target: Target) -> bool:
-    """Whether what a tile sees of a block of channels is so short that the next tile's has to be
-    asked for: from the third cache it took twice the time.
-    """
-    return most_pixels(target) * target.lanes * 4 < _FORESEEN
 
 
 def widths_of(count: SizeLike, target: Target) -> tuple[tuple[int, ...], list[SizeLike]]:
