@@ -166,9 +166,9 @@ def _candidate(
     }
     if any(specs[position].value is not None for position in like):
         return None
-    side = 0 if node.hints.direct_sums else _side(g, room, target)
+    most = 0 if node.hints.direct_sums else _side(g, room, target)
+    saved, side = max((_saved(g, side, block, target), side) for side in {0, most})
     lies = tuple(position == 0 or position in like for position in range(len(specs)))
-    saved = _saved(g, side, block, target)
     if stored is not None and not side and not apart:
         saved += _unread(stored)
     halved = None

@@ -14,7 +14,7 @@ from uncork.kernels.convolution import microkernel_blocks_amx
 from uncork.kernels.convolution.emit_decoded_sets import decode_set
 from uncork.kernels.convolution.emit_numbers import read as read_held
 from uncork.kernels.convolution.emit_numbers import write
-from uncork.kernels.convolution.microkernel_blocks import AHEAD_TILES, tile
+from uncork.kernels.convolution.microkernel_blocks import AHEAD_TILES, LINE, tile
 from uncork.kernels.convolution.spec_blocks import ENTRY, Dense
 from uncork.kernels.convolution.tiles import CHOSEN, KIND_BITS, TileShape, next_tiles
 from uncork.kernels.epilogue import CHANNEL, ELEMENT
@@ -207,6 +207,18 @@ def _tile(outer: Kernel, spec: Dense, width: int, waits: bool = False) -> Kernel
     def waiting_place(pixel: int, vector: int, a: dict[str, Value]) -> Value:
         return a["sums"] + (pixel * shape.blocks + vector) * wide * F32.bytes
 
+    def ask_for_results(k: Kernel, number: Value, a: dict[str, Value]) -> None:
+        """Ask for a line of each block where results are stored and operands are read, one line
+        with each step.
+        """
+        kinds = zip(spec.end.arguments, spec.end.operands, strict=True)
+        beside = [a[name] for name, kind in kinds if kind == ELEMENT]
+        with k.if_(number < -(-width * spec.lanes * spec.size // LINE)):
+            for block in range(spec.blocks):
+                place = a["target"] + a["target_block"] * block + number * LINE
+                for where in (place, *[place + distance for distance in beside]):
+                    k.prefetch(where)
+
     def wait(k: Kernel, pixel: int, vector: int, total: Value, a: dict[str, Value]) -> None:
         """Store a sum for the next slice."""
         k.store(total, waiting_place(pixel, vector, a))
@@ -262,6 +274,7 @@ def _tile(outer: Kernel, spec: Dense, width: int, waits: bool = False) -> Kernel
         wait if waits else end,
         waiting if spec.sliced else None,
         spec.stored.bits // 8 if spec.stored else 0,
+        None if waits else ask_for_results,
     )
 
 

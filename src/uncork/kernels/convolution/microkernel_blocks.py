@@ -15,9 +15,9 @@ from uncork.kernels.convolution.microkernel_blocks_amx import summed_in_tiles
 from uncork.kernels.convolution.tiles import TileShape
 
 #: Bytes ahead at which filters are asked for, and of what is asked for at a time.
-AHEAD, _LINE = 1 << 14, 64
+AHEAD, LINE = 1 << 14, 64
 #: Bytes that are asked for in a turn of a loop.
-_TURN_OF_PREFETCHES = 8 * _LINE
+_TURN_OF_PREFETCHES = 8 * LINE
 #: As many tiles ask for the filters of the next set of outputs, each for a part of them.
 AHEAD_TILES = 4
 #: Multiplications that a turn of the inner loop has at least: so many hide what a turn costs, and
@@ -44,13 +44,15 @@ def tile(
     end: EpilogueEmitter,
     begun: Callable[[Kernel, int, int, dict[str, Value]], Value] | None = None,
     number_bytes: int = 0,
+    beside: Callable[[Kernel, Value, dict[str, Value]], None] | None = None,
 ) -> Kernel:
     """A function that sums up the products of `count` steps, an argument, and what sums begin with
     where that is `begun(kernel, pixel, block, arguments)` and not 0.
 
     It asks for filters that it will soon read or, where there is an argument "ahead" that is not 0,
     for those from there on, a part of as many as it reads, which take `number_bytes` each where
-    that is not 0. Where what steps see lies anywhere, it asks for what the coming ones see.
+    that is not 0. Where what steps see lies anywhere, it asks for what the coming ones see; what it
+    does `beside(kernel, number of a step, arguments)` with a step is to ask for other memory.
     """
     k = Kernel(name, ["count", *arguments], inside=outer)
     a = dict(zip(["count", *arguments], k.arguments, strict=True))
@@ -65,6 +67,8 @@ def tile(
             whole = words * shape.blocks * shape.lanes * 4
             coming = shape.inner * shape.blocks * shape.lanes * number_bytes or whole
             _prefetch(k, filters, number, a.get("ahead"), whole, coming)
+            if beside:
+                beside(k, number, a)
         return source, filters
 
     def soon(number: Value) -> Value:
@@ -101,7 +105,7 @@ def _summed(
         for o in range(blocks)
     }
     unrolled = _unrolled(inner, width * blocks)
-    pixels_of_line = max(1, _LINE // (inner * 4))
+    pixels_of_line = max(1, LINE // (inner * 4))
     # A part of the lines with each turn: all at once they take what reads lines for other data.
     of_turn, at_first = divmod(-(-width // pixels_of_line), inner // unrolled)
     with k.loop(0, a["count"]) as number:
@@ -166,7 +170,7 @@ class _Lines:
 def _prefetch_each(k: Kernel, first: Value, size: int, near: bool) -> None:
     turn = next(n for n in (_TURN_OF_PREFETCHES, size) if size % n == 0)
     with k.loop(0, size, turn) as begin:
-        for offset in range(0, turn, _LINE):
+        for offset in range(0, turn, LINE):
             k.prefetch(first + begin + offset, near)
 
 

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from uncork.kernels.convolution.geometry import Geometry, known, typical
 from uncork.kernels.convolution.spec_blocks import KINDS, number_size
+from uncork.kernels.extents import PICTURE
 from uncork.kernels.register_tiles import AMX_WORDS
 from uncork.kernels.runtime.target import Target
 from uncork.symbolic import Size, SizeLike, plain
@@ -63,8 +64,10 @@ def block_of(channels: int, target: Target, *, deep: bool = False) -> int:
 
 
 def is_few(g: Geometry) -> bool:
-    """Whether there are too few pixels for tiles of them."""
-    return known(typical(g).pixels) < FEWEST_PIXELS
+    """Whether there are too few pixels for tiles of them; of a picture of typical size where only
+    the call knows.
+    """
+    return known(typical(g, PICTURE).pixels) < FEWEST_PIXELS
 
 
 def most_pixels(target: Target) -> int:
