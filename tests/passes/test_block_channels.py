@@ -406,6 +406,51 @@ def test_layers_between_convolutions_stay_in_blocks(shape: Sequence[int | None])
     ] == [1, 1, 2]
 
 
+def cut(b: uncork.Builder, y: Source, channels: int) -> list[Source]:
+    """Parts of channels in the ways that models name them, each of whole blocks."""
+    along = b.constant(np.array(-3))
+    first, rest = b.add("VariadicSplit", 1, y, along, b.constant(np.array([channels // 4, -1])))
+    second, third, fourth = b.add("Split", 1, rest, b.constant(np.array(1)), num_splits=3)
+    one = [b.constant(np.array([n])) for n in (-channels // 2, 2**31 - 1, 1, -3)]
+    (behind,) = b.add("Slice", 8, y, *one)
+    (sums,) = b.add("Concat", 1, b.add("Add", 1, first, third)[0], second, axis=1)
+    return [sums, fourth, b.add("ReLU", 1, behind)[0]]
+
+
+@pytest.mark.parametrize("shape", [[2, 4 * WIDE, 14, 14], [None, 4 * WIDE, None, None]])
+def test_parts_of_channels_stay_in_blocks(shape: Sequence[int | None]) -> None:
+    channels = 4 * WIDE
+    b = uncork.Builder("net")
+    y = convolution(b, b.parameter("x", "f32", shape), channels, channels)
+    joined, last, half = cut(b, y, channels)
+    y = b.add("Concat", 1, convolution(b, joined, 2 * WIDE, 2 * WIDE), last, half, axis=1)[0]
+    b.result(convolution(b, y, 5 * WIDE, channels), "y")
+    model = b.model()
+    x = numbers(2, channels, 14, 14)
+    agree(model, x)
+    compiled = compile_model(model)
+    compiled(x)
+    operations = [step.operation for step in compiled.plan.steps]
+    assert [operations.count(name) for name in ("ToBlocks-0", "FromBlocks-0")] == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("lengths", "bounds"),
+    [([WIDE + 1, WIDE - 1], (1, WIDE + 1, 1, 1)), ([WIDE, WIDE], (0, 2 * WIDE, 2, 1))],
+)
+def test_parts_that_are_no_whole_blocks_are_cut_outside(
+    lengths: list[int], bounds: tuple[int, ...]
+) -> None:
+    channels = 2 * WIDE
+    b = uncork.Builder("net")
+    y = convolution(b, b.parameter("x", "f32", [1, channels, 14, 14]), channels, channels)
+    parts = b.add("VariadicSplit", 1, y, b.constant(np.array(1)), b.constant(np.array(lengths)))
+    (some,) = b.add("Slice", 8, y, *[b.constant(np.array([n])) for n in bounds])
+    (y,) = b.add("Concat", 1, some, *parts[::-1], axis=1)
+    b.result(convolution(b, y, channels + WIDE, channels), "y")
+    agree(b.model(), numbers(1, channels, 14, 14))
+
+
 def test_what_blocks_cannot_hold_stays_outside() -> None:
     """Channels along another axis, an operand of pixels, parts that are no whole blocks."""
     channels = 2 * WIDE

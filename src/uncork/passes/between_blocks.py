@@ -1,5 +1,5 @@
-"""Layers between convolutions that can run over blocks of channels: element by element, Concat,
-spatial means.
+"""Layers between convolutions that can run over blocks of channels: element by element, joined and
+cut along the channels, spatial means.
 
 The operation stays what it is, on tensors of one more dimension: `[N, C / b, .., b]` instead of
 `[N, C, ..]`.
@@ -33,11 +33,15 @@ from uncork.ops import Operation
 from uncork.ops._common.indices import normalised_axis
 from uncork.ops.avg_pool import Pooling
 from uncork.ops.concat import Concat1
+from uncork.ops.slice import Slice8
+from uncork.ops.split import Split1, VariadicSplit1
 from uncork.symbolic import SizeLike
 from uncork.types import Array, ElementType, TensorSpec
 
 #: Reductions that leave blocks as they are, where they are over all spatial dimensions.
 _REDUCTIONS = frozenset({"ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum"})
+#: What joins or cuts tensors: over blocks it moves whole ones, of any type.
+MOVES = (Concat1, Split1, VariadicSplit1, Slice8)
 #: What a result of a pooling saves over blocks, in nanoseconds.
 _POOLED = 0.4
 #: The fewest dimensions: images, channels and one more.
@@ -60,16 +64,19 @@ class Between(Struct, frozen=True):
 def between(model: Model, node: Node, target: Target, *, deep: bool = False) -> Between | None:
     """How a layer could be done over blocks, which may be `deep`; None where it cannot."""
     operation = node.operation
-    if operation is None or len(node.outputs) != 1 or not node.inputs:
+    if operation is None or not node.outputs or not node.inputs:
         return None
     pool = pooling_of(operation)
     wanted = (
         pool
         or has_lowering(operation)
-        or isinstance(operation, Concat1)
+        or isinstance(operation, MOVES)
         or node.type_name in _REDUCTIONS
     )
     specs, result = [model.spec(source) for source in node.inputs], node.outputs[0].spec
+    cuts = isinstance(operation, (Split1, VariadicSplit1, Slice8))
+    if len(node.outputs) > 1 and not cuts:
+        return None
     if not wanted or not _is_plain(specs[0]) or not _is_plain(result):
         return None
     block = block_of(_channels(result), target, deep=deep)
@@ -79,6 +86,14 @@ def between(model: Model, node: Node, target: Target, *, deep: bool = False) -> 
         return _pooling(operation, pool, specs[0], result, block)
     if node.type_name in _REDUCTIONS:
         return _reduction(operation, specs, block)
+    if cuts:
+        parts = [port.spec for port in node.outputs]
+        if not all(
+            _is_plain(part) and block_of(_channels(part), target, deep=deep) == block
+            for part in (specs[0], *parts)
+        ):
+            return None
+        return _cut(operation, specs, parts, block)
     if not all(spec.element_type is ElementType.f32 and has_extents(spec) for spec in specs):
         return None
     if isinstance(operation, Concat1):
@@ -145,6 +160,40 @@ def _concat(
     if any(own != block for own in blocks):
         return None
     return Between((True,) * len(specs), block, Concat1(axis=1))
+
+
+def _cut(
+    operation: Operation, specs: Sequence[TensorSpec], parts: Sequence[TensorSpec], block: int
+) -> Between | None:
+    """The way to cut a tensor along the channels over blocks, of which each part has whole ones."""
+    if isinstance(operation, Slice8):
+        bounds = [None if spec.value is None else spec.value.reshape(-1) for spec in specs[1:]]
+        if len(bounds) != len(Slice8.inputs) - 1 or any(b is None or len(b) != 1 for b in bounds):
+            return None
+        rank, channels = len(extents(specs[0])), _channels(specs[0])
+        start, stop, step, axis = (int(bound[0]) for bound in bounds if bound is not None)
+        first, end, _ = slice(start, stop, step).indices(channels)
+        if step != 1 or axis % rank != 1 or first % block:
+            return None
+        values = [first // block, end // block, 1, 1]
+    elif specs[1].value is None:
+        return None
+    else:
+        axis = normalised_axis(
+            operation, int(specs[1].value.reshape(-1)[0]), len(extents(specs[0]))
+        )
+        if axis != 1:
+            return None
+        values = [1]
+    constants = {
+        position: np.full(specs[position].shape.static, value, specs[position].element_type.dtype)
+        for position, value in enumerate(values, 1)
+    }
+    if isinstance(operation, VariadicSplit1):
+        lengths = [_channels(part) // block for part in parts]
+        constants[2] = np.array(lengths, specs[2].element_type.dtype)
+    lies = (True, *[False] * (len(specs) - 1))
+    return Between(lies, block, operation, constants)
 
 
 def _reduction(operation: Operation, specs: Sequence[TensorSpec], block: int) -> Between | None:

@@ -48,10 +48,9 @@ from uncork.kernels.runtime.target import Target
 from uncork.kernels.select_epilogue import epilogue_of
 from uncork.kernels.stored_types import multiplies_pairs
 from uncork.ops import Operation
-from uncork.ops.concat import Concat1
 from uncork.ops.convert import Convert1
 from uncork.ops.convolution import Convolution1, GroupConvolution1
-from uncork.passes.between_blocks import Between, between
+from uncork.passes.between_blocks import MOVES, Between, between
 from uncork.passes.rewrite import NewLayers, readers
 from uncork.storage import encode
 from uncork.types import ElementType, TensorSpec
@@ -103,6 +102,11 @@ class _Candidate(Struct, frozen=True):
     def sources(self) -> list[Source]:
         """The inputs that would lie in blocks."""
         return [source for source, lies in zip(self.node.inputs, self.lies, strict=True) if lies]
+
+    @property
+    def tensors(self) -> set[Source]:
+        """What would lie in blocks: these inputs, and all results."""
+        return {*self.sources, *(Source(self.node.id, n) for n in range(len(self.node.outputs)))}
 
 
 def block_channels(model: Model, target: Target) -> Model:
@@ -281,11 +285,7 @@ class _Borders:
     def __init__(self, model: Model, candidates: Mapping[int, _Candidate]) -> None:
         self.candidates = candidates
         self.read_by = readers(model)
-        self.costs = {
-            s: self._cost(model.spec(s))
-            for c in candidates.values()
-            for s in (*c.sources, Source(c.node.id, 0))
-        }
+        self.costs = {s: self._cost(model.spec(s)) for c in candidates.values() for s in c.tensors}
 
     def _cost(self, spec: TensorSpec) -> float:
         if spec.value is not None:
@@ -305,9 +305,7 @@ class _Borders:
 
     def around(self, candidate: _Candidate, chosen: set[int]) -> float:
         """The changes of layout of all tensors of a node."""
-        return sum(
-            self.of(source, chosen) for source in {*candidate.sources, Source(candidate.node.id, 0)}
-        )
+        return sum(self.of(source, chosen) for source in candidate.tensors)
 
 
 def _profitable(model: Model, candidates: Mapping[int, _Candidate]) -> dict[int, _Candidate]:
@@ -325,7 +323,7 @@ def _profitable(model: Model, candidates: Mapping[int, _Candidate]) -> dict[int,
         if not dropped:
             break
     for group in _connected(candidates, chosen):
-        tensors = {s for n in group for s in (*candidates[n].sources, Source(n, 0))}
+        tensors = {source for n in group for source in candidates[n].tensors}
         if sum(borders.of(s, chosen) for s in tensors) >= sum(candidates[n].saved for n in group):
             chosen -= group
     return {number: candidate for number, candidate in candidates.items() if number in chosen}
@@ -341,7 +339,7 @@ def _halves(model: Model, chosen: Mapping[int, _Candidate]) -> set[int]:
         saved = [chosen[number].halved for number in group if chosen[number].other is None]
         if not saved or any(time is None for time in saved):
             continue
-        tensors = {s for n in group for s in (*chosen[n].sources, Source(n, 0))}
+        tensors = {source for n in group for source in chosen[n].tensors}
         spent = sum(borders.of(s, group) for s in tensors) * (_TURNED / _CONVERTED)
         if sum(time for time in saved if time is not None) > spent:
             found |= group
@@ -379,7 +377,7 @@ def _connected(candidates: Mapping[int, _Candidate], chosen: set[int]) -> Iterat
     neighbours: dict[int, set[int]] = {number: set() for number in chosen}
     made: dict[Source, list[int]] = {}
     for number in chosen:
-        for source in (*candidates[number].sources, Source(number, 0)):
+        for source in candidates[number].tensors:
             made.setdefault(source, []).append(number)
     for numbers in made.values():
         for number in numbers:
@@ -513,12 +511,15 @@ def _rewritten(
         )
         if half and isinstance(blocked, BlockedPooling):
             blocked = blocked.replace(half=True)
-        made = lying(Source(node.id, 0), candidate.block)
+        lying_ones = [lying(Source(node.id, n), candidate.block) for n in range(len(node.outputs))]
         if half and _in_f32(candidate):
-            wide = added(f"{node.name}/f32", blocked, inputs, replace(made, element_type=_SINGLE))
+            made = replace(lying_ones[0], element_type=_SINGLE)
+            wide = added(f"{node.name}/f32", blocked, inputs, made)
             inputs, blocked = (wide,), Convert1(destination_type=HALF)
-        port = replace(node.outputs[0], spec=made)
-        nodes.append(replace(node, inputs=inputs, outputs=(port,), operation=blocked))
+        ports = tuple(
+            replace(port, spec=spec) for port, spec in zip(node.outputs, lying_ones, strict=True)
+        )
+        nodes.append(replace(node, inputs=inputs, outputs=ports, operation=blocked))
     return replace(model, nodes=tuple(nodes))
 
 
@@ -527,4 +528,4 @@ def _in_f32(candidate: _Candidate | None) -> bool:
     element, or a mean.
     """
     other = None if candidate is None else candidate.other
-    return other is not None and not isinstance(other.operation, (BlockedPooling, Concat1))
+    return other is not None and not isinstance(other.operation, (BlockedPooling, *MOVES))
