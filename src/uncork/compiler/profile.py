@@ -381,8 +381,7 @@ class _Steps:
     def _step(self, node: Node) -> _Measured:
         values = {source: self._value(source) for source in dict.fromkeys(node.inputs)}
         given = [
-            TensorSpec(self._model.spec(s).element_type, PartialShape(values[s].shape), values[s])
-            for s in node.inputs
+            TensorSpec.of_array(self._model.spec(s).element_type, values[s]) for s in node.inputs
         ]
         try:
             if node.type_name in ("ReadValue", "Assign"):

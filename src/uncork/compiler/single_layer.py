@@ -101,7 +101,7 @@ def _constant(producer: Node, output: int) -> Const | None:
     spec = producer.outputs[output].spec
     if spec.value is None:
         return None
-    return Const(element_type=spec.element_type, shape=spec.shape, value=spec.value)
+    return Const.of_array(spec.element_type, spec.value)
 
 
 def _spec(constant: Const) -> TensorSpec:

@@ -116,7 +116,7 @@ class Layers(Builder):
         array = np.asarray(value)
         if element_type is None or isinstance(element_type, str):
             return super().constant(array, element_type, name)
-        operation = Const(element_type=element_type, shape=PartialShape(array.shape), value=array)
+        operation = Const.of_array(element_type, array)
         return self._append(operation, name, (), ())[0]
 
     def stored(

@@ -244,10 +244,8 @@ class OnCodes(Operation):
         (result,) = self.operation.evaluate(self.plain(specs))
         value = self.result.hold(result.known)
         return (
-            TensorSpec(
-                ElementType.f32 if self.result.grid is None else ElementType.u8,
-                PartialShape(value.shape),
-                value,
+            TensorSpec.of_array(
+                ElementType.f32 if self.result.grid is None else ElementType.u8, value
             ),
         )
 

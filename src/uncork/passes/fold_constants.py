@@ -234,7 +234,7 @@ def _is_constant(model: Model, node: Node, made_of: Container[int]) -> bool:
 
 def _constant(node: Node, number: int, spec: TensorSpec, place: int) -> Node:
     """The constant in place of an output of a layer."""
-    operation = Const(element_type=spec.element_type, shape=spec.shape, value=spec.known)
+    operation = Const.of_array(spec.element_type, spec.known)
     old = node.outputs[number]
     return replace(
         node,

@@ -111,7 +111,7 @@ def computed_value(model: Model, source: Source, depth: int = _DEEP) -> Array | 
         value = computed_value(model, before, depth - 1)
         if value is None:
             return None
-        given.append(TensorSpec(model.spec(before).element_type, PartialShape(value.shape), value))
+        given.append(TensorSpec.of_array(model.spec(before).element_type, value))
     return operation.evaluate(given)[source.output].value
 
 
@@ -158,7 +158,7 @@ def _part_of(
     given: list[TensorSpec | None] = []
     for before in node.inputs:
         value = _part_of(model, before, leaves, rank, rows, part)
-        given.append(TensorSpec(model.spec(before).element_type, PartialShape(value.shape), value))
+        given.append(TensorSpec.of_array(model.spec(before).element_type, value))
     made = node.checked_operation.evaluate(given)[source.output].value
     assert made is not None
     return made
@@ -203,10 +203,8 @@ def made_constants(model: Model, kind: type[Const]) -> Model:
     def number(node: Node) -> Node | None:
         if not isinstance(node.operation, kind):
             return None
-        value = node.operation.value
-        shape = PartialShape(value.shape)
-        operation = Const(element_type=ElementType.f32, shape=shape, value=value)
-        known = replace(node.outputs[0], spec=TensorSpec(ElementType.f32, shape, value))
+        operation = Const.of_array(ElementType.f32, node.operation.value)
+        known = replace(node.outputs[0], spec=operation.infer())
         return replace(node, outputs=(known,), operation=operation)
 
     return rewritten(model, number)
@@ -280,8 +278,7 @@ class NewLayers:
     ) -> Source:
         """A constant of these numbers, in the type that carries them."""
         held = np.asarray(value, element_type.dtype)
-        shape = PartialShape(held.shape)
-        return self.put(Const(element_type=element_type, shape=shape, value=held), name=name)
+        return self.put(Const.of_array(element_type, held), name=name)
 
     # What becomes of one layer is several, which are called after it.
 

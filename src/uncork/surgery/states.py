@@ -15,7 +15,7 @@ from uncork.ops.parameter import Const
 from uncork.ops.state import Assign6, ReadValue6
 from uncork.storage import encode
 from uncork.surgery._model import checked, input_names, output_names, port
-from uncork.types import Array, ElementType, PartialShape, TensorSpec
+from uncork.types import Array, ElementType, PartialShape
 
 
 def with_state(
@@ -123,7 +123,7 @@ def _constant(model: Model, position: int, value: Any, number: int) -> Node:
     """What a state begins with."""
     own = model.inputs[position]
     array = _initial(Label(f"input '{own.name}'"), own.element_type, own.shape, value)
-    operation = Const(element_type=own.element_type, shape=PartialShape(array.shape), value=array)
+    operation = Const.of_array(own.element_type, array)
     return Node(
         number,
         f"{model.name_of_input(position)}/initial",
@@ -131,7 +131,7 @@ def _constant(model: Model, position: int, value: Any, number: int) -> Node:
         "opset1",
         dict(operation.to_text()),
         (),
-        (Port(TensorSpec(own.element_type, PartialShape(array.shape), array)),),
+        (Port(operation.infer()),),
         operation,
     )
 
