@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from numpy.typing import ArrayLike
 
 from uncork.internal_ops.fused import FusedMember
+from uncork.internal_ops.made_constant import MadeConstant
 from uncork.internal_ops.packed_const import PackedConst
 from uncork.internal_ops.stored_filters import StoredConstant
 from uncork.internal_ops.view import View
@@ -195,7 +196,14 @@ def rewritten(model: Model, rule: Callable[[Node], Node | None]) -> Model:
     return replaced(model, made)
 
 
-def made_constants(model: Model, kind: type[Const]) -> Model:
+def as_constant(node: Node, operation: Const) -> Node:
+    """A layer whose only tensor is a constant from now on, of the same names."""
+    old = node.outputs[0]
+    port = Port(operation.infer(), old.names, old.extras)
+    return replace(node, attributes={}, inputs=(), outputs=(port,), operation=operation)
+
+
+def made_constants(model: Model, kind: type[MadeConstant]) -> Model:
     """The model with constants of f32 of a kind, whose values are made when somebody asks for them,
     as plain numbers.
     """
@@ -203,9 +211,7 @@ def made_constants(model: Model, kind: type[Const]) -> Model:
     def number(node: Node) -> Node | None:
         if not isinstance(node.operation, kind):
             return None
-        operation = Const.of_array(ElementType.f32, node.operation.value)
-        known = replace(node.outputs[0], spec=operation.infer())
-        return replace(node, outputs=(known,), operation=operation)
+        return as_constant(node, Const.of_array(ElementType.f32, node.operation.value))
 
     return rewritten(model, number)
 
