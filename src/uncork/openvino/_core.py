@@ -19,7 +19,7 @@ from uncork.compiled_head import is_compiled_file
 from uncork.compiler import compile as core
 from uncork.compiler.image.load import load_compiled
 from uncork.ir.graph import Node as CoreNode
-from uncork.ir.graph import Port, Source
+from uncork.ir.graph import Port, Source, node_of
 from uncork.ir.model import Model as CoreModel
 from uncork.ir.write import write_files, write_model
 from uncork.openvino import _config
@@ -275,15 +275,12 @@ def _with_halves(model: CoreModel) -> CoreModel:
         )
         back = Convert1(destination_type=ElementType.f32)
         nodes.append(
-            CoreNode(
+            node_of(
                 number,
                 node.name,
-                "Convert",
-                "opset1",
-                back.to_text(),
-                (Source(node.id, 0),),
-                (replace(port, spec=TensorSpec(ElementType.f32, small.shape)),),
                 back,
+                [Source(node.id, 0)],
+                [replace(port, spec=TensorSpec(ElementType.f32, small.shape))],
             )
         )
         moved[node.id] = number

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from uncork.errors import UncorkError, ValidationError
 from uncork.internal_ops.packed_const import PackedConst
-from uncork.ir.model import Model, Node, Port, Source, XmlElement
+from uncork.ir.model import Model, Node, Port, Source, XmlElement, node_of
 from uncork.ir.validate import infer
 from uncork.ops import Operation
 from uncork.ops.arithmetic import Multiply, Subtract
@@ -295,13 +295,5 @@ class _Rewriting:
             name += "_"
         self.names.add(name)
         self.next_id += 1
-        return Node(
-            id=self.next_id - 1,
-            name=name,
-            file_type=operation.type_name,
-            opset=f"opset{operation.opset}",
-            attributes=operation.to_text(),
-            inputs=tuple(Source(node.id, 0) for node in inputs),
-            outputs=(Port(spec),),
-            operation=operation,
-        )
+        sources = [Source(node.id, 0) for node in inputs]
+        return node_of(self.next_id - 1, name, operation, sources, [Port(spec)])

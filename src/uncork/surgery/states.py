@@ -9,7 +9,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from uncork.errors import InputError, Label, Problem
-from uncork.ir.model import Model, Node, Port, Source
+from uncork.ir.model import Model, Node, Port, Source, node_of
 from uncork.ops import Operation
 from uncork.ops.parameter import Const
 from uncork.ops.state import Assign6, ReadValue6
@@ -124,16 +124,8 @@ def _constant(model: Model, position: int, value: Any, number: int) -> Node:
     own = model.inputs[position]
     array = _initial(Label(f"input '{own.name}'"), own.element_type, own.shape, value)
     operation = Const.of_array(own.element_type, array)
-    return Node(
-        number,
-        f"{model.name_of_input(position)}/initial",
-        "Const",
-        "opset1",
-        dict(operation.to_text()),
-        (),
-        (Port(operation.infer()),),
-        operation,
-    )
+    name = f"{model.name_of_input(position)}/initial"
+    return node_of(number, name, operation, (), [Port(operation.infer())])
 
 
 def _initial(where: Label, kind: ElementType, shape: PartialShape, value: Any) -> Array:
