@@ -33,6 +33,7 @@ QUICK = (
     "tests/compiler/test_arguments.py",
     "tests/ir/test_read.py",
 )
+EVERY_OPERATION = "tests/ops/test_every_op.py"
 #: Seconds that all of it should take; more is said, and fails nothing: machines differ.
 BUDGET = 60.0
 
@@ -66,40 +67,51 @@ def main(words: Sequence[str] | None = None) -> int:
 
 def steps(files: Iterable[str], durations: int) -> list[tuple[str, list[str]]]:
     """The commands, as arguments of Python, with a name for each."""
-    files = list(files)
-    modules = [file.removeprefix(SOURCE) for file in files if file.startswith(SOURCE)]
-    tests = list(dict.fromkeys([*named_tests(files), *QUICK]))
-    shown = [f"--durations={durations}", "--durations-min=1"]
-    asked = [
+    return [
         ("lint", ["ruff", "check", "."]),
         ("format", ["ruff", "format", "--check", "."]),
-    ]
-    kernels = sorted({name for module in modules for name in types_of(module)})
-    if kernels:
-        asked.append(
-            ("kernels", _examples("tests/kernels/test_every_kernel.py", "test_sample", kernels))
-        )
-    for target in ("onnx", "torch"):
-        begin = f"export/{target}/"
-        types = sorted({n for m in modules if m.startswith(begin) for n in lowered(m)})
-        if types and importlib.util.find_spec(RUNS[target]) is not None:
-            asked.append(
-                (f"exports to {target}", _examples(f"tests/{begin}test_samples.py", "", types))
-            )
-    which = "test_sample or test_refusal or test_inference_of_sample"
-    asked += [
-        ("tests", ["pytest", "-n", "2", *tests]),
-        ("every operation", _examples("tests/ops/test_every_op.py", which, ())),
+        (
+            "tests",
+            [*run_of_tests(list(files)), "-x", f"--durations={durations}", "--durations-min=1"],
+        ),
         ("types", ["mypy"]),
     ]
-    return [(n, [*words, "-x", *shown] if words[0] == "pytest" else words) for n, words in asked]
 
 
-def _examples(file: str, which: str, types: Sequence[str]) -> list[str]:
-    """The worked examples of some types of operations, or of all."""
-    of_types = " or ".join(f"{name}-" for name in types)
-    wanted = " and ".join(f"({part})" for part in (which, of_types) if part)
-    return ["pytest", "-n", "2", file, "-k", wanted]
+def run_of_tests(files: Sequence[str]) -> list[str]:
+    """The command that runs all tests, since each start of pytest imports everything in each of its
+    processes: first those that know most of the change.
+    """
+    named, chosen = named_tests(files), examples(files)
+    asked = dict.fromkeys([*chosen, *named, *QUICK, EVERY_OPERATION])
+    chosen[EVERY_OPERATION] = "test_sample or test_refusal or test_inference_of_sample"
+    narrowed = [
+        f"(not ({Path(file).parent.name} and {Path(file).name}) or ({which}))"
+        for file, which in chosen.items()
+        if file not in named
+    ]
+    return ["pytest", "-n", "2", *asked, "-k", " and ".join(narrowed)]
+
+
+def examples(files: Iterable[str]) -> dict[str, str]:
+    """The files of worked examples that run what has changed, each with those of its tests, as `-k`
+    takes them, that are for the types of operations concerned.
+    """
+    modules = [file.removeprefix(SOURCE) for file in files if file.startswith(SOURCE)]
+    found: dict[str, str] = {}
+    kernels = sorted({name for module in modules for name in types_of(module)})
+    if kernels:
+        found["tests/kernels/test_every_kernel.py"] = f"test_sample and ({_any_of(kernels)})"
+    for target, system in RUNS.items():
+        begin = f"export/{target}/"
+        types = sorted({n for m in modules if m.startswith(begin) for n in lowered(m)})
+        if types and importlib.util.find_spec(system) is not None:
+            found[f"tests/{begin}test_samples.py"] = _any_of(types)
+    return found
+
+
+def _any_of(types: Iterable[str]) -> str:
+    return " or ".join(f"{name}-" for name in types)
 
 
 def changed(base: str) -> list[str]:
