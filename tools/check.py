@@ -1,7 +1,8 @@
 """`python -m tools.check`: what to run before every commit, in under a minute on an idle machine.
 
-Lint and format, then the tests that are quick for what they find: rules of the layout, one worked
-example of every operation, reading, writing and the calls of a model; at the end the types.
+Lint and format, then the tests that are quick for what they find: rules of the layout, the worked
+examples of every operation where one may have changed, reading, writing and the calls of a model;
+at the end the types.
 Whatever changed since `main` brings the tests in that hold it (`tools/tests_of.py`):
 `src/uncork/score/source.py` brings `tests/score/test_source.py`, a kernel or a lowering the worked
 examples of its operations, run by it. They come first, since they know most of the change, and the
@@ -21,6 +22,8 @@ import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from tests.test_layers import LAYERS
+
 from tools.tests_of import LONG, ROOT, lowered, tests_of, types_of
 
 SOURCE = "src/uncork/"
@@ -34,6 +37,8 @@ QUICK = (
     "tests/ir/test_read.py",
 )
 EVERY_OPERATION = "tests/ops/test_every_op.py"
+#: The parts that operations do not import.
+ABOVE_OPERATIONS = set().union(*LAYERS[LAYERS.index({"ops"}) + 1 :])
 #: Seconds that all of it should take; more is said, and fails nothing: machines differ.
 BUDGET = 60.0
 
@@ -83,14 +88,25 @@ def run_of_tests(files: Sequence[str]) -> list[str]:
     processes: first those that know most of the change.
     """
     named, chosen = named_tests(files), examples(files)
-    asked = dict.fromkeys([*chosen, *named, *QUICK, EVERY_OPERATION])
-    chosen[EVERY_OPERATION] = "test_sample or test_refusal or test_inference_of_sample"
+    asked = dict.fromkeys([*chosen, *named, *QUICK])
+    if not files or any(map(concerns_operations, files)):
+        asked[EVERY_OPERATION] = None
+        chosen[EVERY_OPERATION] = "test_sample or test_refusal or test_inference_of_sample"
     narrowed = [
         f"(not ({Path(file).parent.name} and {Path(file).name}) or ({which}))"
         for file, which in chosen.items()
         if file not in named
     ]
     return ["pytest", "-n", "2", *asked, "-k", " and ".join(narrowed)]
+
+
+def concerns_operations(file: str) -> bool:
+    """Whether the references of operations may have changed with a file: not by texts, and not by
+    parts of uncork, or tests of them, that operations do not import.
+    """
+    part = Path(file.removeprefix(SOURCE).removeprefix("tests/")).parts[:1]
+    inner = file.startswith((SOURCE, "tests/")) and {Path(*part).stem} <= ABOVE_OPERATIONS
+    return not file.endswith(".md") and not inner
 
 
 def examples(files: Iterable[str]) -> dict[str, str]:
@@ -120,7 +136,7 @@ def changed(base: str) -> list[str]:
     """
     command = ["git", "diff", "--name-only", "--merge-base", base]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    return done.stdout.split("\n") if done.returncode == 0 else []
+    return done.stdout.splitlines() if done.returncode == 0 else []
 
 
 def named_tests(files: Iterable[str]) -> list[str]:

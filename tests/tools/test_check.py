@@ -50,13 +50,22 @@ def test_every_step_is_there() -> None:
 def test_examples_come_first_and_are_those_of_what_has_changed() -> None:
     of_kernels = run_of_tests(["src/uncork/kernels/loops/select_rows.py"])
     assert of_kernels[3] == "tests/kernels/test_every_kernel.py"
-    assert EVERY_OPERATION in of_kernels
     chosen = of_kernels[-1]
     assert "(not (kernels and test_every_kernel.py) or (test_sample and (" in chosen
     assert "SoftMax-" in chosen
     assert "test_every_kernel" not in run_of_tests(["src/uncork/types.py"])[-1]
     # A file of examples that has changed itself is run whole.
     assert run_of_tests([EVERY_OPERATION])[-1] == ""
+
+
+def test_operations_are_held_where_one_may_have_changed() -> None:
+    apart = ["src/uncork/passes/rewrite.py", "tests/passes/test_codes.py", "CHANGELOG.md"]
+    assert EVERY_OPERATION not in run_of_tests(apart)
+    for file in ("src/uncork/ops/gather.py", "src/uncork/types.py", "src/uncork/__init__.py"):
+        assert EVERY_OPERATION in run_of_tests([*apart, file])
+    for file in ("tests/samples/gather.py", "tests/conftest.py", "pyproject.toml"):
+        assert EVERY_OPERATION in run_of_tests([*apart, file])
+    assert EVERY_OPERATION in run_of_tests([]), "nobody can tell what has changed"
 
 
 def test_examples_of_each_file_are_chosen_by_its_folder_and_name(tmp_path: Path) -> None:
