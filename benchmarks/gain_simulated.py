@@ -32,7 +32,7 @@ from benchmarks import zoo
 from benchmarks.options import Options
 from benchmarks.report import Report, markdown_table
 from benchmarks.timing import geometric_mean
-from uncork.compiler import profile
+from uncork.compiler import machine_limits, measured_steps
 from uncork.compiler.compile import compile_model
 from uncork.compiler.profile import ProfiledStep
 from uncork.kernels.codegen.emit import Kernel
@@ -42,6 +42,8 @@ from uncork.types import Array
 
 #: Runs of a step at least: others may want the processor, and disturb some of them.
 _CALLS = 20
+#: Seconds in which a step is run.
+_SECONDS = 0.02
 #: Steps that are shown of those that keep many threads from gaining more.
 _SHOWN = 3
 #: The function that a kernel is, as ctypes has it.
@@ -153,8 +155,11 @@ def handing() -> Handing:
 @contextlib.contextmanager
 def _disturbed_little() -> Iterator[None]:
     """Profiles by processor time of this thread, which makes all calls here, and by more runs."""
-    clock = mock.patch("time.perf_counter", time.thread_time)
-    with clock, mock.patch.object(profile, "_CALLS", _CALLS):
+    with (
+        mock.patch("time.perf_counter", time.thread_time),
+        mock.patch.object(machine_limits, "_RUNS", _CALLS),
+        mock.patch.object(measured_steps, "_ROUNDS", _CALLS),
+    ):
         yield
 
 
@@ -255,7 +260,8 @@ def _parts(
         recorder.take()
         made = []
         for step in some:
-            made.append(step.result(profile.smallest(step.call) if step.call else 0.0))
+            seconds = machine_limits.smallest(step.call, _SECONDS) if step.call else 0.0
+            made.append(step.result(seconds))
             found.append((made[-1], recorder.take()))
         return made
 
@@ -263,7 +269,7 @@ def _parts(
     with (
         made_by(recorder.address),
         mock.patch(team, return_value=False),
-        mock.patch.object(profile._Steps, "_rounds", each),
+        mock.patch.object(measured_steps._Steps, "_rounds", each),
         _disturbed_little(),
     ):
         compile_model(model, threads=threads).profile(*inputs)

@@ -1,7 +1,8 @@
 """`python -m tools.check`: what to run before every commit, in under a minute on an idle machine.
 
-Lint and format, then the tests that are quick for what they find: rules of the layout, one worked
-example of every operation, reading, writing and the calls of a model; at the end the types.
+Lint and format, then the tests that are quick for what they find: rules of the layout, the worked
+examples of every operation where one may have changed, reading, writing and the calls of a model;
+at the end the types.
 Whatever changed since `main` brings the tests in that hold it (`tools/tests_of.py`):
 `src/uncork/score/source.py` brings `tests/score/test_source.py`, a kernel or a lowering the worked
 examples of its operations, run by it. They come first, since they know most of the change, and the
@@ -21,6 +22,8 @@ import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from tests.test_layers import LAYERS
+
 from tools.tests_of import LONG, ROOT, lowered, tests_of, types_of
 
 SOURCE = "src/uncork/"
@@ -33,6 +36,9 @@ QUICK = (
     "tests/compiler/test_arguments.py",
     "tests/ir/test_read.py",
 )
+EVERY_OPERATION = "tests/ops/test_every_op.py"
+#: The parts that operations do not import.
+ABOVE_OPERATIONS = set().union(*LAYERS[LAYERS.index({"ops"}) + 1 :])
 #: Seconds that all of it should take; more is said, and fails nothing: machines differ.
 BUDGET = 60.0
 
@@ -66,40 +72,62 @@ def main(words: Sequence[str] | None = None) -> int:
 
 def steps(files: Iterable[str], durations: int) -> list[tuple[str, list[str]]]:
     """The commands, as arguments of Python, with a name for each."""
-    files = list(files)
-    modules = [file.removeprefix(SOURCE) for file in files if file.startswith(SOURCE)]
-    tests = list(dict.fromkeys([*named_tests(files), *QUICK]))
-    shown = [f"--durations={durations}", "--durations-min=1"]
-    asked = [
+    return [
         ("lint", ["ruff", "check", "."]),
         ("format", ["ruff", "format", "--check", "."]),
-    ]
-    kernels = sorted({name for module in modules for name in types_of(module)})
-    if kernels:
-        asked.append(
-            ("kernels", _examples("tests/kernels/test_every_kernel.py", "test_sample", kernels))
-        )
-    for target in ("onnx", "torch"):
-        begin = f"export/{target}/"
-        types = sorted({n for m in modules if m.startswith(begin) for n in lowered(m)})
-        if types and importlib.util.find_spec(RUNS[target]) is not None:
-            asked.append(
-                (f"exports to {target}", _examples(f"tests/{begin}test_samples.py", "", types))
-            )
-    which = "test_sample or test_refusal or test_inference_of_sample"
-    asked += [
-        ("tests", ["pytest", "-n", "2", *tests]),
-        ("every operation", _examples("tests/ops/test_every_op.py", which, ())),
+        (
+            "tests",
+            [*run_of_tests(list(files)), "-x", f"--durations={durations}", "--durations-min=1"],
+        ),
         ("types", ["mypy"]),
     ]
-    return [(n, [*words, "-x", *shown] if words[0] == "pytest" else words) for n, words in asked]
 
 
-def _examples(file: str, which: str, types: Sequence[str]) -> list[str]:
-    """The worked examples of some types of operations, or of all."""
-    of_types = " or ".join(f"{name}-" for name in types)
-    wanted = " and ".join(f"({part})" for part in (which, of_types) if part)
-    return ["pytest", "-n", "2", file, "-k", wanted]
+def run_of_tests(files: Sequence[str]) -> list[str]:
+    """The command that runs all tests, since each start of pytest imports everything in each of its
+    processes: first those that know most of the change.
+    """
+    named, chosen = named_tests(files), examples(files)
+    asked = dict.fromkeys([*chosen, *named, *QUICK])
+    if not files or any(map(concerns_operations, files)):
+        asked[EVERY_OPERATION] = None
+        chosen[EVERY_OPERATION] = "test_sample or test_refusal or test_inference_of_sample"
+    narrowed = [
+        f"(not ({Path(file).parent.name} and {Path(file).name}) or ({which}))"
+        for file, which in chosen.items()
+        if file not in named
+    ]
+    return ["pytest", "-n", "2", *asked, "-k", " and ".join(narrowed)]
+
+
+def concerns_operations(file: str) -> bool:
+    """Whether the references of operations may have changed with a file: not by texts, and not by
+    parts of uncork, or tests of them, that operations do not import.
+    """
+    part = Path(file.removeprefix(SOURCE).removeprefix("tests/")).parts[:1]
+    inner = file.startswith((SOURCE, "tests/")) and {Path(*part).stem} <= ABOVE_OPERATIONS
+    return not file.endswith(".md") and not inner
+
+
+def examples(files: Iterable[str]) -> dict[str, str]:
+    """The files of worked examples that run what has changed, each with those of its tests, as `-k`
+    takes them, that are for the types of operations concerned.
+    """
+    modules = [file.removeprefix(SOURCE) for file in files if file.startswith(SOURCE)]
+    found: dict[str, str] = {}
+    kernels = sorted({name for module in modules for name in types_of(module)})
+    if kernels:
+        found["tests/kernels/test_every_kernel.py"] = f"test_sample and ({_any_of(kernels)})"
+    for target, system in RUNS.items():
+        begin = f"export/{target}/"
+        types = sorted({n for m in modules if m.startswith(begin) for n in lowered(m)})
+        if types and importlib.util.find_spec(system) is not None:
+            found[f"tests/{begin}test_samples.py"] = _any_of(types)
+    return found
+
+
+def _any_of(types: Iterable[str]) -> str:
+    return " or ".join(f"{name}-" for name in types)
 
 
 def changed(base: str) -> list[str]:
@@ -108,7 +136,7 @@ def changed(base: str) -> list[str]:
     """
     command = ["git", "diff", "--name-only", "--merge-base", base]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    return done.stdout.split("\n") if done.returncode == 0 else []
+    return done.stdout.splitlines() if done.returncode == 0 else []
 
 
 def named_tests(files: Iterable[str]) -> list[str]:

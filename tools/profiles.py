@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 import uncork
-from uncork.compiler import profile
+from uncork.compiler import measured_steps
 from uncork.types import Array
 
 #: What is profiled: a name, the model and its inputs.
@@ -34,7 +34,7 @@ def main(words: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("models", nargs="+", type=Path, help="folders of models, or zip files")
     options = parser.parse_args(words)
-    profile._SECONDS = 0.0
+    measured_steps._SECONDS = 0.0
     profiled = failed = 0
     for path in options.models:
         for name, model, inputs in _zipped(path) if path.suffix == ".zip" else _folder(path):

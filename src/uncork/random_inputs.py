@@ -20,7 +20,7 @@ from uncork.ops._common.embedding import Embedding
 from uncork.ops._common.indices import normalised_axis
 from uncork.ops._operation import check_memory
 from uncork.ops.convert import limits
-from uncork.ops.gather import Gather1, Gather7, Gather8
+from uncork.ops.gather import Gather
 from uncork.ops.gather_elements import GatherElements6
 from uncork.ops.gather_nd import GatherND8
 from uncork.passes.straight_ids import Lookup, lookups
@@ -156,7 +156,7 @@ def _rows(lookup: Lookup, named: Mapping[str, TensorSpec]) -> int:
         return min((_size(data, axis) for axis in range(first, first + depth)), default=1)
     if isinstance(operation, GatherElements6):
         return _size(data, normalised_axis(operation, operation.axis, data.rank))
-    if isinstance(operation, (Gather1, Gather7, Gather8)) and named["axis"].value is not None:
+    if isinstance(operation, Gather) and named["axis"].value is not None:
         axis = int(named["axis"].value.reshape(-1)[0])
         return _size(data, normalised_axis(operation, axis, data.rank))
     return 1

@@ -365,6 +365,11 @@ class TensorSpec(Struct, frozen=True, eq=False):
     value: Array | None = None
     elements: tuple[Element, ...] | None = None
 
+    @staticmethod
+    def of_array(element_type: ElementType, array: Array) -> TensorSpec:
+        """The spec of a tensor whose values are known: an array in the carrier dtype."""
+        return TensorSpec(element_type, PartialShape(array.shape), array)
+
     @property
     def rank(self) -> int | None:
         return self.shape.rank

@@ -139,7 +139,7 @@ def test_groups() -> None:
 
 def test_a_step_of_bf16_is_timed_without_conversions(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is timed takes and makes bf16 as it lies in memory: 1 is 0x3F80 there."""
-    from uncork.compiler import profile as module
+    from uncork.compiler import measured_steps as module
 
     results: list[object] = []
 

@@ -91,7 +91,7 @@ def test_shapes_that_do_not_fit_are_refused() -> None:
 
 def test_steps_are_measured_as_they_follow_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
     """Alone and again and again, a step would find its weights in a cache."""
-    from uncork.compiler import profile as module
+    from uncork.compiler import measured_steps as module
 
     made: list[object] = []
 

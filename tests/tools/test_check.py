@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import tools.tests_of
-from tools.check import LONG, QUICK, ROOT, named_tests, steps
+from tools.check import EVERY_OPERATION, LONG, QUICK, ROOT, named_tests, run_of_tests, steps
 from tools.tests_of import lowered, types_of
 
 MODULES = sorted(
@@ -33,10 +36,8 @@ def test_tests_are_found_by_the_names_of_files_and_folders() -> None:
 
 def test_every_step_is_there() -> None:
     assert all((ROOT / path).is_file() for path in QUICK)
-    kernels = [name for name, _ in steps(["src/uncork/kernels/loops/select_rows.py"], 3)]
-    assert kernels == ["lint", "format", "kernels", "tests", "every operation", "types"]
     names = [name for name, _ in steps(["src/uncork/types.py"], 3)]
-    assert names == ["lint", "format", "tests", "every operation", "types"]
+    assert names == ["lint", "format", "tests", "types"]
     command = dict(steps(["src/uncork/types.py", *QUICK], 3))["tests"]
     assert "tests/test_types.py" in command
     assert len(set(command)) == len(command), "nothing twice"
@@ -44,6 +45,44 @@ def test_every_step_is_there() -> None:
         "tests"
     ]
     assert not any(word.startswith(LONG) for word in command), "they take minutes"
+
+
+def test_examples_come_first_and_are_those_of_what_has_changed() -> None:
+    of_kernels = run_of_tests(["src/uncork/kernels/loops/select_rows.py"])
+    assert of_kernels[3] == "tests/kernels/test_every_kernel.py"
+    chosen = of_kernels[-1]
+    assert "(not (kernels and test_every_kernel.py) or (test_sample and (" in chosen
+    assert "SoftMax-" in chosen
+    assert "test_every_kernel" not in run_of_tests(["src/uncork/types.py"])[-1]
+    # A file of examples that has changed itself is run whole.
+    assert run_of_tests([EVERY_OPERATION])[-1] == ""
+
+
+def test_operations_are_held_where_one_may_have_changed() -> None:
+    apart = ["src/uncork/passes/rewrite.py", "tests/passes/test_codes.py", "CHANGELOG.md"]
+    assert EVERY_OPERATION not in run_of_tests(apart)
+    for file in ("src/uncork/ops/gather.py", "src/uncork/types.py", "src/uncork/__init__.py"):
+        assert EVERY_OPERATION in run_of_tests([*apart, file])
+    for file in ("tests/samples/gather.py", "tests/conftest.py", "pyproject.toml"):
+        assert EVERY_OPERATION in run_of_tests([*apart, file])
+    assert EVERY_OPERATION in run_of_tests([]), "nobody can tell what has changed"
+
+
+def test_examples_of_each_file_are_chosen_by_its_folder_and_name(tmp_path: Path) -> None:
+    for folder in ("one", "two"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "__init__.py").touch()
+        (tmp_path / folder / "test_samples.py").write_text(
+            "def test_first(): pass\ndef test_second(): pass\n", encoding="utf-8"
+        )
+    chosen = "(not (one and test_samples.py) or (first)) and (not (two and test_x.py) or (none))"
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-k", chosen, "one", "two"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert [line for line in done.stdout.splitlines() if "::" in line] == [
+        "one/test_samples.py::test_first",
+        "two/test_samples.py::test_first",
+        "two/test_samples.py::test_second",
+    ]
 
 
 @pytest.mark.parametrize("module", MODULES)

@@ -21,7 +21,7 @@ EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*/model.xml"))
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("uncork.compiler.profile._SECONDS", 0.0)
+    monkeypatch.setattr("uncork.compiler.measured_steps._SECONDS", 0.0)
 
 
 def model_of_data() -> uncork.Model:

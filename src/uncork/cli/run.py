@@ -132,18 +132,12 @@ def _output(text: str) -> str:
     return text
 
 
+#: Options that have no meaning where there are several calls.
+_OF_ONE_CALL = ("beside", "expect", "repeat", "summary")
+
+
 def execute(arguments: argparse.Namespace) -> int:
-    check_random(parser(), arguments)
-    if arguments.tolerance is not None and arguments.expect is None:
-        parser().error("--tolerance is for --expect: give the file too")
-    if arguments.beside is not None and (arguments.summary or arguments.json):
-        parser().error("--beside is for results: leave out --summary and --json")
-    if arguments.frame is not None:
-        for option in ("beside", "expect", "repeat", "summary"):
-            if getattr(arguments, option):
-                parser().error(f"--{option} is for one call: leave it out with --frame")
-    if arguments.output:
-        check_arrays_destination(arguments.output, arguments.overwrite, files_read(arguments))
+    _check_options(arguments)
     compiled = load(
         arguments.model,
         weights=arguments.weights,
@@ -164,9 +158,7 @@ def execute(arguments: argparse.Namespace) -> int:
         arguments.output,
     )
     if folder := folder_of(compiled, arguments):
-        for option in ("beside", "expect", "repeat", "summary", "frame"):
-            if getattr(arguments, option):
-                parser().error(f"--{option} is for one call: leave it out with a folder")
+        _refuse_of_one_call(arguments, (*_OF_ONE_CALL, "frame"), "a folder")
         joined, all_read = run_folder(arguments, compiled, folder, labels)
         if joined:
             write_arrays(arguments.output, joined)
@@ -177,21 +169,50 @@ def execute(arguments: argparse.Namespace) -> int:
         if arguments.output:
             write_arrays(arguments.output, joined)
         return 0
-    beside = None if arguments.beside is None else read_beside(arguments.beside)
     inputs = [values[i] for i in range(len(compiled.inputs))]
+    return _one_call(arguments, compiled, labels, inputs, filled)
+
+
+def _check_options(arguments: argparse.Namespace) -> None:
+    """Refuse options that do not go together, before anything is read."""
+    check_random(parser(), arguments)
+    if arguments.tolerance is not None and arguments.expect is None:
+        parser().error("--tolerance is for --expect: give the file too")
+    if arguments.beside is not None and (arguments.summary or arguments.json):
+        parser().error("--beside is for results: leave out --summary and --json")
+    if arguments.frame is not None:
+        _refuse_of_one_call(arguments, _OF_ONE_CALL, "--frame")
+    if arguments.output:
+        check_arrays_destination(arguments.output, arguments.overwrite, files_read(arguments))
+
+
+def _refuse_of_one_call(arguments: argparse.Namespace, options: Sequence[str], others: str) -> None:
+    for option in options:
+        if getattr(arguments, option):
+            parser().error(f"--{option} is for one call: leave it out with {others}")
+
+
+def _one_call(
+    arguments: argparse.Namespace,
+    compiled: CompiledModel,
+    labels: Sequence[str],
+    inputs: Sequence[Any],
+    filled: Sequence[Summary],
+) -> int:
+    """Make the call, and write and print what is asked of it; the exit status."""
+    beside = None if arguments.beside is None else read_beside(arguments.beside)
     results = compiled(*inputs)
+    named = dict(zip(unique_names(compiled.outputs), results, strict=True))
     expected = (
         None
         if arguments.expect is None
-        else compared(
-            arguments.expect, dict(zip(names, results, strict=True)), compiled, arguments.tolerance
-        )
+        else compared(arguments.expect, named, compiled, arguments.tolerance)
     )
     if arguments.output:
-        write_arrays(arguments.output, dict(zip(names, results, strict=True)))
+        write_arrays(arguments.output, named)
     outputs = [
-        summarise(n, p.names, p.element_type, a)
-        for n, p, a in zip(names, compiled.outputs, results, strict=True)
+        summarise(name, port.names, port.element_type, array)
+        for port, (name, array) in zip(compiled.outputs, named.items(), strict=True)
     ]
     latency = None if arguments.repeat is None else _latency(compiled, inputs, arguments.repeat)
     shown = (
@@ -199,7 +220,7 @@ def execute(arguments: argparse.Namespace) -> int:
         if arguments.summary or arguments.json
         else results_text(compiled, list(results), labels, beside)
     )
-    best = classes_of(names, results, labels) if arguments.labels else None
+    best = classes_of(list(named), results, labels) if arguments.labels else None
     _report(arguments, filled, outputs, shown, expected, latency, best)
     return 1 if expected is not None and any(one.differs for one in expected) else 0
 

@@ -253,10 +253,8 @@ def kind_of(value: Any) -> str:
 
 
 def _converted(where: str, target: ElementType, array: Array) -> Array:
-    # ml_dtypes' type, or what is left of it in a .npy file: two bytes without a type.
-    if array.dtype.name == "bfloat16" or (
-        array.dtype == np.dtype("V2") and target is ElementType.bf16
-    ):
+    """The array in the carrier of a type, of which each of its elements must be a value."""
+    if _is_bf16(target, array):
         codes: Array = array.view(np.uint16)
         if target is ElementType.bf16:
             return codes
@@ -270,31 +268,14 @@ def _converted(where: str, target: ElementType, array: Array) -> Array:
         return _strings(where, array)
     if array.dtype == object:
         raise InputError(f"expected {target}, got Python objects ({_odd_object(array)})", where)
-    source = array.dtype.kind
-    allowed = {"float": "fiu", "signed": "iu", "unsigned": "iu", "boolean": "b"}[target.kind]
-    if source not in allowed:
-        hint = (
-            f"; ids and counts are never rounded: convert them yourself{_by_astype(target)}"
-            if source == "f"
-            else ""
-        )
-        if source in "US":
-            hint = ", which is text: give numbers, as by np.array(values, float)"
-        if source == "f" and np.isnan(array).any():
-            place = [int(i) for i in np.argwhere(np.isnan(array))[0]]
-            hint += (
-                f"; there is a NaN at {place}, which is what becomes of a null among "
-                "integers: fill it first"
-            )
-        raise InputError(f"expected {target}, got {describe_array(array)}{hint}", where)
-    if target.is_native:
-        if array.dtype == target.dtype:
-            return array
-        with np.errstate(all="ignore"):
+    _check_kind(where, target, array)
+    if array.dtype == target.dtype and target.is_native:
+        return array
+    with np.errstate(all="ignore"):
+        if target.is_native:
             cast = array.astype(target.dtype)
             same = unchanged(array, cast)
-    else:
-        with np.errstate(all="ignore"):
+        else:
             wide = array.astype(np.float64) if target.is_float else array
             cast = encode(wide.astype(np.float32) if target is ElementType.bf16 else wide, target)
             same = unchanged(array, decode(cast, target))
@@ -309,6 +290,34 @@ def _converted(where: str, target: ElementType, array: Array) -> Array:
             value=array[position].item(),
         )
     return cast
+
+
+def _is_bf16(target: ElementType, array: Array) -> bool:
+    """Whether an array is of bf16: of ml_dtypes' type, or what is left of it in a .npy file, two
+    bytes without a type.
+    """
+    without_type = array.dtype == np.dtype("V2") and target is ElementType.bf16
+    return array.dtype.name == "bfloat16" or without_type
+
+
+def _check_kind(where: str, target: ElementType, array: Array) -> None:
+    """Refuse numbers of a kind that is never converted to the target's: floats are no ids."""
+    source = array.dtype.kind
+    allowed = {"float": "fiu", "signed": "iu", "unsigned": "iu", "boolean": "b"}[target.kind]
+    if source in allowed:
+        return
+    hint = ""
+    if source in "US":
+        hint = ", which is text: give numbers, as by np.array(values, float)"
+    if source == "f":
+        hint = f"; ids and counts are never rounded: convert them yourself{_by_astype(target)}"
+        if np.isnan(array).any():
+            place = [int(i) for i in np.argwhere(np.isnan(array))[0]]
+            hint += (
+                f"; there is a NaN at {place}, which is what becomes of a null among "
+                "integers: fill it first"
+            )
+    raise InputError(f"expected {target}, got {describe_array(array)}{hint}", where)
 
 
 def _by_astype(target: ElementType) -> str:

@@ -195,7 +195,7 @@ class CompiledModel:
         Inputs are given as to a call, but for keywords. Every step runs by itself, some 20 ms long;
         variables stay as they are.
         """
-        from uncork.compiler.profile import profile  # for whoever asks
+        from uncork.compiler.measured_steps import profile  # for whoever asks
 
         return profile(self, self._executor, inputs, progress, compile_layer)
 

@@ -29,7 +29,7 @@ from uncork.kernels.runtime.layout import CHECK_FAILED, GUARD_FAILED, NO_MEMORY,
 from uncork.kernels.runtime.segment import Segment
 from uncork.kernels.runtime.segment_plan import ArgumentAddress, IdentityGuard, TensorAddress
 from uncork.ops._body import EndlessLoop
-from uncork.types import Array, PartialShape, TensorSpec
+from uncork.types import Array, TensorSpec
 
 
 class PartedCall:
@@ -292,7 +292,7 @@ class _Instance:
 def _evaluated(step: ReferenceStep, inputs: Sequence[Array]) -> list[Array]:
     """The outputs of a layer's reference."""
     specs = [
-        TensorSpec(tensor.element_type, PartialShape(value.shape), value)
+        TensorSpec.of_array(tensor.element_type, value)
         for tensor, value in zip(step.inputs, inputs, strict=True)
     ]
     return [output.known for output in step.node.checked_operation.evaluate(specs)]

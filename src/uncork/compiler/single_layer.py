@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from uncork.compiler.bodies import with_checked_bodies
-from uncork.ir.model import Model, Node, Port, Source
+from uncork.ir.model import Model, Node, Port, Source, node_of
 from uncork.ops.parameter import Const, Parameter, Result
 from uncork.storage import encode
 from uncork.types import Array, ElementType, TensorSpec
@@ -33,65 +33,42 @@ def alone(
     given = given or {}
     for source in dict.fromkeys(node.inputs):
         producer = model.by_id[source.node]
-        port = producer.outputs[source.output]
+        renamed[source] = Source(len(nodes), 0)
         constant = None if source in given else _constant(producer, source.output)
-        number = len(nodes)
         if constant is not None:
-            nodes.append(
-                Node(
-                    number,
-                    producer.name,
-                    "Const",
-                    "opset1",
-                    constant.to_text(),
-                    (),
-                    (Port(_spec(constant)),),
-                    constant,
-                )
-            )
-        else:
-            spec = port.spec if port.spec.rank is not None else known.get(source, port.spec)
-            spec = given.get(source, spec)
-            parameter = Parameter(element_type=spec.element_type, shape=spec.shape)
-            name = (
-                producer.name if len(producer.outputs) == 1 else f"{producer.name}:{source.output}"
-            )
-            ports = (Port(TensorSpec(spec.element_type, spec.shape), port.names),)
-            nodes.append(
-                Node(number, name, "Parameter", "opset1", parameter.to_text(), (), ports, parameter)
-            )
-            open_inputs.append(source)
-        renamed[source] = Source(number, 0)
+            spec = TensorSpec(constant.element_type, constant.shape, constant.value)
+            nodes.append(node_of(len(nodes), producer.name, constant, (), [Port(spec)]))
+            continue
+        spec = model.spec(source)
+        spec = given.get(source, known.get(source, spec) if spec.rank is None else spec)
+        nodes.append(_parameter(len(nodes), producer, source.output, spec))
+        open_inputs.append(source)
     own = len(nodes)
-    node = with_checked_bodies(node)
-    nodes.append(replace(node, id=own, inputs=tuple(renamed[source] for source in node.inputs)))
-    results = []
-    for output, port in enumerate(node.outputs):
-        number = len(nodes)
-        nodes.append(
-            Node(
-                number,
-                f"Result_{number}",
-                "Result",
-                "opset1",
-                {},
-                (Source(own, output),),
-                (port,),
-                Result(),
-            )
-        )
-        results.append(number)
-    parameters = tuple(renamed[source].node for source in open_inputs)
+    inputs = tuple(renamed[source] for source in node.inputs)
+    nodes.append(replace(with_checked_bodies(node), id=own, inputs=inputs))
+    results = range(own + 1, own + 1 + len(node.outputs))
+    nodes += [
+        node_of(number, f"Result_{number}", Result(), [Source(own, output)], [port])
+        for output, (number, port) in enumerate(zip(results, node.outputs, strict=True))
+    ]
     single = replace(
         model,
         name=node.name,
         nodes=tuple(nodes),
-        parameters=parameters,
+        parameters=tuple(renamed[source].node for source in open_inputs),
         results=tuple(results),
         sinks=(),
         source=node.label,
     )
     return single, open_inputs
+
+
+def _parameter(number: int, producer: Node, output: int, spec: TensorSpec) -> Node:
+    """The input in place of an output of another layer."""
+    operation = Parameter(element_type=spec.element_type, shape=spec.shape)
+    name = producer.name if len(producer.outputs) == 1 else f"{producer.name}:{output}"
+    port = Port(operation.infer(), producer.outputs[output].names)
+    return node_of(number, name, operation, (), [port])
 
 
 def _constant(producer: Node, output: int) -> Const | None:
@@ -101,11 +78,7 @@ def _constant(producer: Node, output: int) -> Const | None:
     spec = producer.outputs[output].spec
     if spec.value is None:
         return None
-    return Const(element_type=spec.element_type, shape=spec.shape, value=spec.value)
-
-
-def _spec(constant: Const) -> TensorSpec:
-    return TensorSpec(constant.element_type, constant.shape, constant.value)
+    return Const.of_array(spec.element_type, spec.value)
 
 
 def carrier(values: Array, element_type: ElementType) -> Array:

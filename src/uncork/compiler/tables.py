@@ -153,9 +153,8 @@ def _filled(node: Node, table: GivenTable, mmap: bool) -> Node:
         array[rows] = values
     else:
         array = _values(node, TensorSpec(constant.element_type, constant.shape), table, mmap)
-    filled = Const(element_type=constant.element_type, shape=constant.shape, value=array)
-    spec = TensorSpec(constant.element_type, constant.shape, array)
-    return replace(node, operation=filled, outputs=(replace(node.outputs[0], spec=spec),))
+    filled = Const.of_array(constant.element_type, array)
+    return replace(node, operation=filled, outputs=(replace(node.outputs[0], spec=filled.infer()),))
 
 
 def _rows(node: Node, constant: Const, table: Mapping[str, Any]) -> Array:

@@ -114,8 +114,7 @@ def _best(g: Layers, op: _Detection, boxes: Source, scores: Source, labels: Sour
 def _of_best_class(g: Layers, op: _Detection, scores: Source, labels: Source) -> Source:
     """The scores of boxes that count for their best class only, of all classes the best."""
     scores = only(g, g.make("Equal", scores, scores), scores)  # a NaN is no score
-    options = {"axis": 1, "mode": "max", "sort": "value", "index_element_type": T.i64}
-    confidence, best = g.several("TopK", scores, g.i64(1), opset=3, **options)
+    confidence, best = g.best(scores, 1)
     passes = g.binary("GreaterEqual", confidence, op.confidence_threshold)
     passes = g.make("LogicalAnd", passes, g.binary("Greater", confidence, -1))
     confidence = best_of_row(g, only(g, passes, confidence), op.top_k)

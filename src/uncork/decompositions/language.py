@@ -116,7 +116,7 @@ class Layers(Builder):
         array = np.asarray(value)
         if element_type is None or isinstance(element_type, str):
             return super().constant(array, element_type, name)
-        operation = Const(element_type=element_type, shape=PartialShape(array.shape), value=array)
+        operation = Const.of_array(element_type, array)
         return self._append(operation, name, (), ())[0]
 
     def stored(
@@ -358,6 +358,29 @@ class Layers(Builder):
     ) -> Source:
         axes = axes if isinstance(axes, Source) else self.i64(list(axes))
         return self.make(type_name, source, axes, keep_dims=keep)
+
+    def best(
+        self,
+        source: Source,
+        axis: int,
+        count: Source | None = None,
+        mode: str = "max",
+        stable: bool = False,
+    ) -> tuple[Source, ...]:
+        """The largest along an axis, or the smallest, and their places: one, or a scalar `count` of
+        them in their order. Where it is `stable`, the first of equal ones comes first.
+        """
+        options: dict[str, Any] = {"opset": 11, "stable": True} if stable else {"opset": 3}
+        return self.several(
+            "TopK",
+            source,
+            self.i64(1) if count is None else count,
+            axis=axis,
+            mode=mode,
+            sort="value",
+            index_element_type=T.i64,
+            **options,
+        )
 
     def broadcast(self, source: Source, shape: Source) -> Source:
         return self.make("Broadcast", source, shape, mode="numpy")

@@ -86,9 +86,7 @@ def adaptive_max(g: Layers, op: Operation, data: Source, output_shape: Source) -
     within = 2 + 2 * spatial
     cells = g.transpose(cells, [0, 1, *range(2, within, 2), *range(3, within, 2)])
     flat = g.shaped(cells, shape, g.product(lengths))
-    options = {"axis": 2 + spatial, "sort": "value", "index_element_type": T.i64}
-    best = g.several("TopK", flat, g.i64(1), mode="max", opset=3, **options)
-    largest, rest = (g.squeeze(t, 2 + spatial) for t in best)
+    largest, rest = (g.squeeze(t, 2 + spatial) for t in g.best(flat, 2 + spatial))
     terms, step = [], g.i64([1])
     for k in reversed(range(spatial)):
         here = g.plus(g.make("FloorMod", rest, lengths[k]), begins[k])

@@ -178,8 +178,7 @@ def ctc_decoder_with_lengths(
 
 def _best(g: Layers, data: Source) -> Source:
     """The first of the largest classes of the last of three axes."""
-    options = {"axis": 2, "mode": "max", "sort": "value", "index_element_type": T.i64}
-    return g.squeeze(g.several("TopK", data, g.i64(1), opset=3, **options)[1], 2)
+    return g.squeeze(g.best(data, 2)[1], 2)
 
 
 def _path(

@@ -48,8 +48,7 @@ def by_columns(g: Layers, rows: Rows, names: str) -> Rows:
 
 def _best(g: Layers, data: Source, count: Source, mode: str = "max") -> tuple[Source, ...]:
     """So many of the largest along the last axis, or of the smallest, and their places."""
-    options = {"axis": g.rank(data) - 1, "sort": "value", "index_element_type": T.i64}
-    return g.several("TopK", data, g.reshape(count, []), mode=mode, opset=3, **options)
+    return g.best(data, g.rank(data) - 1, g.reshape(count, []), mode)
 
 
 def only(g: Layers, counts: Source, scores: Source) -> Source:

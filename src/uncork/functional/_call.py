@@ -213,7 +213,7 @@ class Call:
                 array = accept(ModelPort((name,), element_type, PartialShape()), value)
             except InputError as error:
                 raise self.error(str(error), **error.problems[0].known()) from None
-        self.specs[name] = TensorSpec(element_type, PartialShape(array.shape), array)
+        self.specs[name] = TensorSpec.of_array(element_type, array)
 
     def _restored(self, output: TensorSpec) -> Array:
         if ML_DTYPES.get(self.dtype.name) is output.element_type:

@@ -105,8 +105,8 @@ class OnBlocks(Operation):
         (result,) = self.operation.evaluate(self.plain(specs))
         value = to_blocks(np.asarray(result.known), self.block)
         if self.half:
-            return (TensorSpec(HALF, PartialShape(value.shape), storage.encode(value, HALF)),)
-        return (TensorSpec(result.element_type, PartialShape(value.shape), value),)
+            return (TensorSpec.of_array(HALF, storage.encode(value, HALF)),)
+        return (TensorSpec.of_array(result.element_type, value),)
 
 
 class BlockedConvolution(OnBlocks):
@@ -131,7 +131,7 @@ class BlockedConvolution(OnBlocks):
         if self.stored is None:
             return super().evaluate(specs)
         value = self.stored.values()
-        made = TensorSpec(ElementType.f32, PartialShape(value.shape), value)
+        made = TensorSpec.of_array(ElementType.f32, value)
         return self.replace(stored=None).evaluate([specs[0], made, *specs[2:]])
 
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from uncork import storage
 from uncork.ops._operation import Operation
 from uncork.ops._ports import ANY, Field, Input, Output
-from uncork.types import ElementType, PartialShape, TensorSpec
+from uncork.types import ElementType, TensorSpec
 
 #: The type of tensors that are held in 16 bits.
 HALF = ElementType.bf16
@@ -37,7 +37,7 @@ class Held(Operation):
         if self.result is made.element_type:
             return (made,)
         value = storage.encode(np.asarray(made.value), self.result)
-        return (TensorSpec(self.result, PartialShape(value.shape), value),)
+        return (TensorSpec.of_array(self.result, value),)
 
 
 class HeldProduct(Held):

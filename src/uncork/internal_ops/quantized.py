@@ -6,17 +6,16 @@ FakeQuantize gives.
 
 from __future__ import annotations
 
-import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from msgspec import Struct
 
 from uncork.internal_ops.fused import product_of
+from uncork.internal_ops.made_constant import MadeConstant
 from uncork.internal_ops.pooled_values import PooledValues
 from uncork.ops._operation import Operation
 from uncork.ops._ports import ANY, Field, Input, Output, Several
-from uncork.ops.parameter import Const
 from uncork.types import Array, ElementType, PartialShape, TensorSpec
 
 #: Codes of channels lie in words of so many bytes.
@@ -185,38 +184,12 @@ class QuantizedWeights(Struct, frozen=True, eq=False):
         return values.T if self.outputs_last else values.reshape(self.shape)
 
 
-class Remade:
-    """The array that a function makes, cached while somebody holds it, then made again."""
-
-    def __init__(self, function: Callable[[], Array]) -> None:
-        self._function = function
-        self._made: weakref.ref[Array] | None = None
-
-    def __call__(self) -> Array:
-        result = None if self._made is None else self._made()
-        if result is None:
-            result = self._function()
-            self._made = weakref.ref(result)
-        return result
-
-
-class QuantizedConstant(Const):
-    """A constant of f32 that has its quantized weights. Unless it is `kept`, its f32 value is made
-    when somebody asks for it: who reads the weights never asks.
-    """
+class QuantizedConstant(MadeConstant):
+    """A constant of f32 that has its quantized weights."""
 
     type_name, opset = "QuantizedConstant", 0
 
     weights = Field[QuantizedWeights]()
-    make = Field[Remade]()
-    kept = Field[Array | None](None)
-
-    @property
-    def value(self) -> Array:  # type: ignore[override]
-        return self.make() if self.kept is None else self.kept
-
-    def infer(self) -> TensorSpec:
-        return TensorSpec(self.element_type, self.shape, self.kept)
 
 
 class OnCodes(Operation):
@@ -244,10 +217,8 @@ class OnCodes(Operation):
         (result,) = self.operation.evaluate(self.plain(specs))
         value = self.result.hold(result.known)
         return (
-            TensorSpec(
-                ElementType.f32 if self.result.grid is None else ElementType.u8,
-                PartialShape(value.shape),
-                value,
+            TensorSpec.of_array(
+                ElementType.f32 if self.result.grid is None else ElementType.u8, value
             ),
         )
 

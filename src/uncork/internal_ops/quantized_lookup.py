@@ -164,7 +164,7 @@ class CompressedLookup(Operation):
         rows = cast(Array, _Rows(self.table, self.table.shape))
         return self.lookup.evaluate(
             [
-                TensorSpec(ElementType.f32, PartialShape(self.table.shape), rows),
+                TensorSpec.of_array(ElementType.f32, rows),
                 *self._narrowed(specs),
             ]
         )

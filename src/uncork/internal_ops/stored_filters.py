@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
 from msgspec import Struct
 
 from uncork.internal_ops.compressed_linear import CompressedMatrix
-from uncork.internal_ops.quantized import Remade
+from uncork.internal_ops.made_constant import MadeConstant
 from uncork.ops._ports import Field
-from uncork.ops.parameter import Const
-from uncork.types import Array, TensorSpec
+from uncork.types import Array
 
 
 class StoredFilters(Struct, frozen=True, eq=False):
@@ -35,19 +33,9 @@ class StoredFilters(Struct, frozen=True, eq=False):
         return [self.matrix.codes, *self.matrix.operands, *numbers]
 
 
-class StoredConstant(Const):
-    """A constant of f32 that has its filters as they are stored. Its value is made when somebody
-    asks for it, and forgotten with the last who has it: kernels that read the codes never ask.
-    """
+class StoredConstant(MadeConstant):
+    """A constant of f32 that has its filters as they are stored."""
 
     type_name, opset = "StoredConstant", 0
 
     filters = Field[StoredFilters]()
-    make = Field[Remade]()
-
-    @property
-    def value(self) -> Array:  # type: ignore[override]
-        return np.asarray(self.make())
-
-    def infer(self) -> TensorSpec:
-        return TensorSpec(self.element_type, self.shape)

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
-from uncork.ir.graph import Graph, Node, Port, Source
+from uncork.ir.graph import Graph, Node, Port, Source, node_of
 from uncork.ops import Operation
 from uncork.ops._ports import BOOLEAN
 from uncork.ops.convert import Convert1
@@ -115,18 +115,7 @@ class BooleanSums:
             self._next_id += 1
             specs[output] = operation.describe([specs[source]])[0]
             name, port = f"{node.name}/{wanted}", Port(specs[output])
-            before.append(
-                Node(
-                    output.node,
-                    name,
-                    "Convert",
-                    "opset1",
-                    operation.to_text(),
-                    (source,),
-                    (port,),
-                    operation,
-                )
-            )
+            before.append(node_of(output.node, name, operation, [source], [port]))
             self._converts[source, wanted] = output
         return self._converts[source, wanted]
 

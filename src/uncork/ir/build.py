@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from uncork.errors import Label, UncorkError, UnsupportedError, ValidationError
 from uncork.ir.bodies import graphs_of
 from uncork.ir.diagnostics import advice
-from uncork.ir.model import Model, Node, Port, Source, XmlElement
+from uncork.ir.model import Model, Node, Port, Source, XmlElement, node_of
 from uncork.ops import Operation, find
 from uncork.ops._body import BodyMap, SubGraphOperation
 from uncork.ops.parameter import Const, Parameter, Result
@@ -204,19 +204,7 @@ class Builder:
         )
         if operation.type_name == "Result":
             ports = ()
-        self._nodes.append(
-            Node(
-                id=node_id,
-                name=name,
-                file_type=operation.type_name,
-                opset=f"opset{operation.opset}",
-                attributes=operation.to_text(),
-                inputs=tuple(inputs),
-                outputs=ports,
-                operation=operation,
-                bodies=graphs_of(operation),
-            )
-        )
+        self._nodes.append(node_of(node_id, name, operation, inputs, ports, graphs_of(operation)))
         sources = tuple(Source(node_id, i) for i in range(len(ports)))
         self._specs.update(zip(sources, specs, strict=False))
         return sources

@@ -6,7 +6,7 @@ checks and rewrites layers needs no more than the graph.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from msgspec import Struct
@@ -112,6 +112,28 @@ class Node(Struct, frozen=True):
             else shortened(f"{self.type_name}@{self.opset}")
         )
         return Label(f"layer '{shortened(self.name)}' ({version}, id {self.id})", self.name)
+
+
+def node_of(
+    number: int,
+    name: str,
+    operation: Operation,
+    inputs: Iterable[Source],
+    outputs: Iterable[Port],
+    bodies: tuple[tuple[str, Model], ...] = (),
+) -> Node:
+    """The layer of an operation, as a file would have it."""
+    return Node(
+        number,
+        name,
+        operation.type_name,
+        f"opset{operation.opset}",
+        operation.to_text(),
+        tuple(inputs),
+        tuple(outputs),
+        operation,
+        bodies,
+    )
 
 
 class Graph(Struct, frozen=True, eq=False, dict=True, weakref=True):

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from uncork.errors import UncorkError
 from uncork.ir.model import Model, Source
 from uncork.ops.state import Assign3, ReadValue3
-from uncork.types import Array, PartialShape, TensorSpec
+from uncork.types import Array, TensorSpec
 
 #: The values of a model's variables, by variable id.
 State = dict[str, Array]
@@ -35,9 +35,7 @@ def interpret(model: Model, inputs: Sequence[Array], state: State | None = None)
     for node in model.nodes:
         if node.id in given:
             element_type = node.outputs[0].spec.element_type
-            values[Source(node.id, 0)] = TensorSpec(
-                element_type, PartialShape(given[node.id].shape), given[node.id]
-            )
+            values[Source(node.id, 0)] = TensorSpec.of_array(element_type, given[node.id])
             continue
         operation = node.operation
         if operation is None:
@@ -49,7 +47,7 @@ def interpret(model: Model, inputs: Sequence[Array], state: State | None = None)
             if isinstance(operation, ReadValue3) and operation.variable_id in state:
                 kept = state[operation.variable_id]
                 outputs: tuple[TensorSpec, ...] = (
-                    TensorSpec(node.outputs[0].spec.element_type, PartialShape(kept.shape), kept),
+                    TensorSpec.of_array(node.outputs[0].spec.element_type, kept),
                 )
             else:
                 outputs = operation.evaluate(arguments)

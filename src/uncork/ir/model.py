@@ -13,7 +13,7 @@ from uncork._html import html_table
 from uncork.concurrency import lazy
 from uncork.errors import ValidationError
 from uncork.ir.dropped import looked_at, remember
-from uncork.ir.graph import Graph, Node, Port, Source, XmlElement, all_nodes
+from uncork.ir.graph import Graph, Node, Port, Source, XmlElement, all_nodes, node_of
 from uncork.ir.ports import PORT_HEADING, ModelPort, best_name, port_of, port_rows
 from uncork.types import TensorSpec
 
@@ -25,6 +25,7 @@ __all__ = [
     "XmlElement",
     "all_nodes",
     "join_names",
+    "node_of",
     "split_names",
 ]
 

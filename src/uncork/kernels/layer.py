@@ -164,19 +164,17 @@ def shared_call(
     cost: float | Size,
     keep: Sequence[object] = (),
     own: SizeLike | None = None,
-    whole: bool = False,
 ) -> KernelPlan:
     """The plan of a call that threads share: `part(first, some)` is the call for some of so many
     things, or for some along each of several axes (how many, of which whole blocks stay together).
-    With `own` bytes of working memory for each thread, `part` is given its address at last;
-    `whole` as in `whole_shares`.
+    With `own` bytes of working memory for each thread, `part` is given its address at last.
     """
     axes = [(shared, 1)] if isinstance(shared, (int, Size)) else shared
     room = 0 if own is None else whole_lines(own)
 
     def split(threads: int) -> Stages:
         calls: list[KernelCall] = []
-        for number, some in enumerate(grid(axes, threads, whole)):
+        for number, some in enumerate(grid(axes, threads)):
             memory = () if own is None else (Scratch(room * number),)
             calls.append(part(*chain(*some), *memory))
         return Stages([calls], room * len(calls))

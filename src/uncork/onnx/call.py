@@ -139,8 +139,8 @@ class Call:
             raise ValidationError(f"attribute '{name}': expected numbers, got {value!r:.60}")
         return [float(v) for v in value]
 
-    def texts(self, name: str, default: Sequence[str] = ()) -> list[str]:
-        value = self.get(name, default)
+    def texts(self, name: str) -> list[str]:
+        value = self.get(name, ())
         if not isinstance(value, (list, tuple)) or not all(isinstance(v, str) for v in value):
             raise ValidationError(f"attribute '{name}': expected texts, got {value!r:.60}")
         return list(value)

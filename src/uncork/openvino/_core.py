@@ -19,7 +19,7 @@ from uncork.compiled_head import is_compiled_file
 from uncork.compiler import compile as core
 from uncork.compiler.image.load import load_compiled
 from uncork.ir.graph import Node as CoreNode
-from uncork.ir.graph import Port, Source
+from uncork.ir.graph import Port, Source, node_of
 from uncork.ir.model import Model as CoreModel
 from uncork.ir.write import write_files, write_model
 from uncork.openvino import _config
@@ -31,7 +31,6 @@ from uncork.openvino._tensor import Tensor
 from uncork.ops import parameter as ends
 from uncork.ops.convert import Convert1
 from uncork.types import Array, ElementType, TensorSpec
-from uncork.types import PartialShape as CoreShape
 
 
 class Version(Struct, frozen=True):
@@ -263,8 +262,7 @@ def _with_halves(model: CoreModel) -> CoreModel:
         if half is None:
             nodes.append(node)
             continue
-        shape = CoreShape(half.shape)
-        small = ends.Const(element_type=ElementType.f16, shape=shape, value=half)
+        small = ends.Const.of_array(ElementType.f16, half)
         port = node.outputs[0]
         nodes.append(
             replace(
@@ -272,20 +270,17 @@ def _with_halves(model: CoreModel) -> CoreModel:
                 name=f"{node.name}_compressed",
                 operation=small,
                 attributes={**node.attributes, **small.to_text()},
-                outputs=(Port(TensorSpec(ElementType.f16, shape)),),
+                outputs=(Port(TensorSpec(ElementType.f16, small.shape)),),
             )
         )
         back = Convert1(destination_type=ElementType.f32)
         nodes.append(
-            CoreNode(
+            node_of(
                 number,
                 node.name,
-                "Convert",
-                "opset1",
-                back.to_text(),
-                (Source(node.id, 0),),
-                (replace(port, spec=TensorSpec(ElementType.f32, shape)),),
                 back,
+                [Source(node.id, 0)],
+                [replace(port, spec=TensorSpec(ElementType.f32, small.shape))],
             )
         )
         moved[node.id] = number

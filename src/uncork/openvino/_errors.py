@@ -32,9 +32,9 @@ def as_runtime_errors() -> Iterator[None]:
         raise kind(error.message, error.where, error.problems) from None
 
 
-def unsupported(message: str, where: str = "") -> UncorkError:
+def unsupported(message: str) -> UncorkError:
     """The error for what uncork does not have."""
-    return _both(UnsupportedError)(message, where)
+    return _both(UnsupportedError)(message)
 
 
 def not_offered(message: str) -> Callable[..., NoReturn]:
@@ -52,10 +52,10 @@ def invalid(message: str, where: str = "") -> UncorkError:
     return _both(ValidationError)(message, where)
 
 
-def invalid_if(condition: object, message: str, where: str = "") -> None:
+def invalid_if(condition: object, message: str) -> None:
     """Raise that error where the condition holds."""
     if condition:
-        raise invalid(message, where)
+        raise invalid(message)
 
 
 def wrong_input(message: str, where: str = "") -> UncorkError:

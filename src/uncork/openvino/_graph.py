@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from uncork.errors import ValidationError
 from uncork.ir.bodies import graphs_of
 from uncork.ir.graph import Node as CoreNode
-from uncork.ir.graph import Port, Source, XmlElement
+from uncork.ir.graph import Port, Source, XmlElement, node_of
 from uncork.ir.model import Model as CoreModel
 from uncork.ir.model import split_names
 from uncork.ir.validate import infer
@@ -143,17 +143,8 @@ def _layer(node: Node, number: int, numbers: dict[int, int]) -> CoreNode:
             layer_attributes=own,
             input_extras=kept,
         )
-    return CoreNode(
-        id=number,
-        name=node.get_friendly_name(),
-        file_type=operation.type_name,
-        opset=f"opset{operation.opset}",
-        attributes=operation.to_text(),
-        inputs=inputs,
-        outputs=ports,
-        operation=operation,
-        bodies=graphs_of(operation),
-    )
+    name = node.get_friendly_name()
+    return node_of(number, name, operation, inputs, ports, graphs_of(operation))
 
 
 def info_of(extras: Sequence[XmlElement]) -> dict[str, Any]:

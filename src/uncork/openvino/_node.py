@@ -507,9 +507,7 @@ def constant_of(value: Any, element_type: Any = None, shared: bool = False) -> e
     if isinstance(value, Tensor):
         element = value._element
         carried = storage.encode(value.values(), element) if not shared else value.values()
-        return ends.Const(
-            element_type=element, shape=CoreShape(carried.shape), value=np.array(carried)
-        )
+        return ends.Const.of_array(element, np.array(carried))
     array = np.asarray(value)
     # Python's numbers are of 64 bits there.
     element = element_of(array.dtype if element_type is None else element_type)
@@ -523,7 +521,7 @@ def constant_of(value: Any, element_type: Any = None, shared: bool = False) -> e
         carried = np.array(array).view(np.uint16)
     else:
         carried = storage.encode(array.astype(np.float32), element)
-    return ends.Const(element_type=element, shape=CoreShape(carried.shape), value=carried)
+    return ends.Const.of_array(element, carried)
 
 
 def as_output(value: Any, like: ConstOutput | None = None) -> Output:

@@ -55,7 +55,7 @@ class DeformablePSROIPooling1(Operation):
             wanted,
             channels,
         )
-        boxes = box_count(self, "rois", rois, 5)
+        boxes = box_count(self, rois, 5)
         if offsets is not None:
             dims = image_dims(self, "offsets", offsets)
             fits = (
@@ -89,7 +89,7 @@ class DeformablePSROIPooling1(Operation):
         )
         kind, size = data.dtype.type, self.group_size
         part = np.arange(size) * self.part_size // size
-        for place, image in boxes_with_images(self, "rois", rois, len(data)):
+        for place, image in boxes_with_images(self, rois, len(data)):
             corners = (rounded(rois[place, 1:]) + np.array([0, 0, 1, 1], data.dtype)) * kind(
                 self.spatial_scale
             ) - kind(0.5)

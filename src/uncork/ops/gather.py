@@ -26,7 +26,7 @@ from uncork.ops._ports import ANY, INTEGER, Attribute, Field, Input, Output, int
 from uncork.types import Array, PartialShape, TensorSpec
 
 
-class _Gather(Operation):
+class Gather(Operation):
     """The base of all versions: `data [d0, d1, ...]`, `indices` of any integer type and rank, `axis
     [] or [1]`.
     """
@@ -134,12 +134,12 @@ class _Gather(Operation):
 
 
 @register("Gather", 1)
-class Gather1(_Gather):
+class Gather1(Gather):
     """Without batches; a negative index gives zeros."""
 
 
 @register("Gather", 7)
-class Gather7(_Gather):
+class Gather7(Gather):
     """With batches; a negative index gives zeros."""
 
     batch_dims = Attribute(integer, default=0)

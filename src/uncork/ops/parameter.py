@@ -9,7 +9,7 @@ import math
 
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import ANY, Attribute, Field, Input, Output, element_type, shape
-from uncork.types import MAX_RANK, Array, PartialShape, TensorSpec
+from uncork.types import MAX_RANK, Array, ElementType, PartialShape, TensorSpec
 
 
 @register("Parameter", 1)
@@ -33,6 +33,11 @@ class Const(Operation):
     output = Output()
     value = Field[Array]()
     moves_values = True
+
+    @staticmethod
+    def of_array(element_type: ElementType, array: Array) -> Const:
+        """The constant with the values of an array in the carrier dtype."""
+        return Const(element_type=element_type, shape=PartialShape(array.shape), value=array)
 
     def check_attributes(self) -> None:
         self.require(self.shape.is_static, "a constant's shape must be static, got {}", self.shape)

@@ -61,7 +61,7 @@ class PSROIPooling1(Operation):
             channels,
         )
         return PartialShape(
-            [box_count(self, "rois", rois, 5), self.output_dim, self.group_size, self.group_size]
+            [box_count(self, rois, 5), self.output_dim, self.group_size, self.group_size]
         )
 
     def reference(self, data: Array, rois: Array) -> Array:
@@ -69,7 +69,7 @@ class PSROIPooling1(Operation):
             (len(rois), self.output_dim, self.group_size, self.group_size), data.dtype
         )
         pool = self._means if self.mode == "average" else self._read
-        for place, image in boxes_with_images(self, "rois", rois, len(data)):
+        for place, image in boxes_with_images(self, rois, len(data)):
             pool(data[image], rois[place, 1:], output[place])
         return output
 

@@ -78,7 +78,7 @@ class _Align(Operation):
     def infer(self, data: TensorSpec, rois: TensorSpec, batch_indices: TensorSpec) -> PartialShape:
         image = image_dims(self, "data", data)
         suppose_pixels(image[2:])
-        boxes = box_count(self, "rois", rois, self.box_size)
+        boxes = box_count(self, rois, self.box_size)
         require_rank(self, "batch_indices", batch_indices, 1)
         merged = self.wanted(
             boxes.merge(DYNAMIC if batch_indices.rank is None else batch_indices.shape[0]),

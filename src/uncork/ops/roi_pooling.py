@@ -45,16 +45,14 @@ class ROIPooling1(Operation):
     def infer(self, data: TensorSpec, rois: TensorSpec) -> PartialShape:
         _, channels, *sides = image_dims(self, "data", data)
         suppose_pixels(sides)
-        return PartialShape(
-            [box_count(self, "rois", rois, 5), channels, self.pooled_h, self.pooled_w]
-        )
+        return PartialShape([box_count(self, rois, 5), channels, self.pooled_h, self.pooled_w])
 
     def reference(self, data: Array, rois: Array) -> Array:
         output = np.zeros((len(rois), data.shape[1], self.pooled_h, self.pooled_w), data.dtype)
         if not output.size:
             return output
         pool = self._largest if self.method == "max" else self._read
-        for place, image in boxes_with_images(self, "rois", rois, len(data)):
+        for place, image in boxes_with_images(self, rois, len(data)):
             pool(data[image], rois[place, 1:], output[place])
         return output
 

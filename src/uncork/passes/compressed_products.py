@@ -17,9 +17,9 @@ from uncork.kernels.compressed.select import declined, rounded_to
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.stored_types import multiplies_pairs
 from uncork.ops.convert import Convert1
-from uncork.ops.gather import Gather1, Gather7
 from uncork.ops.matmul import MatMul
 from uncork.passes.experts_first import axes_of_matrices
+from uncork.passes.match_gather import gathered_axis
 from uncork.passes.rewrite import replaced
 from uncork.passes.stored_values import RESHAPES, stored_values
 from uncork.passes.widen_halves import EXACT
@@ -127,12 +127,8 @@ def chosen_matrices(model: Model, source: Source) -> tuple[Node, list[Node]] | N
             return None
         after.append(node)
         node = model.by_id[node.inputs[0].node]
-    if not isinstance(node.operation, (Gather1, Gather7)):
+    if gathered_axis(model, node) != 0:
         return None
-    data, indices, axis = (model.spec(given) for given in node.inputs)
-    if indices.value is not None or axis.value is None or data.rank is None or data.rank < 3:
-        return None
-    first = int(axis.value.reshape(-1)[0]) in (0, -data.rank)
-    known = indices.rank is not None and node.operation.batch_count(indices.rank) == 0
-    whole = data.rank == 3 and first and known and indices.shape.is_static
-    return (node, after[::-1]) if whole and 0 not in indices.shape.static else None
+    data, indices = (model.spec(given) for given in node.inputs[:2])
+    told = indices.value is None and indices.shape.is_static and 0 not in indices.shape.static
+    return (node, after[::-1]) if told and data.rank == 3 else None

@@ -9,7 +9,7 @@ tables are not among them: their pass comes first and leaves nothing to fold.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Mapping, Sequence, Set
+from collections.abc import Container, Iterable, Mapping, Sequence, Set
 from itertools import count, islice
 
 from msgspec.structs import replace
@@ -21,7 +21,7 @@ from uncork.ir.model import Model, Node, Port, Source
 from uncork.memory import available
 from uncork.ops._body import SubGraphOperation
 from uncork.ops.parameter import Const
-from uncork.passes.rewrite import is_known, known_value, readers, replaced
+from uncork.passes.rewrite import all_readers, is_known, known_value, readers, replaced
 from uncork.types import TensorSpec
 
 #: A constant has at most so many times the elements of those that it is made of, and no more than
@@ -51,12 +51,12 @@ def fold_constants(model: Model) -> Model:
             new[node.id] = known
         elif _is_constant(model, node, made_of):
             made_of[node.id] = node
-    computed, made = _made(model, made_of)
-    new.update(made)
+    folding = _Folding(model, made_of)
+    new.update(folding.made())
     if not new:
         return model
     folded = _folded(model, new)
-    needed = _last_readers(model, new.keys() | computed, folded)
+    needed = _last_readers(model, new.keys() | folding.computed, folded)
     return _folded(model, {i: new[i] for i in new if i not in needed}) if needed else folded
 
 
@@ -75,60 +75,83 @@ def _folded(model: Model, new: Mapping[int, Sequence[TensorSpec]]) -> Model:
     return replaced(model, nodes, moved)
 
 
-def _made(
-    model: Model, made_of: Mapping[int, Node]
-) -> tuple[set[int], dict[int, Sequence[TensorSpec]]]:
-    """The layers, among those `made_of` constants, that were computed, and the values of those that
-    other layers read.
-
-    One constant is made after the other, with all that only it needs: that is in memory no longer.
+class _Folding:
+    """Makes constants of layers, one after the other, each with all that only it needs: that is in
+    memory no longer.
     """
-    read_by = readers(model)
-    outside = {
-        i
-        for i in made_of
-        if any(
-            reader.id not in made_of
-            for n in range(len(made_of[i].outputs))
-            for reader in read_by.get(Source(i, n), ())
+
+    def __init__(self, model: Model, made_of: Mapping[int, Node]) -> None:
+        """`made_of`: the layers that are made of constants."""
+        self._model, self._made_of = model, made_of
+        read_by = readers(model)
+        #: Layers that others read, which are not made of constants, or failed.
+        self._outside = {
+            i
+            for i, node in made_of.items()
+            if any(reader.id not in made_of for reader in all_readers(read_by, node))
+        }
+        self._uses = Counter(
+            s.node for n in made_of.values() for s in n.inputs if s.node in made_of
         )
-    }
-    uses = Counter(s.node for node in made_of.values() for s in node.inputs if s.node in made_of)
-    places = {i: place for place, i in enumerate(made_of)}
-    values: dict[int, Sequence[TensorSpec]] = {}
-    failed: set[int] = set()
-    computed: set[int] = set()
-    new: dict[int, Sequence[TensorSpec]] = {}
-    total, most = 0, _most_in_all(model)
-    waiting = [i for i in list(made_of)[::-1] if i in outside]
-    while waiting:
-        target = waiting.pop()
-        size = _bytes(made_of[target])
-        if target in new or total + size > most:
-            continue
-        for node in _needed(made_of, places, target, values):
-            before = [source.node for source in node.inputs if source.node in made_of]
-            if node.id not in failed and failed.isdisjoint(before):
-                try:
-                    given = [_spec(model, source, values) for source in node.inputs]
-                    values[node.id] = node.checked_operation.evaluate(given)
-                except UncorkError:
-                    failed.add(node.id)
-            else:
-                failed.add(node.id)
-            if node.id in failed:  # it reads them in calls
-                outside.update(before)
-                waiting += [i for i in before if i not in failed]
+        self._places = {i: place for place, i in enumerate(made_of)}
+        self._values: dict[int, Sequence[TensorSpec]] = {}
+        self._computed: set[int] = set()
+        self._failed: set[int] = set()
+
+    @property
+    def computed(self) -> set[int]:
+        """The layers that were computed."""
+        return self._computed - self._failed
+
+    def made(self) -> dict[int, Sequence[TensorSpec]]:
+        """The values of the layers that others read, as many as there is memory for."""
+        result: dict[int, Sequence[TensorSpec]] = {}
+        total, most = 0, _most_in_all(self._model)
+        waiting = [i for i in list(self._made_of)[::-1] if i in self._outside]
+        while waiting:
+            target = waiting.pop()
+            size = _bytes(self._made_of[target])
+            if target in result or total + size > most:
                 continue
-            computed.add(node.id)
-            for i in before:
-                uses[i] -= 1
-                if not uses[i] and i not in outside:
-                    del values[i]
-        if target in values:
-            new[target] = values[target]
-            total += size
-    return computed - failed, new
+            waiting += self._make(target)
+            if target in self._values:
+                result[target] = self._values[target]
+                total += size
+        return result
+
+    def _make(self, target: int) -> list[int]:
+        """Compute a layer and all that it needs; the layers that calls need now, since what reads
+        them failed.
+        """
+        needed: list[int] = []
+        for node in _needed(self._made_of, self._places, target, self._values):
+            before = [source.node for source in node.inputs if source.node in self._made_of]
+            if self._evaluates(node, before):
+                self._computed.add(node.id)
+                self._forget(before)
+            else:
+                self._failed.add(node.id)
+                self._outside.update(before)
+                needed += [i for i in before if i not in self._failed]
+        return needed
+
+    def _evaluates(self, node: Node, before: Iterable[int]) -> bool:
+        """Whether a layer has values, which are in `_values` then."""
+        if node.id in self._failed or not self._failed.isdisjoint(before):
+            return False
+        try:
+            given = [_spec(self._model, source, self._values) for source in node.inputs]
+            self._values[node.id] = node.checked_operation.evaluate(given)
+        except UncorkError:
+            return False
+        return True
+
+    def _forget(self, before: Iterable[int]) -> None:
+        """Forget values that nobody else reads."""
+        for i in before:
+            self._uses[i] -= 1
+            if not self._uses[i] and i not in self._outside:
+                del self._values[i]
 
 
 def _needed(
@@ -234,7 +257,7 @@ def _is_constant(model: Model, node: Node, made_of: Container[int]) -> bool:
 
 def _constant(node: Node, number: int, spec: TensorSpec, place: int) -> Node:
     """The constant in place of an output of a layer."""
-    operation = Const(element_type=spec.element_type, shape=spec.shape, value=spec.known)
+    operation = Const.of_array(spec.element_type, spec.known)
     old = node.outputs[number]
     return replace(
         node,

@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from uncork.internal_ops.appended_state import AppendState, LengthAfter, StateLength, StateValue
-from uncork.ir.model import Model, Node, Port, Source
+from uncork.ir.model import Model, Node, Port, Source, node_of
 from uncork.ops.concat import Concat1
 from uncork.ops.parameter import Parameter, Result
 from uncork.ops.state import Assign3, ReadValue3
@@ -76,15 +76,12 @@ def initial_values(model: Model, reads: Sequence[Node]) -> Model | None:
     """
     first = model.next_id
     results = [
-        Node(
+        node_of(
             index,
             f"initial value {index}",
-            "Result",
-            "opset1",
-            {},
-            node.inputs,
-            (Port(model.spec(node.inputs[0])),),
             Result(),
+            node.inputs,
+            [Port(model.spec(node.inputs[0]))],
         )
         for index, node in enumerate(reads, first)
     ]

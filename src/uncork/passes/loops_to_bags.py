@@ -24,6 +24,7 @@ from uncork.ops._body import (
     TurnNumber,
 )
 from uncork.ops.parameter import Const
+from uncork.passes.match_gather import gathered_axis
 from uncork.passes.rewrite import NewLayers
 from uncork.types import ElementType
 
@@ -91,8 +92,8 @@ class _Loop:
             weights = self._before(column, "Unsqueeze", 1)
             if weights is None:
                 return None
-        gather = self._made(rows, "Gather")
-        if gather is None or not self._is(gather.inputs[2], 0) or self._batched(gather):
+        gather = self.body.by_id[rows.node]
+        if gathered_axis(self.body, gather) != 0:
             return None
         table = self._table(gather.inputs[0])
         ids = self._part(gather.inputs[1])
@@ -152,8 +153,8 @@ class _Loop:
 
     def _mark(self, source: Source) -> Source | None:
         """The vector from outside of which this is the element of the turn."""
-        gather = self._made(self._unmoved(source), "Gather")
-        if gather is None or self._batched(gather) or not self._is(gather.inputs[2], 0):
+        gather = self.body.by_id[self._unmoved(source).node]
+        if gathered_axis(self.body, gather) != 0:
             return None
         turn = self.body.by_id[self._unmoved(gather.inputs[1]).node]
         entry = self._entry(turn)
@@ -177,9 +178,6 @@ class _Loop:
         while node := self._made(source, "Unsqueeze", "Reshape", "Squeeze"):
             source = node.inputs[0]
         return source
-
-    def _batched(self, gather: Node) -> bool:
-        return bool(getattr(gather.operation, "batch_dims", 0))
 
     def _is(self, source: Source, number: int) -> bool:
         value = self.body.spec(source).value

@@ -13,8 +13,8 @@ from msgspec import Struct
 
 from uncork.ir.model import Model, Node, Source
 from uncork.ops.concat import Concat1
-from uncork.ops.gather import Gather1, Gather7
 from uncork.ops.state import ReadValue3
+from uncork.passes.match_gather import gathered_axis
 from uncork.passes.rewrite import readers
 from uncork.types import ElementType
 
@@ -100,19 +100,9 @@ def _append(
 
 def _row_selection(model: Model, node: Node) -> RowSelection | None:
     """A Gather of whole rows by an input of the model."""
-    if not isinstance(node.operation, (Gather1, Gather7)) or len(node.inputs) != 3:
+    axis = gathered_axis(model, node)
+    if axis is None or model.spec(node.inputs[1]).rank != 1:
         return None
-    data, indices, axis = (model.spec(source) for source in node.inputs)
     given = node.inputs[1].node
-    if (
-        given not in model.parameters
-        or indices.rank != 1
-        or data.rank is None
-        or axis.value is None
-    ):
-        return None
-    if node.operation.batch_count(1) != 0:
-        return None
-    return RowSelection(
-        node, int(axis.value.reshape(-1)[0]) % data.rank, model.parameters.index(given)
-    )
+    known = given in model.parameters
+    return RowSelection(node, axis, model.parameters.index(given)) if known else None

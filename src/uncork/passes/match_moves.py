@@ -15,6 +15,7 @@ from uncork.kernels.extents import (
     same_extents,
 )
 from uncork.kernels.select import is_view
+from uncork.passes.match_gather import gathered_axis
 from uncork.symbolic import SizeLike
 from uncork.types import TensorSpec
 
@@ -51,11 +52,10 @@ def order_of(model: Model, node: Node) -> tuple[int, ...] | None:
 
 def _taken(model: Model, node: Node) -> tuple[Source, tuple[Move, ...]] | None:
     """Gather of one element of an axis, which is known to be there."""
-    index, axis = (model.spec(source).value for source in node.inputs[1:3])
+    place, index = gathered_axis(model, node), model.spec(node.inputs[1]).value
     sizes = sizes_of(model, node.inputs[0])
-    if index is None or axis is None or index.ndim or sizes is None:
+    if place is None or index is None or index.ndim or sizes is None:
         return None
-    place = int(axis.item()) % len(sizes)
     size, number = sizes[place], int(index.item())
     if not isinstance(size, int) or not -size <= number < size:
         return None

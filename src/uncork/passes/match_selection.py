@@ -12,7 +12,7 @@ from uncork.ir.model import Model, Node, Source
 from uncork.kernels.extents import certainly, extents, has_extents, is_empty, product, same
 from uncork.ops.broadcast import Broadcast1, Broadcast3
 from uncork.ops.convert import Convert1
-from uncork.ops.gather import Gather1, Gather7
+from uncork.ops.gather import Gather
 from uncork.ops.gather_elements import GatherElements6
 from uncork.ops.gather_nd import GatherND8
 from uncork.ops.tile import Tile1
@@ -61,7 +61,7 @@ def match_step_selection(
     shape, indices = extents(specs[0]), extents(specs[1])
     if not same(product(extents(result)) * shape[axes.step], product(shape)) or is_empty(indices):
         return None
-    if isinstance(operation, (Gather1, Gather7)):
+    if isinstance(operation, Gather):
         stride = _gathered(operation, specs[2].value, shape, indices, axes)
         return (
             None
@@ -84,7 +84,7 @@ def match_step_selection(
 
 
 def _gathered(
-    operation: Gather1 | Gather7,
+    operation: Gather,
     axis: np.ndarray | None,
     shape: tuple[SizeLike, ...],
     indices: tuple[SizeLike, ...],

@@ -16,6 +16,7 @@ from uncork.internal_ops.looked_up_sequence import LookedUp
 from uncork.ir.model import Model, Node, Source
 from uncork.ops._common.recurrent import RecurrentSequence
 from uncork.ops.gather import Gather7
+from uncork.passes.match_gather import gathered_axis
 from uncork.passes.rewrite import rewritten
 from uncork.types import ElementType
 
@@ -53,15 +54,10 @@ def precompute_input_projection(model: Model) -> Model:
 
 def _suits(model: Model, gather: Node, node: Node, sequence: RecurrentSequence) -> bool:
     """Whether X is rows of a constant table of f32 that is small enough, and weights are known."""
-    table, ids, axis = (model.spec(source) for source in gather.inputs)
-    if (
-        table.value is None
-        or axis.value is None
-        or table.value.ndim != 2
-        or table.element_type is not ElementType.f32
-    ):
+    table, ids = (model.spec(source) for source in gather.inputs[:2])
+    if table.value is None or table.value.ndim != 2 or table.element_type is not ElementType.f32:
         return False
-    if int(axis.value) not in (0, -2) or gather.of(Gather7).batch_dims or ids.rank != 2:
+    if gathered_axis(model, gather) != 0 or ids.rank != 2:
         return False
     weights = [model.spec(source) for source in node.inputs[-3:]]
     if any(weight.value is None for weight in weights):

@@ -28,11 +28,12 @@ from uncork.ops import Operation
 from uncork.ops.embedding_bag_offsets import EmbeddingBagOffsets15, EmbeddingBagOffsetsSum3
 from uncork.ops.embedding_bag_packed import EmbeddingBagPacked15, EmbeddingBagPackedSum3
 from uncork.ops.embedding_segments_sum import EmbeddingSegmentsSum3
-from uncork.ops.gather import Gather1, Gather7, Gather8
+from uncork.ops.gather import Gather, Gather1, Gather7, Gather8
 from uncork.ops.matmul import MatMul
 from uncork.ops.parameter import Const
 from uncork.passes.absorb_index_converts import absorb_index_converts
 from uncork.passes.compressed_products import chosen_matrices
+from uncork.passes.match_gather import gathered_axis
 from uncork.passes.rewrite import replaced
 from uncork.passes.stored_values import steps_from_constant, stored_values
 from uncork.types import Array, ElementType
@@ -116,15 +117,9 @@ def is_by_rows(model: Model, node: Node) -> bool:
     """Whether the node looks up whole rows of its first input: every bag does, and Gather along the
     first axis without batches.
     """
-    if not isinstance(node.operation, (Gather1, Gather7)):
-        return type(node.operation) in LOOKUPS
-    data, indices, axis = (model.spec(source) for source in node.inputs)
-    if axis.value is None or data.rank is None or indices.rank is None:
-        return False
-    return (
-        int(axis.value.reshape(-1)[0]) in (0, -data.rank)
-        and node.operation.batch_count(indices.rank) == 0
-    )
+    if isinstance(node.operation, Gather):
+        return gathered_axis(model, node) == 0
+    return type(node.operation) in LOOKUPS
 
 
 def _is_made(model: Model, source: Source) -> bool:

@@ -12,10 +12,10 @@ byte times one scale.
 from __future__ import annotations
 
 import numpy as np
-from msgspec.structs import replace
 
-from uncork.internal_ops.quantized import TOLERANCE, QuantizedConstant, QuantizedWeights, Remade
-from uncork.ir.model import Model, Node, Port, Source
+from uncork.internal_ops.made_constant import Remade
+from uncork.internal_ops.quantized import TOLERANCE, QuantizedConstant, QuantizedWeights
+from uncork.ir.model import Model, Node, Source
 from uncork.ops import Operation
 from uncork.ops.arithmetic import Multiply, Subtract
 from uncork.ops.convert import Convert1
@@ -25,7 +25,7 @@ from uncork.ops.matmul import MatMul
 from uncork.ops.parameter import Const
 from uncork.ops.reshape import Reshape1
 from uncork.passes.quantized_values import grids
-from uncork.passes.rewrite import computed_value, made_constants, readers, replaced
+from uncork.passes.rewrite import as_constant, computed_value, made_constants, readers, replaced
 from uncork.types import Array, ElementType, PartialShape
 
 
@@ -133,5 +133,4 @@ def _constant(model: Model, source: Source, weights: QuantizedWeights, kept: boo
         make=Remade(make),
         kept=make() if kept else None,
     )
-    port = Port(operation.infer(), node.outputs[0].names, node.outputs[0].extras)
-    return replace(node, attributes={}, inputs=(), outputs=(port,), operation=operation)
+    return as_constant(node, operation)

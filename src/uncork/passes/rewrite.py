@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from numpy.typing import ArrayLike
 
 from uncork.internal_ops.fused import FusedMember
+from uncork.internal_ops.made_constant import MadeConstant
 from uncork.internal_ops.packed_const import PackedConst
 from uncork.internal_ops.stored_filters import StoredConstant
 from uncork.internal_ops.view import View
@@ -111,7 +112,7 @@ def computed_value(model: Model, source: Source, depth: int = _DEEP) -> Array | 
         value = computed_value(model, before, depth - 1)
         if value is None:
             return None
-        given.append(TensorSpec(model.spec(before).element_type, PartialShape(value.shape), value))
+        given.append(TensorSpec.of_array(model.spec(before).element_type, value))
     return operation.evaluate(given)[source.output].value
 
 
@@ -158,7 +159,7 @@ def _part_of(
     given: list[TensorSpec | None] = []
     for before in node.inputs:
         value = _part_of(model, before, leaves, rank, rows, part)
-        given.append(TensorSpec(model.spec(before).element_type, PartialShape(value.shape), value))
+        given.append(TensorSpec.of_array(model.spec(before).element_type, value))
     made = node.checked_operation.evaluate(given)[source.output].value
     assert made is not None
     return made
@@ -195,7 +196,14 @@ def rewritten(model: Model, rule: Callable[[Node], Node | None]) -> Model:
     return replaced(model, made)
 
 
-def made_constants(model: Model, kind: type[Const]) -> Model:
+def as_constant(node: Node, operation: Const) -> Node:
+    """A layer whose only tensor is a constant from now on, of the same names."""
+    old = node.outputs[0]
+    port = Port(operation.infer(), old.names, old.extras)
+    return replace(node, attributes={}, inputs=(), outputs=(port,), operation=operation)
+
+
+def made_constants(model: Model, kind: type[MadeConstant]) -> Model:
     """The model with constants of f32 of a kind, whose values are made when somebody asks for them,
     as plain numbers.
     """
@@ -203,11 +211,7 @@ def made_constants(model: Model, kind: type[Const]) -> Model:
     def number(node: Node) -> Node | None:
         if not isinstance(node.operation, kind):
             return None
-        value = node.operation.value
-        shape = PartialShape(value.shape)
-        operation = Const(element_type=ElementType.f32, shape=shape, value=value)
-        known = replace(node.outputs[0], spec=TensorSpec(ElementType.f32, shape, value))
-        return replace(node, outputs=(known,), operation=operation)
+        return as_constant(node, Const.of_array(ElementType.f32, node.operation.value))
 
     return rewritten(model, number)
 
@@ -280,8 +284,7 @@ class NewLayers:
     ) -> Source:
         """A constant of these numbers, in the type that carries them."""
         held = np.asarray(value, element_type.dtype)
-        shape = PartialShape(held.shape)
-        return self.put(Const(element_type=element_type, shape=shape, value=held), name=name)
+        return self.put(Const.of_array(element_type, held), name=name)
 
     # What becomes of one layer is several, which are called after it.
 

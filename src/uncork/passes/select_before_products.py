@@ -24,6 +24,7 @@ from uncork.ops.gather import Gather8
 from uncork.ops.matmul import MatMul
 from uncork.ops.slice import Slice8
 from uncork.ops.strided_slice import StridedSlice1
+from uncork.passes.match_gather import gathered_axis
 from uncork.passes.rewrite import NewLayers, only_reader, readers, replaced
 from uncork.types import Array
 
@@ -62,11 +63,12 @@ def _selected(model: Model, node: Node) -> frozenset[int]:
     if rank is None or given is None or node.outputs[0].spec.rank is None:
         return frozenset()
     if isinstance(operation, Gather8):
-        places, axis = given
-        number = int(axis.reshape(-1)[0]) % rank
+        places, number = given[0], gathered_axis(model, node)
+        if number is None or places.ndim > 1 or not places.size:
+            return frozenset()
         rows = model.spec(node.inputs[0]).shape[number]
         fewer = places.size == 1 or (rows.low == rows.high and places.size <= rows.low)
-        return frozenset({number} if places.ndim < 2 and places.size and fewer else ())
+        return frozenset({number} if fewer else ())
     if isinstance(operation, Slice8):
         axes = given[3].reshape(-1) if len(given) == 4 else np.arange(given[0].size)
         return frozenset(int(axis) % rank for axis in axes)

@@ -9,15 +9,14 @@ other layers they become numbers (`made_filters`).
 from __future__ import annotations
 
 import numpy as np
-from msgspec.structs import replace
 
 from uncork.internal_ops.compressed_linear import CompressedMatrix
 from uncork.internal_ops.decompression import numbers_of
-from uncork.internal_ops.quantized import Remade
+from uncork.internal_ops.made_constant import Remade
 from uncork.internal_ops.stored_filters import StoredConstant, StoredFilters
-from uncork.ir.model import Model, Node, Port, Source
+from uncork.ir.model import Model, Node, Source
 from uncork.ops.convolution import Convolution1
-from uncork.passes.rewrite import made_constants, readers, replaced
+from uncork.passes.rewrite import as_constant, made_constants, readers, replaced
 from uncork.passes.stored_values import stored_values
 from uncork.types import ElementType, PartialShape
 
@@ -119,5 +118,4 @@ def _constant(model: Model, source: Source, filters: StoredFilters) -> Node:
         filters=filters,
         make=Remade(filters.values),
     )
-    port = Port(operation.infer(), node.outputs[0].names, node.outputs[0].extras)
-    return replace(node, attributes={}, inputs=(), outputs=(port,), operation=operation)
+    return as_constant(node, operation)

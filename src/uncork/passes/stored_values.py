@@ -28,11 +28,12 @@ from uncork.ir.model import Model, Node, Source
 from uncork.ops import Operation
 from uncork.ops.arithmetic import Add, Multiply, Subtract
 from uncork.ops.convert import Convert1
-from uncork.ops.gather import Gather1, Gather7
+from uncork.ops.gather import Gather
 from uncork.ops.parameter import Const
 from uncork.ops.reshape import Reshape1
 from uncork.ops.squeeze import Squeeze1, Unsqueeze1
 from uncork.ops.transpose import Transpose1
+from uncork.passes.match_gather import gathered_axis
 from uncork.passes.rewrite import computed_value, is_known, known_value
 from uncork.storage import code_book, decode
 from uncork.types import Array, ElementType
@@ -498,7 +499,7 @@ def _data(model: Model, node: Node) -> int | None:
     operation = node.operation
     if isinstance(operation, (Convert1, Transpose1, Subtract, *RESHAPES)):
         return 0
-    if isinstance(operation, (Gather1, Gather7)):
+    if isinstance(operation, Gather):
         return 1
     if isinstance(operation, (Add, Multiply)):
         counts = [model.spec(given).shape for given in node.inputs]
@@ -526,12 +527,11 @@ def _step(model: Model, node: Node, stored: Stored) -> bool:
         axes = [] if order is None else [int(axis) for axis in order.reshape(-1)]
         stored.transpose(axes or range(len(stored.dims))[::-1])
         return order is not None
-    if isinstance(operation, (Gather1, Gather7)):
-        table, axis = (computed_value(model, node.inputs[i]) for i in (0, 2))
-        if table is None or axis is None or int(axis.reshape(-1)[0]) not in (0, -1):
+    if isinstance(operation, Gather):
+        table = computed_value(model, node.inputs[0])
+        if table is None or gathered_axis(model, node) != 0:
             return False
-        alone = operation.batch_count(len(stored.dims)) == 0
-        return alone and stored.look_up(table, model.spec(node.inputs[0]).element_type)
+        return stored.look_up(table, model.spec(node.inputs[0]).element_type)
     if getattr(operation, "auto_broadcast", "numpy") != "numpy":
         return False
     if isinstance(operation, Multiply):

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from uncork.errors import UncorkError
 from uncork.ir.model import Model, Node, Source
+from uncork.passes.match_gather import gathered_axis
 from uncork.passes.rewrite import replaced
 
 #: Layers that take rows of their first input by their second, and where they have a row for what is
@@ -58,7 +59,7 @@ def _ids(model: Model, node: Node) -> Source | None:
     # of floats, those that are equal may differ in their sign; a constant may have rules of its own
     if spec.rank != 1 or not spec.element_type.is_integer or spec.value is not None:
         return None
-    return ids if node.type_name != "Gather" or _takes_rows(model, node) else None
+    return ids if node.type_name != "Gather" or gathered_axis(model, node) == 0 else None
 
 
 def _behind_converts(model: Model, source: Source) -> Source:
@@ -69,12 +70,6 @@ def _behind_converts(model: Model, source: Source) -> Source:
         if node.type_name not in ("Convert", "ConvertLike") or not {*types} <= {"i32", "i64"}:
             return source
         source = node.inputs[0]
-
-
-def _takes_rows(model: Model, gather: Node) -> bool:
-    """Whether a node is a Gather along the first axis, without batches."""
-    axis = model.spec(gather.inputs[2]).value
-    return axis is not None and not axis.any() and not getattr(gather.operation, "batch_dims", 0)
 
 
 def _taking(model: Model, node: Node, ids: Source) -> Node | None:
@@ -88,7 +83,7 @@ def _taking(model: Model, node: Node, ids: Source) -> Node | None:
             return None
     rows = model.by_id[node.inputs[0].node]
     unique = Source(_behind_converts(model, node.inputs[1]).node, 0)
-    if rows.type_name != "Gather" or rows.inputs[1] != unique or not _takes_rows(model, rows):
+    if gathered_axis(model, rows) != 0 or rows.inputs[1] != unique:
         return None
     taking = replace(node, inputs=(rows.inputs[0], ids, *node.inputs[2:]))
     if node.type_name == "Gather":  # which ids there may be is for the layer that took them

@@ -13,7 +13,7 @@ import numpy as np
 from uncork.compiler.arguments import ModelPort
 from uncork.compiler.compile import CompiledModel
 from uncork.errors import InputError
-from uncork.ops.gather import Gather1, Gather7
+from uncork.ops.gather import Gather
 from uncork.passes.straight_ids import Lookup, lookups
 from uncork.types import Array
 
@@ -63,7 +63,7 @@ def counting_from_end(compiled: CompiledModel) -> dict[int, FromEnd]:
     result: dict[int, FromEnd] = {}
     for lookup in lookups(compiled.model):
         operation = lookup.node.operation
-        if not isinstance(operation, (Gather1, Gather7)) or not operation.counts_from_end:
+        if not isinstance(operation, Gather) or not operation.counts_from_end:
             continue
         rows = _rows(lookup)
         for number in lookup.inputs:

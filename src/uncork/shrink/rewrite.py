@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from uncork.errors import UncorkError, ValidationError
 from uncork.internal_ops.packed_const import PackedConst
-from uncork.ir.model import Model, Node, Port, Source, XmlElement
+from uncork.ir.model import Model, Node, Port, Source, XmlElement, node_of
 from uncork.ir.validate import infer
 from uncork.ops import Operation
 from uncork.ops.arithmetic import Multiply, Subtract
@@ -27,7 +27,7 @@ from uncork.passes.quantized_tables import LOOKUPS, is_by_rows
 from uncork.passes.rewrite import readers
 from uncork.shrink.rows import Codes, as_codes
 from uncork.storage import packed_size
-from uncork.types import Array, ElementType, PartialShape, TensorSpec
+from uncork.types import ElementType, PartialShape, TensorSpec
 
 Kind = Literal["int8", "int4", "f16"]
 KINDS: Mapping[str, ElementType] = {
@@ -236,7 +236,7 @@ class _Rewriting:
         if codes.element_type.is_packed:
             stored: Const = PackedConst.of(codes.element_type, shape, codes.codes)
         else:
-            stored = _const(codes.element_type, shape, codes.codes)
+            stored = Const.of_array(codes.element_type, codes.codes.reshape(shape))
         first = replace(
             constant,
             attributes=stored.to_text(),
@@ -259,8 +259,8 @@ class _Rewriting:
             ("scale", codes.scale, Multiply()),
         ):
             if numbers is not None:
-                column = (shape[0], *(1,) * (len(shape) - 1))
-                parameter = add(name, _const(ElementType.f32, column, numbers.reshape(column)))
+                column = numbers.reshape(shape[0], *(1,) * (len(shape) - 1))
+                parameter = add(name, Const.of_array(ElementType.f32, column))
                 last = add(operation.type_name.lower(), operation, last, parameter)
         # of the tensor that is still there
         names = self.before.by_id[values.node].outputs[values.output].names
@@ -295,17 +295,5 @@ class _Rewriting:
             name += "_"
         self.names.add(name)
         self.next_id += 1
-        return Node(
-            id=self.next_id - 1,
-            name=name,
-            file_type=operation.type_name,
-            opset=f"opset{operation.opset}",
-            attributes=operation.to_text(),
-            inputs=tuple(Source(node.id, 0) for node in inputs),
-            outputs=(Port(spec),),
-            operation=operation,
-        )
-
-
-def _const(element_type: ElementType, shape: tuple[int, ...], value: Array) -> Const:
-    return Const(element_type=element_type, shape=PartialShape(shape), value=value)
+        sources = [Source(node.id, 0) for node in inputs]
+        return node_of(self.next_id - 1, name, operation, sources, [Port(spec)])

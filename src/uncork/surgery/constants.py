@@ -143,5 +143,5 @@ def _replaced(node: Node, values: Mapping[int, Array]) -> Node:
     assert isinstance(node.operation, Const)
     old = node.operation
     array = np.ascontiguousarray(value).reshape(old.shape.static)
-    constant = Const(element_type=old.element_type, shape=old.shape, value=array)
+    constant = Const.of_array(old.element_type, array)
     return replace(node, operation=constant)

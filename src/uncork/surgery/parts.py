@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from uncork.compiler.arguments import did_you_mean
 from uncork.errors import InputError
-from uncork.ir.model import Model, Node, Port, Source
+from uncork.ir.model import Model, Node, Port, Source, node_of
 from uncork.ops.parameter import Parameter, Result
 from uncork.ops.state import Assign3, ReadValue3
 from uncork.surgery._model import checked, layer
@@ -132,20 +132,11 @@ def _parameter(model: Model, source: Source, number: int) -> Node:
     spec = TensorSpec(port.spec.element_type, port.spec.shape)
     operation = Parameter(element_type=spec.element_type, shape=spec.shape)
     name = node.name if len(node.outputs) == 1 else f"{node.name}.{source.output}"
-    return Node(
-        id=number,
-        name=f"{name}/input",
-        file_type="Parameter",
-        opset="opset1",
-        attributes=operation.to_text(),
-        inputs=(),
-        outputs=(Port(spec, port.names or (name,)),),
-        operation=operation,
-    )
+    return node_of(number, f"{name}/input", operation, (), [Port(spec, port.names or (name,))])
 
 
 def _result(source: Source, number: int) -> Node:
-    return Node(number, f"result_{number}", "Result", "opset1", {}, (source,), (), Result())
+    return node_of(number, f"result_{number}", Result(), [source], ())
 
 
 def layers_needed(nodes: Sequence[Node], roots: Iterable[int]) -> set[int]:

@@ -9,13 +9,13 @@ import numpy as np
 from msgspec.structs import replace
 
 from uncork.errors import InputError, Label, Problem
-from uncork.ir.model import Model, Node, Port, Source
+from uncork.ir.model import Model, Node, Port, Source, node_of
 from uncork.ops import Operation
 from uncork.ops.parameter import Const
 from uncork.ops.state import Assign6, ReadValue6
 from uncork.storage import encode
 from uncork.surgery._model import checked, input_names, output_names, port
-from uncork.types import Array, ElementType, PartialShape, TensorSpec
+from uncork.types import Array, ElementType, PartialShape
 
 
 def with_state(
@@ -123,17 +123,9 @@ def _constant(model: Model, position: int, value: Any, number: int) -> Node:
     """What a state begins with."""
     own = model.inputs[position]
     array = _initial(Label(f"input '{own.name}'"), own.element_type, own.shape, value)
-    operation = Const(element_type=own.element_type, shape=PartialShape(array.shape), value=array)
-    return Node(
-        number,
-        f"{model.name_of_input(position)}/initial",
-        "Const",
-        "opset1",
-        dict(operation.to_text()),
-        (),
-        (Port(TensorSpec(own.element_type, PartialShape(array.shape), array)),),
-        operation,
-    )
+    operation = Const.of_array(own.element_type, array)
+    name = f"{model.name_of_input(position)}/initial"
+    return node_of(number, name, operation, (), [Port(operation.infer())])
 
 
 def _initial(where: Label, kind: ElementType, shape: PartialShape, value: Any) -> Array:

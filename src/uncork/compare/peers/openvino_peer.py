@@ -15,8 +15,6 @@ from uncork.compare.tensors import PeerModel, PeerTensor
 from uncork.types import Array
 
 _EXACTLY = {"INFERENCE_PRECISION_HINT": "f32"}
-#: What has no values, or is no layer that computes.
-_UNSEEN = frozenset({"Constant", "Result", "Assign"})
 #: Types that OpenVINO's files and its own objects call differently.
 _TYPE_NAMES = {"Relu": "ReLU", "Constant": "Const"}
 

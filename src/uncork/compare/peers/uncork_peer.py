@@ -10,7 +10,7 @@ from uncork.compare.peers.base import GivenInput, in_order
 from uncork.compare.tensors import describe, source_of
 from uncork.compiler.arguments import present
 from uncork.compiler.compile import compile_model, read_model
-from uncork.ir.model import Model, Node, Port, Source
+from uncork.ir.model import Model, Port, Source, node_of
 from uncork.ops.parameter import Result
 from uncork.types import Array
 
@@ -62,16 +62,7 @@ def with_results(model: Model, sources: Sequence[Source]) -> Model:
     first = model.next_id
     kept = [node for node in model.nodes if node.type_name != "Result"]
     new = [
-        Node(
-            first + i,
-            f"compared {i}",
-            "Result",
-            "opset1",
-            {},
-            (source,),
-            (Port(model.spec(source)),),
-            Result(),
-        )
+        node_of(first + i, f"compared {i}", Result(), [source], [Port(model.spec(source))])
         for i, source in enumerate(sources)
     ]
     return replace(model, nodes=(*kept, *new), results=tuple(node.id for node in new))

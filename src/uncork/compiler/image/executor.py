@@ -117,7 +117,7 @@ def _begin(read: format.Read) -> TensorSpec:
     if begin is None:
         return spec
     value = np.frombuffer(begin.data, spec.element_type.dtype).reshape(begin.shape)
-    return TensorSpec(spec.element_type, PartialShape(begin.shape), value)
+    return TensorSpec.of_array(spec.element_type, value)
 
 
 class ImageExecutor(BaseExecutor):

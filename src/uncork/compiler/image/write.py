@@ -40,7 +40,7 @@ from uncork.kernels.runtime.kernel_cache import STORE
 from uncork.kernels.runtime.segment import Segment
 from uncork.kernels.runtime.segment_plan import SizeOperand
 from uncork.kernels.runtime.target import Target
-from uncork.ops.gather import Gather1, Gather7, Gather8
+from uncork.ops.gather import Gather, Gather7, Gather8
 from uncork.ops.state import Assign3, ReadValue3
 from uncork.passes.functionalize_variables import initial_values
 from uncork.passes.match_appends import Append
@@ -117,7 +117,7 @@ def _grown(append: Append) -> format.Grown:
     picked, selection = None, append.selection
     if selection is not None:
         operation = selection.node.operation
-        assert isinstance(operation, (Gather1, Gather7))
+        assert isinstance(operation, Gather)
         opset = 8 if isinstance(operation, Gather8) else 7 if isinstance(operation, Gather7) else 1
         picked = format.Picked(selection.input, selection.axis, opset, operation.strict)
     return format.Grown(append.variable, append.axis, picked, append.shape_is_read)

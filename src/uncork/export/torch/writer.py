@@ -265,7 +265,7 @@ class Writer:
 
     def weight(self, array: Array, element_type: ElementType, hint: str) -> str:
         """A buffer with values that the exporter has computed."""
-        constant = Const(element_type=element_type, shape=PartialShape(array.shape), value=array)
+        constant = Const.of_array(element_type, array)
         number = len(self.program.constants)
         self.program.constants[number] = (f"{self.layer}/{hint}", constant)
         self.program.derived.add(number)

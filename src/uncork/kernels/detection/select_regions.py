@@ -161,9 +161,7 @@ def _enough(pixel: int, width: str, height: str) -> str:
     return f"both(c2 - c0{more} >= {width}, c3 - c1{more} >= {height})"
 
 
-def _anchored(
-    boxes: _Regions, anchors: int, deltas: int, pixel: int
-) -> tuple[list[str], dict[str, View]]:
+def _anchored(boxes: _Regions, pixel: int) -> tuple[list[str], dict[str, View]]:
     """The lines and views that move given anchors `[H, W, A, 4]` by deltas `[.., 4 A, H, W]`, and
     cut them to the image.
     """
@@ -171,8 +169,8 @@ def _anchored(
     shape = boxes.images, rows, columns, count, 4
     cell = 4 * _F32 * count
     views = {
-        "B": View(In(anchors), "f32", shape, (0, columns * cell, cell, 4 * _F32, _F32)),
-        "X": View(In(deltas), "f32", (boxes.images, 4 * count, rows, columns)),
+        "B": View(In(1), "f32", shape, (0, columns * cell, cell, 4 * _F32, _F32)),
+        "X": View(In(2), "f32", (boxes.images, 4 * count, rows, columns)),
     }
     lines = [f"b{i} = B[n, y, x, k, {i}]" for i in range(4)]
     lines += [f"d{i} = X[n, 4*k + {i}, y, x]" for i in range(4)]
@@ -192,7 +190,7 @@ def select_of_image(layer: Layer) -> Selection:
     compute_nothing_of(layer.result(), "propose")
     count, rows, columns = layer.shape(3)
     boxes = _Regions(1, (count, rows, columns), target)
-    lines, views = _anchored(boxes, 1, 2, 1)
+    lines, views = _anchored(boxes, 1)
     least = repr(float(np.float32(operation.min_size)))
     lines += _stored(0)
     lines.append(f"S[n, k, y, x] = where({_enough(1, least, least)}, P[n, k, y, x], 0.0)")
@@ -220,7 +218,7 @@ def select_regions(layer: Layer) -> Selection:
     numbers = as_number(layer.shape(0)[1], _SCALES)
     pixel = int(not means.normalized)
     boxes = _Regions(images, (count, rows, columns), target, NUMBERS + 1)
-    lines, views = _anchored(boxes, 1, 2, pixel)
+    lines, views = _anchored(boxes, pixel)
     lines += _stored(pixel)
     lines.append(f"C[n, 5, k, y, x] = where({_enough(pixel, 'e', 'f')}, 1.0, 0.0)")
     views["I"] = View(In(0), "f32", (images, numbers))

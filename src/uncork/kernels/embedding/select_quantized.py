@@ -22,7 +22,7 @@ from uncork.kernels.layer import Layer
 from uncork.kernels.runtime.addresses import address_of
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.stored_types import converts_halves, laid_out, steps_of
-from uncork.ops.gather import Gather1, Gather7
+from uncork.ops.gather import Gather
 
 
 def rows_of(table: CompressedTable, target: Target) -> QuantizedRows:
@@ -83,7 +83,7 @@ def select_lookup(layer: Layer) -> Selection:
 
 def _gather(layer: Layer, operation: CompressedGather, table: LookupTable) -> KernelPlan:
     lookup, indices = operation.lookup, layer.input(0)
-    assert isinstance(lookup, (Gather1, Gather7))
+    assert isinstance(lookup, Gather)
     assert isinstance(table.rows, QuantizedRows)
     index, count = indices.element_type.name, product(layer.shape(0))
     spec = QuantizedGather(table.rows, index, lookup.counts_from_end, operation.strict)

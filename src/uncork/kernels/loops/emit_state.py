@@ -70,12 +70,12 @@ class State:
             n == self.vector or any(v.lanes > 1 for v in self.values.get(n, ())) for n in names
         )
 
-    def iota(self, type_: Type = I32) -> Value:
+    def iota(self) -> Value:
         """The vector of lane numbers: 0, 1, 2, .."""
         return Value(
             self.k,
-            ir.Constant(ir.VectorType(type_.llvm, self.lanes), list(range(self.lanes))),
-            type_,
+            ir.Constant(ir.VectorType(I32.llvm, self.lanes), list(range(self.lanes))),
+            I32,
             self.lanes,
         )
 

@@ -45,7 +45,7 @@ from uncork.ops.gather_nd import GatherND8
 from uncork.ops.scatter_elements_update import ScatterElementsUpdate3, ScatterElementsUpdate12
 from uncork.ops.scatter_nd_update import ScatterNDUpdate4, ScatterNDUpdate15
 from uncork.symbolic import Size, SizeLike
-from uncork.types import Array, ElementType, PartialShape, TensorSpec
+from uncork.types import Array, ElementType, TensorSpec
 
 Specs = Sequence[TensorSpec]
 #: Runs of up to so many bytes are copied by straight code, of a kernel of their own.
@@ -245,7 +245,7 @@ def _by_runs(walk: _Walk) -> _Walk:
     starts = np.ascontiguousarray(places[::length])
     return replace(
         walk,
-        index=TensorSpec(ElementType.i64, PartialShape(starts.shape), starts),
+        index=TensorSpec.of_array(ElementType.i64, starts),
         axes=[(int(bounds.prod()), walk.axes[-1][1])],
         count=len(starts),
         run=walk.run * length,

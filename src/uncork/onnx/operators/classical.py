@@ -148,17 +148,7 @@ def _mapped(
         nan = g.make("LogicalAnd", g.make("IsNaN", column), g.make("IsNaN", table))
         same = g.make("LogicalOr", same, nan)
     hits = g.convert(same, T.i32)
-    _, place = g.several(
-        "TopK",
-        hits,
-        g.i64(1),
-        axis=rank,
-        mode="max",
-        sort="value",
-        index_element_type=T.i64,
-        stable=True,
-        opset=11,
-    )
+    _, place = g.best(hits, rank, stable=True)
     place = g.squeeze(place, rank)
     found = g.make("ReduceLogicalOr", same, g.i64([rank]), keep_dims=False)
     texts = np.empty(len(values), result.dtype)
@@ -220,17 +210,7 @@ def _linear_classifier(g: Graph, call: Call) -> tuple[Source, Source]:
     scores = _linear(g, call, rows)
     if rows == 1 and count == 2:
         return _of_two(g, call, scores, labels)
-    _, best = g.several(
-        "TopK",
-        scores,
-        g.i64(1),
-        axis=1,
-        mode="max",
-        sort="value",
-        index_element_type=T.i64,
-        stable=True,
-        opset=11,
-    )
+    _, best = g.best(scores, 1, stable=True)
     kind = T.string if texts else T.i64
     chosen = g.gather(g.constant(labels, kind), g.squeeze(best, 1), 0)
     return chosen, _transformed(g, call, scores)

@@ -147,16 +147,12 @@ def _top_k(g: Graph, call: Call) -> tuple[Source, ...]:
 
 
 def _best(g: Graph, call: Call, k: Source) -> tuple[Source, ...]:
-    return g.several(
-        "TopK",
+    return g.best(
         call[0],
+        call.integer("axis", -1),
         k,
-        axis=call.integer("axis", -1),
         mode="max" if call.integer("largest", 1) else "min",
-        sort="value",
-        index_element_type=T.i64,
         stable=True,
-        opset=11,
     )
 
 
@@ -166,17 +162,7 @@ def _arg_best(g: Graph, call: Call, data: Source) -> Source:
     last = bool(call.integer("select_last_index"))
     if last:
         data = g.slice(data, -1, -(1 << 40), axis, -1)
-    _, places = g.several(
-        "TopK",
-        data,
-        g.i64(1),
-        axis=axis,
-        mode="max" if call.op_type == "ArgMax" else "min",
-        sort="value",
-        index_element_type=T.i64,
-        stable=True,
-        opset=11,
-    )
+    _, places = g.best(data, axis, mode="max" if call.op_type == "ArgMax" else "min", stable=True)
     if last:
         places = g.minus(g.minus(g.size_of(data, axis), 1), places)
     return places if call.integer("keepdims", 1) else g.squeeze(places, axis)
@@ -233,17 +219,7 @@ def _hardmax(g: Graph, call: Call, data: Source) -> Source:
     if call.version < 13 and axis != rank - 1:
         shape, data = g.shape_of(data), g.flatten(data, axis)
         axis, rank = 1, 2
-    _, best = g.several(
-        "TopK",
-        data,
-        g.i64(1),
-        axis=axis,
-        mode="max",
-        sort="value",
-        index_element_type=T.i64,
-        stable=True,
-        opset=11,
-    )
+    _, best = g.best(data, axis, stable=True)
     places = g.range(g.size_of(data, axis))
     places = g.reshape(places, [-1 if i == axis else 1 for i in range(rank)])
     same = g.convert(g.make("Equal", places, best), g.type(data))

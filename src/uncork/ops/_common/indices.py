@@ -25,21 +25,20 @@ def normalised_axis(operation: Operation, axis: int, rank: int, name: str = "axi
 
 
 def normalised_axes(
-    operation: Operation, axes: Array, rank: int, name: str = "axes", unique: bool = True
+    operation: Operation, axes: Array, rank: int, name: str = "axes"
 ) -> tuple[int, ...]:
     """Axes counted from the front, in the order given; refused when outside, or when one comes
-    twice and `unique` asks for it.
+    twice.
     """
     normal = tuple(
         normalised_axis(operation, int(a), rank, name) for a in np.asarray(axes).reshape(-1)
     )
-    if unique:
-        operation.require(
-            len(set(normal)) == len(normal),
-            "{} {} name an axis twice",
-            name,
-            [int(a) for a in np.asarray(axes).reshape(-1)],
-        )
+    operation.require(
+        len(set(normal)) == len(normal),
+        "{} {} name an axis twice",
+        name,
+        [int(a) for a in np.asarray(axes).reshape(-1)],
+    )
     return normal
 
 

@@ -11,12 +11,11 @@ from uncork.ops._operation import Operation
 from uncork.types import DYNAMIC, Array, Dimension, TensorSpec
 
 
-def box_count(operation: Operation, name: str, spec: TensorSpec, numbers: int) -> Dimension:
-    """How many boxes an input [boxes, numbers] holds."""
+def box_count(operation: Operation, spec: TensorSpec, numbers: int) -> Dimension:
+    """How many boxes the input 'rois' [boxes, numbers] holds."""
     operation.require(
         spec.rank is None or (spec.rank == 2 and spec.shape[1].agrees(numbers)),
-        "input '{}': expected boxes of {} numbers [boxes, {}], got shape {}",
-        name,
+        "input 'rois': expected boxes of {} numbers [boxes, {}], got shape {}",
         numbers,
         numbers,
         spec.shape,
@@ -24,9 +23,7 @@ def box_count(operation: Operation, name: str, spec: TensorSpec, numbers: int) -
     return DYNAMIC if spec.rank is None else spec.shape[0]
 
 
-def boxes_with_images(
-    operation: Operation, name: str, boxes: Array, images: int
-) -> Iterator[tuple[int, int]]:
+def boxes_with_images(operation: Operation, boxes: Array, images: int) -> Iterator[tuple[int, int]]:
     """Place of each box and the image that its first number names.
 
     An image of -1 ends the list: Proposal writes it behind its last box. Numbers that are no image
@@ -39,7 +36,7 @@ def boxes_with_images(
     if wrong.any():
         refuse_first(
             operation,
-            f"{name}[:, 0]",
+            "rois[:, 0]",
             used,
             wrong,
             f"an image from 0 to {images - 1}, or -1 after the last box",

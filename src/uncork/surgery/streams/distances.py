@@ -10,7 +10,7 @@ from msgspec import structs
 
 from uncork.errors import UncorkError
 from uncork.ir.interpret import interpret
-from uncork.ir.model import Node, Port, Source
+from uncork.ir.model import Port, Source, node_of
 from uncork.ops.parameter import Result
 from uncork.passes.rewrite import replaced
 from uncork.surgery.streams.flow import Flow, Refusal
@@ -138,8 +138,7 @@ def _computed(walk: Walk, source: Source, length: int, seed: int) -> Array:
     """The tensor in a whole sequence of so many frames, of random data."""
     model = walk.model
     number = 1 + max(node.id for node in model.nodes)
-    port = Port(walk.spec(source))
-    result = Node(number, "mask", "Result", "opset1", {}, (source,), (port,), Result())
+    result = node_of(number, "mask", Result(), [source], [Port(walk.spec(source))])
     part = structs.replace(model, nodes=(*model.nodes, result), results=(number,), sinks=())
     random, inputs = np.random.default_rng(seed), []
     for position, parameter in enumerate(model.parameters):

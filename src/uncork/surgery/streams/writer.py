@@ -207,7 +207,7 @@ class Writer:
         specs = []
         for given in node.inputs:
             kind = self.spec(given).element_type
-            specs.append(TensorSpec(kind, PartialShape(values[given].shape), values[given]))
+            specs.append(TensorSpec.of_array(kind, values[given]))
         try:
             results = node.operation.evaluate(specs)
         except UncorkError:

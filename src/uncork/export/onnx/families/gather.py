@@ -13,14 +13,14 @@ import numpy as np
 from uncork.export.onnx.families.shapes import numbers
 from uncork.export.onnx.graph import I64, Graph, Tensor
 from uncork.export.onnx.registry import lowers
-from uncork.ops.gather import _Gather
+from uncork.ops.gather import Gather
 from uncork.ops.gather_elements import GatherElements6
 from uncork.ops.gather_nd import GatherND8
 from uncork.types import Dimension, ElementType, PartialShape
 
 
 @lowers("Gather")
-def gather(g: Graph, op: _Gather, data: Tensor, indices: Tensor, axis: Tensor) -> Tensor:
+def gather(g: Graph, op: Gather, data: Tensor, indices: Tensor, axis: Tensor) -> Tensor:
     """Slices of data by indices. An index out of range gives zeros; negative ones count from the
     end from Gather-8 on.
     """
@@ -39,7 +39,7 @@ def gather(g: Graph, op: _Gather, data: Tensor, indices: Tensor, axis: Tensor) -
 
 
 def _with_zeros(
-    g: Graph, op: _Gather, data: Tensor, indices: Tensor, along: int, batch: int
+    g: Graph, op: Gather, data: Tensor, indices: Tensor, along: int, batch: int
 ) -> Tensor:
     if indices.type is ElementType.u64:
         # Beyond the signed numbers nothing is inside any axis.

@@ -5,11 +5,11 @@ from __future__ import annotations
 from uncork.export.torch.registry import lowers
 from uncork.export.torch.writer import Elements, Value, Writer, atom
 from uncork.ops._operation import Operation
-from uncork.ops.gather import _Gather
+from uncork.ops.gather import Gather
 
 
 @lowers("Gather")
-def gather(w: Writer, op: _Gather, data: Value, indices: Value, axis: Value) -> str | Elements:
+def gather(w: Writer, op: Gather, data: Value, indices: Value, axis: Value) -> str | Elements:
     """Slices of data by indices, with zeros for an index out of range; a known scalar in range is a
     subscript.
     """
