@@ -129,8 +129,11 @@ def one_mask(
     sizes = made.sizes(total)
     if sizes is None:
         return None
-    outer, inner, *rest = (*(1,) * (len(seen[0]) - len(sizes)), *sizes)
+    aligned: list[SizeLike] = [1] * (len(seen[0]) - len(sizes))
+    aligned += sizes
+    outer, inner, *rest = aligned
     pictures, windows = seen[0][:2]
+    batches: SizeLike
     if certainly(outer, 1) and (certainly(inner, 1) or same(inner, windows)):
         batches = inner
     elif same(outer, pictures) and same(inner, windows):
