@@ -561,6 +561,12 @@ def attention(generator: np.random.Generator) -> Iterator[Case]:
         whole = numbers(generator, 2, targets, 3, 4, size)
         parts = [[Taken(2, part), Transposed((0, 2, 1, 3))] for part in range(3)]
         yield f"parts {targets} {size}", FusedAttention(plain, parts), [whole, whole, whole]
+        batches = [numbers(generator, 6, 2, count, size) for count in (targets, sources, sources)]
+        yield (
+            f"windows {targets} {sources} {size}",
+            FusedAttention(plain, recurs=True),
+            [*batches, numbers(generator, 3, 2, targets, sources)],
+        )
         turned = numbers(generator, 2, 3, size, sources)
         moves = ((), [Transposed((0, 1, 3, 2))], ())
         yield (

@@ -13,6 +13,7 @@ pytest.importorskip("llvmlite")
 from tests.kernels._fences import bits, run_fenced
 from tests.kernels._run import run_native
 from uncork import storage
+from uncork.internal_ops.attention import FusedAttention
 from uncork.internal_ops.fused import FusedLinear, FusedMember
 from uncork.internal_ops.held import HeldAttention, HeldProduct
 from uncork.kernels import select
@@ -208,6 +209,21 @@ def test_attention(
     most = attention_of(numbers(q), numbers(k), abs(numbers(v)), mask if masked else None, causal)
     error = abs(storage.decode(found[0], BF16) - expected)
     assert (error <= 2**-7 * most).all()
+
+
+@needs_pairs
+@pytest.mark.parametrize("rows", [1, 5, 49])
+def test_attention_with_a_mask_for_each_window(rows: int) -> None:
+    """Three windows of two pictures: the mask has one for each window, which both pictures read."""
+    q, k, v = (halves(random(6, 2, rows, 32, seed=s)) for s in range(3))
+    mask = np.where(random(3, 1, rows, rows, seed=9) > 0, 0, -100).astype(np.float32)
+    attention = FusedAttention(ScaledDotProductAttention(causal=False), recurs=True)
+    found, selection = run_native(HeldAttention(attention, BF16), [q, k, v, known(mask)])
+    assert found is not None, selection
+    both = np.concatenate([mask, mask])
+    expected = attention_of(numbers(q), numbers(k), numbers(v), both, False)
+    most = attention_of(numbers(q), numbers(k), abs(numbers(v)), both, False)
+    assert (abs(storage.decode(found[0], BF16) - expected) <= 2**-7 * most).all()
 
 
 @needs_pairs

@@ -166,6 +166,152 @@ def test_repeated_keys_and_values(how: str, put_in: str, targets: int) -> None:
     assert len(found) == 1
 
 
+def windows(
+    heads: int,
+    bias: list[int] | None,
+    mask: list[int] | None,
+    *,
+    open_sizes: bool = False,
+    rows: int = 6,
+    pictures: int = 3,
+    number: int = 4,
+) -> Model:
+    """Attention within windows of 6 places, in heads beside each other: a bias is added for the
+    places, and a mask to the scores of windows, of which each picture has 4.
+    """
+    builder = uncork.Builder("windows")
+    batches = None if open_sizes else pictures * number
+    (whole,) = parameters(builder, [batches, rows, 3, heads, 16])
+    (turned,) = builder.add("Transpose", 1, whole, constant(builder, 2, 0, 3, 1, 4))
+    zero = builder.constant(np.int64(0))
+    query, key, value = (
+        builder.add("Gather", 8, turned, builder.constant(np.int64(i)), zero)[0] for i in range(3)
+    )
+
+    def masked(scores: Source) -> Source:
+        if bias is not None:
+            (scores,) = builder.add("Add", 1, scores, builder.constant(numbers(*bias, seed=7)))
+        seen = constant(builder, -1, number, heads, rows, rows)
+        (scores,) = builder.add("Reshape", 1, scores, seen, special_zero=False)
+        if mask is not None:
+            values = np.where(numbers(*mask, seed=8) > 0, 0, -100).astype(np.float32)
+            (scores,) = builder.add("Add", 1, scores, builder.constant(values))
+        back = constant(builder, -1, heads, rows, rows)
+        return builder.add("Reshape", 1, scores, back, special_zero=False)[0]
+
+    result, _ = spelled(builder, query, key, value, masked=masked)
+    (beside,) = builder.add("Transpose", 1, result, constant(builder, 0, 2, 1, 3))
+    builder.result(beside, "y")
+    return builder.model()
+
+
+@pytest.mark.parametrize("open_sizes", [False, True])
+@pytest.mark.parametrize(
+    ("heads", "bias", "mask"),
+    [
+        (3, [1, 3, 6, 6], [1, 4, 1, 6, 6]),
+        (1, [1, 6, 6], [4, 1, 6, 6]),
+        (2, None, [1, 4, 2, 6, 6]),
+        (4, [6, 6], [1, 1, 1, 6, 6]),
+        (3, [1, 3, 1, 6], [4, 1, 1, 6]),
+    ],
+)
+def test_a_mask_for_each_window(
+    heads: int, bias: list[int] | None, mask: list[int], open_sizes: bool
+) -> None:
+    model = windows(heads, bias, mask, open_sizes=open_sizes)
+    found = kernels(model, numbers(12, 6, 3, heads, 16))
+    assert attends(found)
+    assert len(found) == 1, "masks are added when the model is planned"
+
+
+def test_windows_of_several_numbers_of_pictures_and_threads() -> None:
+    """One plan for all, by one thread and by several; many rows, and so few that another kernel
+    takes them.
+    """
+    for rows in (6, 3, 50):
+        model = windows(3, [3, rows, rows], [1, 4, 1, rows, rows], open_sizes=True, rows=rows)
+        reference = uncork.compile_model(model, backend="reference")
+        for threads in (1, 3):
+            compiled = uncork.compile_model(model, threads=threads)
+            for pictures in (1, 2, 5):
+                data = numbers(4 * pictures, rows, 3, 3, 16)
+                (expected,), (result,) = reference(data), compiled(data)
+                np.testing.assert_allclose(result, expected, rtol=2e-4, atol=2e-5)
+
+
+def test_the_mask_of_a_window_by_hand() -> None:
+    """Two windows of a picture, of which the second sees its first place alone: its results are the
+    values of that place.
+    """
+    data = numbers(4, 6, 3, 1, 16)
+    builder = uncork.Builder()
+    (whole,) = parameters(builder, [None, 6, 3, 1, 16])
+    (turned,) = builder.add("Transpose", 1, whole, constant(builder, 2, 0, 3, 1, 4))
+    zero = builder.constant(np.int64(0))
+    parts = [
+        builder.add("Gather", 8, turned, builder.constant(np.int64(i)), zero)[0] for i in range(3)
+    ]
+    mask = np.zeros((1, 2, 1, 6, 6), np.float32)
+    mask[0, 1, :, :, 1:] = -np.inf
+
+    def masked(scores: Source) -> Source:
+        seen, back = constant(builder, -1, 2, 1, 6, 6), constant(builder, -1, 1, 6, 6)
+        (apart,) = builder.add("Reshape", 1, scores, seen, special_zero=False)
+        (added,) = builder.add("Add", 1, builder.constant(mask), apart)
+        return builder.add("Reshape", 1, added, back, special_zero=False)[0]
+
+    builder.result(spelled(builder, *parts, masked=masked)[0], "y")
+    model = builder.model()
+    assert attends(kernels(model, data))
+    (result,) = uncork.compile_model(model, threads=1)(data)
+    for window in (1, 3):
+        value = data[window, :1, 2, 0]
+        np.testing.assert_allclose(result[window, 0], np.repeat(value, 6, 0), rtol=1e-6)
+
+
+def test_several_masks() -> None:
+    """Two are added: one for the heads, one for the keys of each batch."""
+    builder = uncork.Builder()
+    query, key, value, shown = parameters(builder, QUERY, KEYS, KEYS, [2, 1, 1, 20])
+
+    def masked(scores: Source) -> Source:
+        for more in (builder.constant(numbers(3, 7, 20)), shown):
+            (scores,) = builder.add("Add", 1, scores, more)
+        return scores
+
+    builder.result(spelled(builder, query, key, value, masked=masked)[0], "y")
+    found = kernels(builder.model(), *INPUTS, numbers(2, 1, 1, 20))
+    assert attends(found)
+
+
+@pytest.mark.parametrize("why", ["mask for each batch", "no way back", "two ways to see windows"])
+def test_masks_through_views_that_are_something_else(why: str) -> None:
+    """They stay as they were written, and right."""
+    builder = uncork.Builder()
+    query, key, value = parameters(builder, *[[12, 3, 6, 16]] * 3)
+    arrays = [numbers(12, 3, 6, 16, seed=i) for i in range(3)]
+
+    def through(scores: Source, seen: list[int], mask: list[int], back: list[int]) -> Source:
+        shape, again = constant(builder, *seen), constant(builder, *back)
+        (apart,) = builder.add("Reshape", 1, scores, shape, special_zero=False)
+        (added,) = builder.add("Add", 1, apart, builder.constant(numbers(*mask)))
+        return builder.add("Reshape", 1, added, again, special_zero=False)[0]
+
+    def masked(scores: Source) -> Source:
+        own = [12, 3, 6, 6]
+        if why == "mask for each batch":
+            (scores,) = builder.add("Add", 1, scores, builder.constant(numbers(12, 1, 1, 6)))
+        if why == "two ways to see windows":
+            scores = through(scores, [4, 3, 3, 6, 6], [1, 3, 1, 6, 6], own)
+        if why == "no way back":
+            return through(scores, [12, 3, 2, 3, 6], [2, 1, 6], own)
+        return through(scores, [3, 4, 3, 6, 6], [1, 4, 1, 6, 6], own)
+
+    builder.result(spelled(builder, query, key, value, masked=masked)[0], "y")
+    assert not any("attention" in name for name in kernels(builder.model(), *arrays))
+
+
 def test_parts_of_one_tensor() -> None:
     """Queries, keys and values of one product, as vision transformers have them."""
     builder = uncork.Builder()

@@ -148,6 +148,44 @@ def test_a_multiple_that_is_certain_is_not_demanded() -> None:
     assert [str(c) for c in facts.checks] == ["3*n/2 is a multiple of 3"]
 
 
+def test_a_quotient_that_is_exact_cancels_with_its_divisor() -> None:
+    """Of n * h * w elements in rows of a * b there are q; q * a * b elements are all of them."""
+    facts = Facts()
+    n, h, w = symbols(facts, "n", "h", "w")
+    a, b = h // 8, w // 8
+    quotient = (n * h * w) // (a * b)
+    assert not facts.certainly_equal(quotient * a * b, n * h * w), "it may leave a rest"
+    facts.require_multiple(n * h * w, a * b)
+    assert [str(c) for c in facts.checks] == [
+        "n*h*w is a multiple of floor(h / 8)*floor(w / 8)",
+    ]
+    assert facts.certainly_equal(quotient * a * b, n * h * w)
+    assert facts.certainly_equal(6 * quotient * a * a * b, 6 * n * h * w * a)
+    assert str(facts.canonical(quotient * a)) == f"floor(h / 8)*{quotient}", "b is missing"
+    # 2 * 24 * 16 elements in rows of 3 * 2: 128 of them.
+    values = dict(zip(facts.symbols, (2, 24, 16), strict=True))
+    assert quotient.evaluate(values) == 128
+    assert facts.canonical(quotient * a * b).evaluate(values) == 128 * 6
+
+
+def test_a_quotient_by_a_sum_cancels_with_it() -> None:
+    facts = Facts()
+    n, m = symbols(facts, "n", "m")
+    facts.require_multiple(n * m, n + 1)
+    assert facts.certainly_equal((n * m) // (n + 1) * (n + 1) * 5, 5 * n * m)
+
+
+def test_no_product_is_replaced_by_functions_of_itself() -> None:
+    """A product of two symbols is shorter than one of three atoms, but it is in one of these."""
+    facts = Facts()
+    n, m = symbols(facts, "n", "m")
+    a, b, c = n // 2, m // 2, m // 3
+    facts.require_multiple(n * m, a * b * c)
+    assert facts.canonical(n * m) == n * m
+    quotient = (n * m) // (a * b * c)
+    assert facts.canonical(quotient * a * b * c) == n * m
+
+
 def test_what_is_demanded_of_a_branch_is_forgotten_with_it() -> None:
     facts = Facts()
     n, m = symbols(facts, "n", "m")

@@ -14,7 +14,7 @@ from tests.symbolic._runs import Plans
 from uncork.errors import UncorkError, ValidationError
 from uncork.ir.bodies import GraphBody
 from uncork.ir.interpret import State
-from uncork.ir.model import Model
+from uncork.ir.model import Model, Source
 from uncork.ir.symbols import infer_symbolic
 from uncork.ops._body import (
     BodyInput,
@@ -470,3 +470,57 @@ def test_a_squeeze_without_axes_asks_which_dimensions_are_1() -> None:
     for first, last in ((3, 4), (1, 4), (5, 2), (1, 7), (1, 1)):
         plans.check([np.zeros((first, 1, last), F32)], {})
     assert [shapes(plan) for plan, _ in plans.made] == [["[x_0,x_2]"], ["[x_2]"], ["[]"]]
+
+
+def blocks_of_pixels(builder: uncork.Builder, x: Source) -> Source:
+    """A picture [n, 8, h, w] in blocks of 4 by 4 pixels, whose number is a -1, and a picture again:
+    as halo attention does it, whose quotients nobody can know to be exact.
+    """
+
+    def number(*values: int) -> Source:
+        return builder.constant(np.array(values, np.int64))
+
+    (shape,) = builder.add("ShapeOf", 3, x, output_type="i64")
+    n, h, w = (builder.add("Gather", 8, shape, number(axis), number(0))[0] for axis in (0, 2, 3))
+    rows, columns = (builder.add("Divide", 1, size, number(4))[0] for size in (h, w))
+    (blocks,) = builder.add("Multiply", 1, rows, columns)
+
+    def reshaped(data: Source, *sizes: Source) -> Source:
+        (target,) = builder.add("Concat", 1, *sizes, axis=0)
+        return builder.add("Reshape", 1, data, target, special_zero=False)[0]
+
+    def turned(data: Source, *order: int) -> Source:
+        return builder.add("Transpose", 1, data, number(*order))[0]
+
+    parts = reshaped(x, number(-1, 8), rows, number(4), columns, number(4))
+    heads = reshaped(turned(parts, 0, 1, 3, 5, 2, 4), n, number(8, -1), blocks)
+    by_pixel = turned(heads, 0, 3, 2, 1)
+    back = reshaped(turned(by_pixel, 0, 3, 2, 1), number(-1, 8, 4, 4), rows, columns)
+    return reshaped(turned(back, 0, 1, 4, 2, 5, 3), n, number(8), h, w)
+
+
+def test_quotients_that_are_exact_do_not_nest() -> None:
+    """Each of a hundred such layers has sizes as short as those of the first."""
+    builder = uncork.Builder()
+    x = builder.parameter("x", "f32", [None, 8, None, None])
+    for _ in range(100):
+        x = blocks_of_pixels(builder, x)
+    builder.result(x)
+    model, facts = infer_symbolic(builder.model())
+    assert shapes(model) == ["[x_0,8,x_2,x_3]"]
+    whole = [str(node.outputs[0].spec.shape) for node in model.nodes if node.type_name == "Reshape"]
+    assert whole[-4:] == whole[:4]
+    n, h, w, rows, columns = "x_0", "x_2", "x_3", "floor(x_2 / 4)", "floor(x_3 / 4)"
+    # Blocks are counted by 16 pixels; how many pixels a block has, by the blocks.
+    batches = f"floor({n}*{h}*{w} / 16*{rows}*{columns})"
+    assert whole[0] == f"[{batches},8,{rows},4,{columns},4]"
+    assert whole[1] == f"[{n},8,floor({h}*{w} / {rows}*{columns}),{rows}*{columns}]"
+    # 2 pictures of 8 by 12 pixels: 2 batches, 16 pixels in each of 2 * 3 blocks.
+    values = dict(zip(facts.symbols, (2, 8, 12), strict=True))
+    reshapes = [node.outputs[0].spec.shape for node in model.nodes if node.type_name == "Reshape"]
+    assert [d.as_size().evaluate(values) for d in reshapes[0]] == [2, 8, 2, 4, 3, 4]
+    assert [d.as_size().evaluate(values) for d in reshapes[1]] == [2, 8, 16, 6]
+    assert all(check.holds(values) for check in facts.checks)
+    # Of 9 by 12 pixels a row of blocks leaves a rest.
+    rest = dict(zip(facts.symbols, (2, 9, 12), strict=True))
+    assert not all(check.holds(rest) for check in facts.checks)

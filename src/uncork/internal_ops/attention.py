@@ -80,7 +80,10 @@ class FusedAttention(Operation):
 
     `factor` is the scale where it is no input. Of keys and values there may be only the first
     elements along an axis (`counted`), before all moves: how many, say inputs behind those of the
-    attention. With a `coding` their rows lie in fewer bits, and are f32 before all moves.
+    attention. With a `coding` their rows lie in fewer bits, and are f32 before all moves. A mask
+    that `recurs` has as many axes as the scores, and fewer elements along the first one, which are
+    those of the first batches, and again of those behind them: windows of one picture after the
+    other.
     """
 
     multiplies = True
@@ -97,6 +100,7 @@ class FusedAttention(Operation):
     #: The axis of keys, and of values, along which a count tells how many are there; None: all are.
     counted = Field[dict[str, int | None]]()
     coding = Field[RowCoding | None]()
+    recurs = Field[bool](default=False)
 
     def __init__(
         self,
@@ -106,6 +110,7 @@ class FusedAttention(Operation):
         factor: float | None = None,
         counted: tuple[int | None, int | None] = (None, None),
         coding: RowCoding | None = None,
+        recurs: bool = False,
     ) -> None:
         super().__init__(
             attention=attention,
@@ -114,6 +119,7 @@ class FusedAttention(Operation):
             factor=factor,
             counted=dict(zip(("key", "value"), counted, strict=True)),
             coding=coding,
+            recurs=recurs,
         )
 
     def named(self, inputs: Sequence[Given | None]) -> dict[str, Given | None]:
@@ -134,6 +140,11 @@ class FusedAttention(Operation):
     ) -> PartialShape:
         given = self.named([query, key, value, *others])
         moved = [spec for _, spec in self.lying_and_moved([query, key, value, *others])]
+        if self.recurs and (mask := given["mask"]) is not None and moved[0].rank and mask.rank:
+            first = moved[0].shape[0]
+            given["mask"] = TensorSpec(
+                mask.element_type, PartialShape([first, *list(mask.shape)[1:]])
+            )
         shape = self.attention.describe([*moved, *(given[name] for name in _INPUTS[3:])])[0].shape
         return (
             Transposed(self.order).shape(shape) if self.order and shape.rank is not None else shape
@@ -180,8 +191,11 @@ class FusedAttention(Operation):
             for move in moves:
                 data = move.array(data)
             arrays.append(data)
+        mask, query = given["mask"], arrays[0]
+        if self.recurs and mask is not None and query is not None:
+            given["mask"] = mask[np.arange(len(query)) % len(mask)]
         arrays += [given[name] for name in _INPUTS[3:]]
         if self.factor is not None:
-            arrays[4] = np.array(self.factor, query.dtype)
+            arrays[4] = np.array(self.factor, given["query"].dtype)
         result = np.asarray(self.attention.reference(*arrays))
         return result.transpose(self.order) if self.order else result

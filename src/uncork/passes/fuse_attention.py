@@ -1,9 +1,10 @@
 """Attention becomes one step: MatMuls around a Softmax, or ScaledDotProductAttention, with the
 layers that only move queries, keys, values and the result.
 
-    SoftMax(MatMul(query, key) [* number] [+ mask]) MatMul value
+    SoftMax(MatMul(query, key) [* number] [+ mask ..]) MatMul value
 
-A mask may also select scores, and -infinity elsewhere; of two such masks both must hold.
+A mask may also select scores, and -infinity elsewhere; of two such masks both must hold. Of several
+that are added one is made (`match_masks`).
 
 Heads that are moved beside each other, keys and values that are repeated for groups of heads, and
 parts of one tensor are read where they lie; so are those in the storage of a variable, also where
@@ -30,11 +31,10 @@ from uncork.ops import Operation
 from uncork.ops.attention import ScaledDotProductAttention
 from uncork.ops.logical import LogicalAnd
 from uncork.ops.matmul import MatMul
+from uncork.passes.match_masks import SCALING, Masks, additions_before, one_mask, only_before
 from uncork.passes.match_moves import moves_to, order_of, sizes_of
 from uncork.passes.rewrite import only_reader, readers, replaced
 from uncork.types import ElementType
-
-_SCALING = frozenset({"Multiply", "Divide"})
 
 
 class _Match(Struct, frozen=True):
@@ -54,17 +54,21 @@ class _Match(Struct, frozen=True):
     coding: RowCoding | None = None
     #: The layer that makes one mask of two, in the place of one that nothing reads any more.
     joined: Node | None = None
+    #: The Softmax, in whose place layers make one mask of several that are added.
+    weights: Node | None = None
+    masks: Masks | None = None
 
 
 def fuse_attention(model: Model, target: Target) -> Model:
     """The model, which has sizes, with a `FusedAttention` wherever there is a kernel for it."""
     read_by = readers(model)
-    new: dict[int, Node] = {}
+    new: dict[int, Node | Sequence[Node]] = {}
+    number = model.next_id
     for node in model.nodes:
         if isinstance(node.operation, ScaledDotProductAttention):
             found: _Match | None = _Match(node, node.inputs, node.operation)
         else:
-            found = _spelled(model, read_by, node)
+            found = _spelled(model, read_by, node, number)
         if found is None:
             continue
         for variant in _variants(model, read_by, found):
@@ -73,6 +77,9 @@ def fuse_attention(model: Model, target: Target) -> Model:
                 new[fused.id] = fused
                 if variant.joined is not None:
                     new[variant.joined.id] = variant.joined
+                if variant.weights is not None and variant.masks is not None and variant.masks.made:
+                    new[variant.weights.id] = variant.masks.made
+                    number += len(variant.masks.made)
                 break
     return replaced(model, new)
 
@@ -134,17 +141,22 @@ def _fused(model: Model, found: _Match, target: Target) -> Node | None:
     """The layer of the attention; None where there is no kernel for it."""
     key, value = found.counted
     axes = (key and key[0], value and value[0])
+    masks = found.masks
     operation = FusedAttention(
-        found.attention, found.moves, found.order, found.factor, axes, found.coding
+        found.attention,
+        found.moves,
+        found.order,
+        found.factor,
+        axes,
+        found.coding,
+        masks is not None and masks.recurs,
     )
     inputs = (*found.inputs, *(counted[1] for counted in found.counted if counted is not None))
     output = found.last.outputs[0].spec
-    specs = [
-        found.joined.outputs[0].spec
-        if found.joined is not None and source.node == found.joined.id
-        else model.spec(source)
-        for source in inputs
-    ]
+    made = [found.joined] if found.joined is not None else []
+    made += masks.made if masks is not None else ()
+    known = {node.id: node.outputs[0].spec for node in made}
+    specs = [known.get(source.node) or model.spec(source) for source in inputs]
     choice = select_kernel(operation, specs, [output], target)
     if not isinstance(choice, KernelPlan):
         return None
@@ -154,31 +166,39 @@ def _fused(model: Model, found: _Match, target: Target) -> Node | None:
 # ---- spelled by products
 
 
-def _spelled(model: Model, read_by: Mapping[Source, list[Node]], node: Node) -> _Match | None:
+def _spelled(
+    model: Model, read_by: Mapping[Source, list[Node]], node: Node, number: int
+) -> _Match | None:
     """The match of attention written as products and a Softmax, whose last product is this layer;
-    else None.
+    else None. Layers that make its mask have numbers from this one on.
     """
     if not _is_product(model, node):
         return None
     weights = model.by_id[node.inputs[0].node]
     if not _is_softmax(model, weights) or only_reader(read_by, weights) is not node:
         return None
-    layer, mask, factor = _only_before(model, read_by, weights, 0), None, 1.0
+    layer, mask, factor = only_before(model, read_by, weights, 0), None, 1.0
+    masks = None
     shown: list[Node] = []
     while layer is not None and _shows(model, layer):
         shown.append(layer)
-        layer = _only_before(model, read_by, layer, 1)
+        layer = only_before(model, read_by, layer, 1)
     joined = _joined(model, shown) if len(shown) == 2 else None
     if len(shown) > 2 or (shown and layer is not None and layer.type_name == "Add"):
         return None
     if shown:
         mask = shown[0].inputs[0] if joined is None else Source(joined.id, 0)
-    elif layer is not None and layer.type_name == "Add":
-        place = next((i for i in (0, 1) if _is_scores(model, layer, layer.inputs[i])), None)
-        if place is None:
-            return None
-        mask, layer = layer.inputs[1 - place], _only_before(model, read_by, layer, place)
-    if layer is not None and layer.type_name in _SCALING:
+    elif (found := additions_before(model, read_by, layer)) is None:
+        return None
+    else:
+        layer, additions = found
+        if additions:
+            whole = sizes_of(model, Source(layer.id, 0))
+            masks = None if whole is None else one_mask(model, whole, additions, number)
+            if masks is None:
+                return None
+            mask = masks.source
+    if layer is not None and layer.type_name in SCALING:
         place = next(
             (i for i in (0, 1) if _constant_scalar(model, layer.inputs[1 - i]) is not None), None
         )
@@ -187,7 +207,7 @@ def _spelled(model: Model, read_by: Mapping[Source, list[Node]], node: Node) -> 
         factor = _constant_scalar(model, layer.inputs[1 - place]) or 0.0
         if layer.type_name == "Divide":
             factor = 1 / factor if factor else math.inf
-        layer = _only_before(model, read_by, layer, place)
+        layer = only_before(model, read_by, layer, place)
     if layer is None or not _is_product(model, layer):
         return None
     assert isinstance(layer.operation, MatMul) and isinstance(node.operation, MatMul)
@@ -199,7 +219,9 @@ def _spelled(model: Model, read_by: Mapping[Source, list[Node]], node: Node) -> 
     )
     inputs = (layer.inputs[0], key, value, *([] if mask is None else [mask]))
     attention = ScaledDotProductAttention(causal=False)
-    return _Match(node, inputs, attention, moves, (), factor, joined=joined)
+    return _Match(
+        node, inputs, attention, moves, (), factor, joined=joined, weights=weights, masks=masks
+    )
 
 
 def _shows(model: Model, node: Node) -> bool:
@@ -238,27 +260,6 @@ def _is_product(model: Model, node: Node) -> bool:
 def _is_softmax(model: Model, node: Node) -> bool:
     rank = node.outputs[0].spec.rank if node.type_name == "SoftMax" and node.outputs else None
     return rank is not None and getattr(node.operation, "axis", None) in (-1, rank - 1)
-
-
-def _only_before(
-    model: Model, read_by: Mapping[Source, list[Node]], node: Node, position: int
-) -> Node | None:
-    """The layer that makes an input, when nothing else reads it."""
-    before = model.by_id[node.inputs[position].node]
-    return before if only_reader(read_by, before) is node and len(before.outputs) == 1 else None
-
-
-def _is_scores(model: Model, addition: Node, source: Source) -> bool:
-    """Whether an operand of an addition is the scores to which a mask is added: a product, or a
-    scaled one, of the shape of the sum.
-    """
-    if getattr(addition.operation, "auto_broadcast", "") != "numpy" or model.by_id[
-        source.node
-    ].type_name not in ("MatMul", *_SCALING):
-        return False
-    shape = sizes_of(model, source)
-    whole = sizes_of(model, Source(addition.id, 0))
-    return shape is not None and whole is not None and same_extents(shape, whole)
 
 
 def _constant_scalar(model: Model, source: Source) -> float | None:

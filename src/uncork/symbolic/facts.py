@@ -216,10 +216,14 @@ class Facts:
         return True
 
     def require_multiple(self, a: SizeLike, b: SizeLike) -> None:
-        """Demand that b divides a."""
-        ratio = self.canonical(a).over(self.canonical(b))
-        if ratio is None or not ratio.is_whole:
-            self._check(a, "is a multiple of", b)
+        """Demand that b divides a: then b times their quotient is a again."""
+        a, b = self.canonical(a), self.canonical(b)
+        ratio = a.over(b)
+        if ratio is not None and ratio.is_whole:
+            return
+        self._check(a, "is a multiple of", b)
+        if ratio is None and b.constant is None:
+            self._equate(self._difference(b * (a // b), a))
 
     # ---- what is asked
 
@@ -368,8 +372,10 @@ class Facts:
         for product in sorted(products, key=monomial_order, reverse=True):
             rest = {m: exact(Fraction(-f) / terms[product]) for m, f in terms.items()}
             del rest[product]
-            if all(without(monomial, product) is None for monomial in rest) and not (
-                if_later and max(map(_found, rest)) >= last
+            if (
+                all(without(monomial, product) is None for monomial in rest)
+                and not _is_within_a_function(product, rest)
+                and not (if_later and max(map(_found, rest)) >= last)
             ):
                 self.equal_products[product] = Size(rest)
                 self._canonical.clear()
@@ -381,6 +387,14 @@ def _found(monomial: Monomial) -> int:
     """Which of the symbols in it a step finds last, by their order; -1 where none is found."""
     found = (s for atom in monomial for s in atom.symbols if _KINDS.index(s.kind) > 1)
     return max((symbol.order[1] for symbol in found), default=-1)
+
+
+def _is_within_a_function(product: Monomial, terms: Iterable[Monomial]) -> bool:
+    """Whether some of these terms have a function of all atoms of a product, which would become
+    longer with each time that they are put in its place.
+    """
+    atoms = {atom for monomial in terms for atom in monomial}
+    return any((atom.atoms - {atom}).issuperset(product) for atom in atoms)
 
 
 def _without_common_factor(size: Size) -> Size:

@@ -68,7 +68,7 @@ def emit_attention(k: Kernel, spec: Attention) -> None:
             copied if spec.copies_values else values,
             k.integer(spec.width * spec.packed_size) if spec.copies_values else a["value_row"],
             begin("output"),
-            begin("mask"),
+            begin("mask", block.batch_of_mask(batch)),
             begin("sink"),
             plain.get() if spec.causal else None,
         )

@@ -120,6 +120,13 @@ class ScoreBlock:
 
     # ---- masks
 
+    def batch_of_mask(self, batch: Value) -> Value:
+        """The batch of the mask that a batch has."""
+        if not self.spec.mask:
+            return batch
+        batches = self.a["mask_batches"]
+        return batch - batch // batches * batches
+
     def masked(self, score: Value, mask_row: Value, key: Value, there: Value | None) -> Value:
         """Scores with the mask of their row applied; `there` says which of the keys exist."""
         k, spec = self.k, self.spec

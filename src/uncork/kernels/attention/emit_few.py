@@ -53,7 +53,8 @@ def emit_few_queries(k: Kernel, spec: FewQueries) -> None:
                     for m, t in zip(members, targets, strict=True)
                 ]
 
-            own = {name: rows(name) for name in ("query", "output", "mask", "sink")}
+            own = {name: rows(name) for name in ("query", "output", "sink")}
+            own["mask"] = rows("mask", block.batch_of_mask(batch))
             _attend(spec, block, own, keys, values, targets)
 
 

@@ -66,6 +66,8 @@ class _Tensors(Struct, frozen=True):
 
     views: dict[str, TensorView]
     sizes: tuple[SizeLike, ...]
+    #: Of a mask that recurs, the batches of its own; None of any other.
+    recurring: SizeLike | None = None
 
     @property
     def batch(self) -> dict[str, tuple[StridedAxis, ...]]:
@@ -119,6 +121,7 @@ def _selected(layer: Layer, pairs: bool) -> Selection:
     batches, heads, members = loops = _loops(tensors)
     operands = {
         **_addresses(tensors, *loops),
+        "mask_batches": batches.size if tensors.recurring is None else tensors.recurring,
         "scale": _scale(fused, given["scale"], size),
         "targets": targets,
         "sources": sources,
@@ -246,7 +249,12 @@ def _tensors(
                 "whether a tensor stretches is known at the call only",
             )
         views[name] = TensorView(axes, view.offset)
-    return _Tensors(views, tuple(axis.size for axis in made.axes[:-2]))
+    sizes, recurring = tuple(axis.size for axis in made.axes[:-2]), None
+    if fused.recurs and "mask" in views:
+        axes = views["mask"].axes
+        recurring = axes[0].size
+        views["mask"] = replace(views["mask"], axes=(replace(axes[0], size=sizes[0]), *axes[1:]))
+    return _Tensors(views, sizes, recurring)
 
 
 def _spec(
@@ -302,13 +310,20 @@ def _loops(tensors: _Tensors) -> tuple[BatchLoop, BatchLoop, BatchLoop]:
     """The loops over batches, over heads of keys, and over the heads of queries that share a head
     of keys.
     """
-    loops = batch_loops(tensors.sizes, tensors.batch)
+    sizes, axes, first = tensors.sizes, tensors.batch, list[BatchLoop]()
     alone = BatchLoop(1, dict.fromkeys(_TENSORS, 0))
+    if tensors.recurring is not None:  # along the first axis, which no other is joined with
+        whole = {name: own[:1] if len(own) == len(sizes) else () for name, own in axes.items()}
+        first = batch_loops(sizes[:1], whole) or [alone]
+        axes = {name: own[1:] if len(own) == len(sizes) else own for name, own in axes.items()}
+        sizes = sizes[1:]
+    loops = batch_loops(sizes, axes)
     members = alone
     if loops and all(certainly(loops[-1].strides[name], 0) for name in ("key", "value")):
         members = loops.pop()
-    decline_if(len(loops) > 2, "no kernel for batches of so many axes")
-    batches, heads = [alone] * (2 - len(loops)) + loops
+    most = 2 - len(first)
+    decline_if(len(loops) > most, "no kernel for batches of so many axes")
+    batches, heads = [*first, *[alone] * (most - len(loops)), *loops]
     return batches, heads, members
 
 

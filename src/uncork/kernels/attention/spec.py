@@ -27,7 +27,8 @@ def _strided(name: str, *axes: str) -> Iterator[str]:
 
 
 #: Addresses, each with the bytes from one batch, head of keys, head of a group, row and (of keys)
-#: number of a head to the next. Then the factor (its bits, or its address), sizes, the first of the
+#: number of a head to the next. The mask of the first batch is that of the one behind so many
+#: (`mask_batches`), too. Then the factor (its bits, or its address), sizes, the first of the
 #: things to do and how many, and working memory. The things are blocks of queries of one head, or
 #: all queries that share keys.
 ARGUMENTS = (
@@ -35,8 +36,8 @@ ARGUMENTS = (
     *_strided("key", "batch", "head", "row", "number"), *_strided("value", "batch", "head", "row"),
     *_strided("output", "batch", "head", "member", "row"),
     *_strided("mask", "batch", "head", "member", "row"),
-    *_strided("sink", "batch", "head", "member", "row"), "scale", "targets", "sources", "heads",
-    "members", "first", "count", "scratch",
+    *_strided("sink", "batch", "head", "member", "row"), "mask_batches", "scale", "targets",
+    "sources", "heads", "members", "first", "count", "scratch",
 )  # fmt: skip
 
 

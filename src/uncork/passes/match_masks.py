@@ -1,0 +1,187 @@
+"""The matcher of masks that are added to the scores of an attention: several of them, also where
+the scores are seen with their first axis in two parts, as windows of pictures are:
+
+    [pictures * windows, heads, rows, keys] -> [pictures, windows, heads, rows, keys] -> Add -> back
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from uncork.internal_ops.view import View
+from uncork.ir.model import Model, Node, Port, Source
+from uncork.kernels.extents import certainly, extents, has_extents, same, same_extents
+from uncork.kernels.select import is_view
+from uncork.ops import Operation
+from uncork.ops.arithmetic import Add
+from uncork.ops.parameter import Const
+from uncork.passes.match_moves import sizes_of
+from uncork.passes.rewrite import only_reader
+from uncork.symbolic import SizeLike
+from uncork.types import Dimension, PartialShape, TensorSpec
+
+SCALING = frozenset({"Multiply", "Divide"})
+#: Masks that are added one after the other.
+_MOST = 3
+
+
+class Addition(Struct, frozen=True):
+    """A mask that a layer adds to scores; the sizes that these are seen with, where it is another
+    shape than their own.
+    """
+
+    layer: Node
+    mask: Source
+    seen: tuple[SizeLike, ...] | None = None
+
+
+class Masks(Struct, frozen=True):
+    """One mask for all that is added to scores, the layers that make it of several, and whether it
+    recurs (`FusedAttention`).
+    """
+
+    source: Source
+    made: tuple[Node, ...] = ()
+    recurs: bool = False
+
+
+def only_before(
+    model: Model, read_by: Mapping[Source, list[Node]], node: Node, position: int
+) -> Node | None:
+    """The layer that makes an input, when nothing else reads it."""
+    before = model.by_id[node.inputs[position].node]
+    return before if only_reader(read_by, before) is node and len(before.outputs) == 1 else None
+
+
+def additions_before(
+    model: Model, read_by: Mapping[Source, list[Node]], last: Node | None, most: int = _MOST
+) -> tuple[Node, tuple[Addition, ...]] | None:
+    """The product, or the scaled one, whose scores are this layer's with masks added, and what is
+    added, in order; None where it is anything else.
+    """
+    if last is None or last.type_name == "MatMul" or last.type_name in SCALING:
+        return None if last is None else (last, ())
+    added = only_before(model, read_by, last, 0) if is_view(last.operation) else last
+    if added is None or not isinstance(added.operation, Add) or not most:
+        return None
+    if added.operation.auto_broadcast != "numpy":
+        return None
+    whole = sizes_of(model, Source(added.id, 0))
+    for place in (0, 1):
+        shape = sizes_of(model, added.inputs[place])
+        before = only_before(model, read_by, added, place)
+        if shape is None or whole is None or before is None or not same_extents(shape, whole):
+            continue
+        seen = None
+        if added is not last:
+            if not is_view(before.operation) or not _is_back(model, before, last):
+                continue
+            seen, before = whole, only_before(model, read_by, before, 0)
+        found = additions_before(model, read_by, before, most - 1)
+        if found is not None:
+            return found[0], (*found[1], Addition(added, added.inputs[1 - place], seen))
+    return None
+
+
+def _is_back(model: Model, first: Node, last: Node) -> bool:
+    """Whether the second of two views has the shape that the first one changed, whose first axis
+    it divided in two.
+    """
+    shapes = [sizes_of(model, s) for s in (first.inputs[0], Source(first.id, 0))]
+    own, seen = shapes
+    back = sizes_of(model, Source(last.id, 0))
+    return (
+        own is not None
+        and seen is not None
+        and back is not None
+        and len(seen) == len(own) + 1
+        and same_extents(own, back)
+        and same_extents(own[1:], seen[2:])
+    )
+
+
+def one_mask(
+    model: Model, scores: Sequence[SizeLike], additions: Sequence[Addition], number: int
+) -> Masks | None:
+    """One mask that is the sum of these, which are some; None where there is none. Layers that it
+    needs have numbers from this one on.
+    """
+    made = _Made(model, number)
+    first, *others = additions
+    total = first.mask
+    seen = [added.seen for added in additions if added.seen is not None]
+    if any(not same_extents(seen[0], other) for other in seen[1:]):
+        return None
+    if seen:
+        for added in additions:
+            sizes = sizes_of(model, added.mask)
+            if sizes is None or (
+                added.seen is None and len(sizes) >= len(scores) and not certainly(sizes[0], 1)
+            ):
+                return None  # a mask for each window of all pictures
+    for added in others:
+        total = made.put(added.layer, added.layer.checked_operation, total, added.mask)
+    if not seen:
+        return Masks(total, tuple(made.nodes))
+    sizes = made.sizes(total)
+    if sizes is None:
+        return None
+    aligned: list[SizeLike] = [1] * (len(seen[0]) - len(sizes))
+    aligned += sizes
+    outer, inner, *rest = aligned
+    pictures, windows = seen[0][:2]
+    batches: SizeLike
+    if certainly(outer, 1) and (certainly(inner, 1) or same(inner, windows)):
+        batches = inner
+    elif same(outer, pictures) and same(inner, windows):
+        batches = scores[0]
+    else:
+        return None
+    shape = PartialShape([Dimension.of(size) for size in (batches, *rest)])
+    source = made.put(additions[-1].layer, View(shape), total)
+    recurs = not certainly(batches, 1) and not same(batches, scores[0])
+    return Masks(source, tuple(made.nodes), recurs)
+
+
+class _Made:
+    """Layers that a matcher makes beside those of a model; constants of constants."""
+
+    def __init__(self, model: Model, number: int) -> None:
+        self.model, self.number = model, number
+        self.nodes: list[Node] = []
+
+    def spec(self, source: Source) -> TensorSpec:
+        """What is known of a tensor of the model, or of a layer that was made."""
+        made = source.node - self.number
+        return self.nodes[made].outputs[0].spec if made >= 0 else self.model.spec(source)
+
+    def sizes(self, source: Source) -> tuple[SizeLike, ...] | None:
+        """The sizes of such a tensor; None where one has no expression."""
+        spec = self.spec(source)
+        return extents(spec) if has_extents(spec) else None
+
+    def put(self, like: Node, operation: Operation, *inputs: Source) -> Source:
+        """The output of a layer with the name of another one."""
+        specs = [self.spec(source) for source in inputs]
+        if all(spec.value is not None for spec in specs):
+            (spec,) = operation.evaluate(specs)
+            operation = Const(element_type=spec.element_type, shape=spec.shape, value=spec.known)
+            inputs = ()
+        else:
+            (spec,) = operation.describe(specs)
+        number = self.number + len(self.nodes)
+        self.nodes.append(
+            replace(
+                like,
+                id=number,
+                opset="opset1" if operation.opset else "",
+                attributes={},
+                inputs=inputs,
+                outputs=(Port(spec),),
+                operation=operation,
+            )
+        )
+        return Source(number, 0)
