@@ -169,6 +169,16 @@ class Kernel:
             self, self.builder.shuffle_vector(one.llvm, other.llvm, picks), one.type, len(lanes)
         )
 
+    def side_by_side(self, vectors: Sequence[Value]) -> Value:
+        """The lanes of vectors of the same length after each other: 1, 2, 4, .. vectors. What is
+        then computed of them is computed in turns, none waiting for the others.
+        """
+        if len(vectors) == 1:
+            return vectors[0]
+        half = len(vectors) // 2
+        low, high = self.side_by_side(vectors[:half]), self.side_by_side(vectors[half:])
+        return self.picked(low, high, range(2 * low.lanes))
+
     def select(self, condition: Value, yes: Value, no: Value) -> Value:
         """`yes` in the lanes where the condition is true, `no` in the others."""
         return Value(
@@ -263,9 +273,9 @@ class Kernel:
         and refined: no division. Of infinity it is 0 if the caller says that there may be one.
         """
         guess = self.estimated_reciprocal(value)
-        if not self._estimates(value):
+        if not self.scales(value.lanes):
             return guess
-        error = self.fma(-value, guess, self.constant(1.0, value.type, 16))
+        error = self.fma(-value, guess, self.constant(1.0, value.type, value.lanes))
         refined = self.fma(guess, error, guess)
         # What is estimated as 0 has no error to refine by.
         return self.select(guess.equals(0.0), guess, refined) if infinite else refined
@@ -274,37 +284,44 @@ class Kernel:
         """1 / value of f32, to within 2**-14 of it; of infinity it is 0. Only full AVX-512 vectors
         are estimated, all others divide.
         """
-        if not self._estimates(value):
+        if not self.scales(value.lanes):
             return self.constant(1.0, value.type, value.lanes) / value
         mask = ir.Constant(ir.IntType(16), -1)
         zero = self.constant(0.0, value.type, 16).llvm
         function = self.declared(
-            "llvm.x86.avx512.rcp14.ps.512",
-            value.llvm.type,
-            [value.llvm.type, value.llvm.type, ir.IntType(16)],
+            "llvm.x86.avx512.rcp14.ps.512", zero.type, [zero.type, zero.type, mask.type]
         )
-        called = self.builder.call(function, [value.llvm, zero, mask])
-        return Value(self, called, value.type, 16)
 
-    def _estimates(self, value: Value) -> bool:
-        """Whether an instruction estimates the reciprocals of a vector."""
-        return value.lanes == 16 and self.target is not None and self.target.has("avx512f")
+        def estimated(vector: Value) -> Value:
+            called = self.builder.call(function, [vector.llvm, zero, mask])
+            return Value(self, called, value.type, 16)
+
+        return self._by_registers(estimated, value)
+
+    def _by_registers(self, compute: Callable[..., Value], *values: Value) -> Value:
+        """What is computed of vectors of 16 numbers, of whole multiples of these."""
+        firsts = range(0, values[0].lanes, 16)
+        return self.side_by_side([compute(*(v.part(n, 16) for v in values)) for n in firsts])
 
     def scales(self, lanes: int) -> bool:
-        """Whether the processor multiplies a vector of so many f32 by powers of 2 in one
-        instruction: see `scaled`.
+        """Whether the processor multiplies vectors of so many f32 by powers of 2 in one instruction
+        (see `scaled`), and estimates reciprocals in one.
         """
-        return lanes == 16 and self.target is not None and self.target.has("avx512f")
+        return lanes % 16 == 0 and self.target is not None and self.target.has("avx512f")
 
     def scaled(self, value: Value, power: Value) -> Value:
-        """value * 2**floor(power) of 16 f32, subnormal and infinite results included."""
+        """value * 2**floor(power) of f32, subnormal and infinite results included."""
         mask, rounding = ir.Constant(ir.IntType(16), -1), ir.Constant(ir.IntType(32), 4)
-        kind = value.llvm.type
+        kind = ir.VectorType(value.type.llvm, 16)
         function = self.declared(
             "llvm.x86.avx512.mask.scalef.ps.512", kind, [kind, kind, kind, mask.type, rounding.type]
         )
-        given = [value.llvm, power.llvm, value.llvm, mask, rounding]
-        return Value(self, self.builder.call(function, given), value.type, value.lanes)
+
+        def scaled(number: Value, of_two: Value) -> Value:
+            given = [number.llvm, of_two.llvm, number.llvm, mask, rounding]
+            return Value(self, self.builder.call(function, given), value.type, 16)
+
+        return self._by_registers(scaled, value, power)
 
     def permute_two(self, low: Value, high: Value, numbers: Value) -> Value:
         """A vector of lanes picked from two vectors of 16 f32 by their numbers, of which the last 5

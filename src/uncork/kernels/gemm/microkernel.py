@@ -45,7 +45,8 @@ Widening = Callable[[Kernel, Value, Value], Value]
 
 class Row(Struct, frozen=True):
     """What the end of a microkernel sees of one row: its number in its block, the address of its
-    source, its sums, the extra arguments.
+    source, its sums, the extra arguments. Of rows `together` it is the first row, and each of the
+    sums has the lanes of all rows, one row after the other.
     """
 
     number: int | Value
@@ -91,6 +92,9 @@ class RegisterTile(Struct, frozen=True):
     alike: bool = False
     #: The end of a row is written once for all rows, whose sums go through memory.
     long: bool = False
+    #: Rows whose ends are computed together: a long end waits for each of its steps, which those of
+    #: other rows fill.
+    together: int = 1
     #: Blocks of more than half the most rows ask for the next panel while they multiply this one:
     #: at the extra argument `ahead`, and `pace` bytes further for each position.
     prefetches: bool = False
@@ -210,8 +214,10 @@ class Microkernel:
         if tile.long and rows > 1:
             self._end_by_a_loop(k, table, totals, end, extra, masks)
         else:
-            for number, source in enumerate(sources):
-                end(k, Row(number, source, totals[number], extra, masks))
+            for first, count in pieces(rows, tile.together):
+                sums_of = [totals[first + row] for row in range(count)]
+                together = [k.side_by_side(vectors) for vectors in zip(*sums_of, strict=True)]
+                end(k, Row(first, sources[first], together, extra, masks))
         k.finish()
         return k
 

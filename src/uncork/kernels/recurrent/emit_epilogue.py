@@ -33,34 +33,70 @@ class GateEpilogues:
         self.type = F64 if spec.size == F64.bytes else F32
         self.activations = {**ACTIVATIONS, **(_OF_DOUBLES if self.type == F64 else {})}
 
-    def _load(self, k: Kernel, address: Value) -> Value:
-        return k.load(address, self.type, self.lanes)
+    def _rows(self, row: Row) -> int:
+        return row.sums[0].lanes // self.lanes
+
+    def _all_rows(self, k: Kernel, row: Row, value: Value) -> Value:
+        """What is the same for each row."""
+        return k.side_by_side([value] * self._rows(row))
+
+    def _load(self, k: Kernel, row: Row, address: Value, stride: Value) -> Value:
+        """A vector of each row."""
+        addresses = [address + stride * n for n in range(self._rows(row))]
+        return k.side_by_side([k.load(place, self.type, self.lanes) for place in addresses])
+
+    def _store(self, k: Kernel, row: Row, value: Value, address: Value, stride: Value) -> None:
+        for n in range(self._rows(row)):
+            k.store(value.part(n * self.lanes, self.lanes), address + stride * n)
 
     def _gate(self, k: Kernel, row: Row, number: int, value: Value) -> Value:
         """An activation of a pre-activation, clamped to +-clip before."""
         if self.spec.clipped:
-            limit = k.splat(row.extra["clip"].to(I32).bits_as(F32), self.lanes)
+            limit = k.splat(row.extra["clip"].to(I32).bits_as(F32), value.lanes)
             value = k.select(value > limit, limit, value)  # ordered comparisons let NaN through
             value = k.select(value < -limit, -limit, value)
         return self.activations[self.spec.activations[number]](k, value)
 
+    def _two_gates(
+        self, k: Kernel, row: Row, number: int, one: Value, other: Value
+    ) -> tuple[Value, Value]:
+        """The same activation of two gates."""
+        both = self._gate(k, row, number, k.side_by_side([one, other]))
+        return both.part(0, one.lanes), both.part(one.lanes, one.lanes)
+
     def products(self, k: Kernel, row: Row) -> None:
-        target = row.extra["target"] + row.extra["target_row"] * row.number
+        stride = row.extra["target_row"]
+        target = row.extra["target"] + stride * row.number
         for v, total in enumerate(row.sums):
-            k.store(
-                total + self._load(k, row.extra["bias"] + v * self.vector), target + v * self.vector
+            bias = k.load(row.extra["bias"] + v * self.vector, self.type, self.lanes)
+            self._store(
+                k, row, total + self._all_rows(k, row, bias), target + v * self.vector, stride
             )
 
     def _ahead(self, k: Kernel, row: Row, offset: int) -> Value:
-        return self._load(k, row.extra["ahead"] + row.extra["ahead_row"] * row.number + offset)
+        stride = row.extra["ahead_row"]
+        return self._load(k, row, row.extra["ahead"] + stride * row.number + offset, stride)
 
-    def _state(self, row: Row, name: str) -> Value:
-        return row.extra[name] + row.extra["row"] * row.number + row.extra["unit"]
+    def _place(self, row: Row, name: str, offset: int = 0) -> Value:
+        """Where the units of the first row lie in states."""
+        return row.extra[name] + row.extra["row"] * row.number + row.extra["unit"] + offset
+
+    def _state(self, k: Kernel, row: Row, name: str, offset: int = 0) -> Value:
+        return self._load(k, row, self._place(row, name, offset), row.extra["row"])
+
+    def _keep(self, k: Kernel, row: Row, name: str, value: Value, offset: int = 0) -> None:
+        self._store(k, row, value, self._place(row, name, offset), row.extra["row"])
 
     def gru_after(self, k: Kernel, row: Row) -> None:
-        z = self._gate(k, row, 0, row.sums[0] + self._ahead(k, row, 0))
-        r = self._gate(k, row, 0, row.sums[1] + self._ahead(k, row, self.vector))
-        inner = row.sums[2] + self._load(k, row.extra["inner_bias"])
+        z, r = self._two_gates(
+            k,
+            row,
+            0,
+            row.sums[0] + self._ahead(k, row, 0),
+            row.sums[1] + self._ahead(k, row, self.vector),
+        )
+        bias = k.load(row.extra["inner_bias"], self.type, self.lanes)
+        inner = row.sums[2] + self._all_rows(k, row, bias)
         n = self._gate(k, row, 1, k.fma(r, inner, self._ahead(k, row, 2 * self.vector)))
         self._blend(k, row, z, n)
 
@@ -68,38 +104,46 @@ class GateEpilogues:
         """(1 - z) * n + z * h. Of bounded z and n, whatever h is, z * (h - n) + n is the same; else
         h - n may be infinite, or 0 times an infinite z, where the formula gives a number.
         """
-        h = self._load(k, self._state(row, "old") + offset)
+        h = self._state(k, row, "old", offset)
         if "relu" in self.spec.activations:
-            one = k.constant(1.0, self.type, self.lanes)
+            one = k.constant(1.0, self.type, h.lanes)
             self._new(k, row, k.fma(z, h, (one - z) * n), offset)
         else:
             self._new(k, row, k.fma(z, h - n, n), offset)
 
     def _new(self, k: Kernel, row: Row, value: Value, offset: int = 0) -> None:
         """Store a vector of the new state, also as factors of the next step."""
-        k.store(value, self._state(row, "new") + offset)
+        self._keep(k, row, "new", value, offset)
         self._pairs(k, row, value, offset)
 
     def _pairs(self, k: Kernel, row: Row, value: Value, offset: int = 0) -> None:
-        if self.spec.parts:
-            half = row.extra["row"] >> 1
+        if not self.spec.parts:
+            return
+        half = row.extra["row"] >> 1
+        for n in range(self._rows(row)):
             place = (
                 row.extra["pairs"]
-                + half * (row.number * self.spec.parts)
+                + half * ((row.number + n) * self.spec.parts)
                 + (row.extra["unit"] >> 1)
                 + offset // 2
             )
-            store_parts(k, value, place, half if self.spec.parts == 2 else None)
+            low = half if self.spec.parts == 2 else None
+            store_parts(k, value.part(n * self.lanes, self.lanes), place, low)
 
     def gru_reset(self, k: Kernel, row: Row) -> None:
-        z = self._gate(k, row, 0, row.sums[0] + self._ahead(k, row, 0))
-        r = self._gate(k, row, 0, row.sums[1] + self._ahead(k, row, self.vector))
-        k.store(z, self._state(row, "extra"))
-        reset = r * self._load(k, self._state(row, "old"))
+        z, r = self._two_gates(
+            k,
+            row,
+            0,
+            row.sums[0] + self._ahead(k, row, 0),
+            row.sums[1] + self._ahead(k, row, self.vector),
+        )
+        self._keep(k, row, "extra", z)
+        reset = r * self._state(k, row, "old")
         if self.spec.parts:
             self._pairs(k, row, reset)
         else:
-            k.store(reset, self._state(row, "reset"))
+            self._keep(k, row, "reset", reset)
 
     def gru_new(self, k: Kernel, row: Row) -> None:
         for v, total in enumerate(row.sums):
@@ -107,18 +151,14 @@ class GateEpilogues:
             n = self._gate(
                 k, row, 1, total + self._ahead(k, row, v * 3 * self.vector + 2 * self.vector)
             )
-            z = self._load(k, self._state(row, "extra") + offset)
-            self._blend(k, row, z, n, offset)
+            self._blend(k, row, self._state(k, row, "extra", offset), n, offset)
 
     def lstm(self, k: Kernel, row: Row) -> None:
-        f, i, o = (
-            self._gate(k, row, 0, row.sums[g] + self._ahead(k, row, g * self.vector))
-            for g in (0, 1, 3)
-        )
-        c = self._gate(k, row, 1, row.sums[2] + self._ahead(k, row, 2 * self.vector))
-        place = self._state(row, "extra")
-        cell = k.fma(f, self._load(k, place), i * c)
-        k.store(cell, place)
+        before = [total + self._ahead(k, row, g * self.vector) for g, total in enumerate(row.sums)]
+        f, i = self._two_gates(k, row, 0, before[0], before[1])
+        c, o = self._gate(k, row, 1, before[2]), self._gate(k, row, 0, before[3])
+        cell = k.fma(f, self._state(k, row, "extra"), i * c)
+        self._keep(k, row, "extra", cell)
         self._new(k, row, o * self.activations[self.spec.activations[2]](k, cell))
 
     def rnn(self, k: Kernel, row: Row) -> None:

@@ -12,6 +12,10 @@ from uncork.kernels.gemm import microkernel_amx as tiles
 from uncork.kernels.gemm.microkernel import EpilogueEmitter, Microkernel, RegisterTile
 from uncork.kernels.recurrent.emit_frame import Frame
 
+#: Rows of a step whose activations are computed together: of one row alone each step waits for the
+#: one before.
+_TOGETHER = 4
+
 
 class Microkernels:
     """A maker of microkernels that end in different ways."""
@@ -31,6 +35,7 @@ class Microkernels:
             self.number,
             pairs=self.spec.parts > 0,
             alike=self.spec.alike,
+            together=_TOGETHER,
         )
         return Microkernel(self.k, name, tile, extra, end)
 

@@ -114,7 +114,7 @@ class SequenceCalls(Struct):
 
     def _y_at(self, batch: SizeLike) -> SizeLike:
         """Where Y lies in the workspace when it is not an output."""
-        return whole_lines(workspace(self.spec, batch, self.steps, self.inputs, self.hidden))
+        return whole_lines(workspace(self.spec, batch, self.steps, self.multiplied, self.hidden))
 
     def pack_now(self, sources: Sequence[Array]) -> None:
         """Pack constant weights, once for all calls."""
@@ -210,7 +210,7 @@ class SequenceCalls(Struct):
             "padded": spec.padded(self.hidden),
             "backward": int(self.walks[d]),
             "clip": self.clip,
-            "ahead": ahead_steps(spec, count, steps, self.hidden),
+            "ahead": ahead_steps(spec, count, steps, self.multiplied, self.hidden),
             "workspace": Scratch(scratch),
         }
 
