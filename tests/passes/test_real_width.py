@@ -42,6 +42,7 @@ class Stored:
         later: Sequence[str] = (),
         cut: bool = False,
         turned: bool = False,
+        experts: int = 0,
     ) -> None:
         self.builder = uncork.Builder(f"{stored}, groups of {group or INNER}, zero points {zeros}")
         self.generator = np.random.default_rng(3)
@@ -85,9 +86,10 @@ class Stored:
             (matrix,) = self.builder.add("Transpose", 1, matrix, order)
             self.value = value.transpose(1, 2, 0).reshape(columns, INNER)
         if group:
-            whole = self.builder.constant(
-                np.array([INNER, columns] if turned else [columns, INNER])
-            )
+            sizes = [INNER, columns] if turned else [columns, INNER]
+            if experts:  # matrices in a tensor of three axes
+                sizes = [experts, columns // experts, INNER]
+            whole = self.builder.constant(np.array(sizes))
             (matrix,) = self.builder.add("Reshape", 1, matrix, whole, special_zero=False)
         (self.matrix,) = self.builder.add("Convert", 1, matrix, destination_type="f32")
 
@@ -182,6 +184,13 @@ TURNED: dict[str, dict[str, Any]] = {
     "u4, u4, turned": {"stored": "u4", "zeros": "u4", "turned": True},
     "i8 less 8, turned": {"stored": "i8 less 8", "turned": True},
     "u8, turned": {"stored": "u8", "turned": True},
+}
+#: Which are several matrices.
+EXPERTS: dict[str, dict[str, Any]] = {
+    "u4, u4, experts": {"stored": "u4", "zeros": "u4", "experts": 8},
+    "i8, experts": {"stored": "i8", "experts": 8},
+    "nf4, experts": {"stored": "nf4", "experts": 8},
+    "f4e2m1, f8e8m0, experts": {"stored": "f4e2m1", "group": 32, "scales": "f8e8m0", "experts": 8},
 }
 
 
@@ -355,19 +364,21 @@ print(status("VmHWM") - before, sum(os.path.getsize("large" + end) for end in ("
 
 # What varies along an axis that is cut elsewhere is repeated for each number.
 @pytest.mark.skipif(not os.access("/proc/self/clear_refs", os.W_OK), reason="asks Linux")
-@pytest.mark.parametrize("name", [*(name for name in AS_STORED if "cut" not in name), *TURNED])
+@pytest.mark.parametrize(
+    "name", [*(name for name in AS_STORED if "cut" not in name), *TURNED, *EXPERTS]
+)
 def test_memory_is_that_of_the_file(name: str, tmp_path: Path) -> None:
     """What loading a model and calling it add to a process, pages of the mapped file among it, is
     at most a fifth above the file; codes of two and three bits count as four, which kernels read,
     and those of six as eight.
     """
     for size, columns in (("small", COLUMNS), ("large", LARGE)):
-        stored = Stored(**(AS_STORED | TURNED)[name], columns=columns)
+        stored = Stored(**(AS_STORED | TURNED | EXPERTS)[name], columns=columns)
         builder = stored.builder
         x = builder.parameter("x", "f32", [None, INNER])
         (y,) = builder.add("MatMul", 1, x, stored.matrix, transpose_b=not stored.turned)
         builder.result(y, "y")
-        if not stored.turned:
+        if not stored.turned and name not in EXPERTS:
             ids = builder.parameter("ids", "i64", [None])
             zero = builder.constant(np.int64(0))
             builder.result(builder.add("Gather", 8, stored.matrix, ids, zero)[0], "rows")

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import uncork
 from tests.score._units import UnitResult, score_unit
 from tests.score.conftest import TABLE, Row, random_rows, summed
 from uncork.errors import InputError
@@ -303,3 +304,34 @@ def test_a_model_with_state_is_refused(tmp_path: Path) -> None:
             quads(tmp_path / "rows.parquet", [[1]], [1.0]),
             inputs={"x": "weight"},
         )
+
+
+def test_what_products_round(tmp_path: Path) -> None:
+    """Options are of the run, where they are not the defaults; a run by others is another one."""
+    pytest.importorskip("llvmlite")
+    builder = uncork.Builder("stored")
+    x = builder.parameter("x", "f32", [None, 64])
+    generator = np.random.default_rng(5)
+    codes = generator.integers(0, 16, (256, 64)).astype(np.uint8)
+    scale = np.float16(0.01)
+    (half,) = builder.add("Convert", 1, builder.constant(codes, "u4"), destination_type="f16")
+    (matrix,) = builder.add("Multiply", 1, half, builder.constant(scale))
+    (matrix,) = builder.add("Convert", 1, matrix, destination_type="f32")
+    builder.result(builder.add("MatMul", 1, x, matrix, transpose_b=True)[0], "y")
+    uncork.write_model(builder.model(), tmp_path / "stored.xml")
+    rows = generator.standard_normal((5, 64)).astype(np.float32)
+    column_of_lists = pa.FixedSizeListArray.from_arrays(pa.array(rows.reshape(-1)), 64)
+    source = tmp_path / "rows.parquet"
+    pq.write_table(pa.table({"x": column_of_lists}), source)
+    exact = rows.astype(np.float64) @ (codes * np.float64(scale)).T
+    errors = {}
+    for activations in ("f32", "i8"):
+        given = {"rounding": {"decompression": "f32", "activations": activations}}
+        results = scored(tmp_path / "stored.xml", source, **given)
+        errors[activations] = abs(np.array(column(results, "y")) - exact).max() / abs(exact).max()
+        prepared = prepare_score(tmp_path / "stored.xml", source, ScoreOptions(**given))
+        told = prepared.describe()["load options"]
+        assert ("activations" in told) == (activations != "f32") and "precision" not in told
+    assert errors["f32"] < 1e-6 and 1e-4 < errors["i8"] < 1e-2
+    with pytest.raises(TypeError, match="unexpected keyword argument 'activation'"):
+        uncork.score(tmp_path / "stored.xml", source, tmp_path / "out", activation="i8")

@@ -18,6 +18,19 @@ def add_threads(parser: Parser) -> None:
         metavar="N",
         help="the most threads a call may use (all processors)",
     )
+    add_rounding(parser)
+    parser.add_argument(
+        "--kv-cache-precision",
+        type=one_of("as-written", "f32", "f16", "bf16", "u8"),
+        default="as-written",
+        metavar="NAME",
+        help="what keys and values of a decoder are kept in: as the file asks (default), f32, f16, "
+        "bf16, u8",
+    )
+
+
+def add_rounding(parser: Parser) -> None:
+    """Give a command `--precision`, `--decompression` and `--activations`."""
     parser.add_argument(
         "--precision",
         type=one_of("f32", "bf16", "bf16x3", "fast"),
@@ -26,6 +39,11 @@ def add_threads(parser: Parser) -> None:
         help="f32 (default), bf16 of products, bf16x3 of recurrent layers, or fast: the fastest of "
         "all that round",
     )
+    add_stored_weights(parser)
+
+
+def add_stored_weights(parser: Parser) -> None:
+    """Give a command `--decompression` and `--activations`."""
     parser.add_argument(
         "--decompression",
         type=one_of("as-written", "f32"),
@@ -40,20 +58,14 @@ def add_threads(parser: Parser) -> None:
         metavar="NAME",
         help="f32 (default), or what rows for stored weights may be rounded to: i16, i8",
     )
-    parser.add_argument(
-        "--kv-cache-precision",
-        type=one_of("as-written", "f32", "f16", "bf16", "u8"),
-        default="as-written",
-        metavar="NAME",
-        help="what keys and values of a decoder are kept in: as the file asks (default), f32, f16, "
-        "bf16, u8",
-    )
 
 
 def rounding(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The options of `load` that say what numbers are rounded to, as they were given."""
+    """The options of `load` that say what numbers are rounded to, of those that a command has, as
+    they were given.
+    """
     names = ("precision", "decompression", "activations", "kv_cache_precision")
-    return {name: getattr(arguments, name) for name in names}
+    return {name: getattr(arguments, name) for name in names if hasattr(arguments, name)}
 
 
 def positive(text: str) -> int:

@@ -9,6 +9,7 @@ from pathlib import Path
 from uncork.cli._files import read_arrays, write_page
 from uncork.cli._input_options import add_inputs, check_random, collect
 from uncork.cli._inputs import find_input
+from uncork.cli._options import add_stored_weights, rounding
 from uncork.cli._output import counted, emit, emit_json, table, without_empty_columns
 from uncork.cli._parser import Parser, Suggesting, one_of
 from uncork.cli._summary import Summary, summary_table
@@ -35,7 +36,7 @@ from uncork.types import Array
 
 _EPILOG = """\
 WHAT is one of
-  openvino               the same file on OpenVINO's CPU, in f32
+  openvino               the same file on OpenVINO's CPU, in f32, no rows rounded
   reference              the same file by the defining NumPy code of every layer
   onnxruntime:FILE.onnx  the ONNX file that the model was made from
   torch:FILE.pt2         the program that the model was made from (torch.export.save); with --trust
@@ -72,6 +73,7 @@ def parser() -> Parser:
         metavar="NAME",
         help="our side: cpu (default) or reference",
     )
+    add_stored_weights(parser)
     add(
         "--all",
         action="store_true",
@@ -121,6 +123,7 @@ def execute(arguments: argparse.Namespace) -> int:
             opened=model,
             trust=arguments.trust,
             progress=say,
+            **rounding(arguments),
         )
     if arguments.html:
         write_page(arguments.html, page(found))

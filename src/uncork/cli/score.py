@@ -10,6 +10,7 @@ import contextlib
 import sys
 from collections.abc import Sequence
 
+from uncork.cli._options import add_rounding, rounding
 from uncork.cli._output import emit, emit_json
 from uncork.cli._parser import Parser, Suggesting, mistyped_if, one_of
 from uncork.cli._tables import add_tables, given_tables
@@ -144,6 +145,7 @@ def parser() -> Parser:
         action="store_true",
         help="print what would be done, checked against the model, and stop; OUTPUT is not needed",
     )
+    add_rounding(parser)
     parser.add_weights()
     add_tables(parser)
     parser.add_json()
@@ -202,7 +204,8 @@ def execute(arguments: argparse.Namespace) -> int:
     }
     try:
         if arguments.show_mapping:
-            prepared = prepare_score(arguments.model, arguments.source, ScoreOptions(**options))
+            told = ScoreOptions(**options, rounding=rounding(arguments))
+            prepared = prepare_score(arguments.model, arguments.source, told)
             if arguments.json:
                 emit_json(
                     {
@@ -220,6 +223,7 @@ def execute(arguments: argparse.Namespace) -> int:
                 arguments.source,
                 arguments.output,
                 **options,
+                **rounding(arguments),
                 rejects=rejects,
                 engine=arguments.engine,
                 ray_address=arguments.ray_address,

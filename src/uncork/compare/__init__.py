@@ -14,23 +14,28 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from msgspec.structs import replace as with_fields
 
 from uncork.compare.difference import DIFFERS, UNDEFINED, Difference, difference
 from uncork.compare.peers.base import GivenInput
 from uncork.compare.peers.process import Failed, PeerProcess
 from uncork.compare.peers.saved import SavedPeer
-from uncork.compare.rounding import step, tolerance
+from uncork.compare.rounding import rows_of_stored, step, tolerance
 from uncork.compare.walk import Bad, LayerReport, Peer, Walk
 from uncork.compiler.arguments import accept, match, present, unique_names
-from uncork.compiler.compile import Backend, compile_model
+from uncork.compiler.compile import compiled_with
+from uncork.compiler.options import Backend, Options, StoredWeightOptions, asked, taking
 from uncork.errors import InputError
 from uncork.ir.model import Model, Source
 from uncork.ir.validate import infer
 from uncork.reading import read_structure
 from uncork.types import Array
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 #: What a model can be compared with, as it is written on the command line.
 AGAINST = "openvino, reference, onnxruntime:FILE.onnx, torch:FILE.pt2, OTHER.xml or SAVED.npz"
@@ -76,6 +81,7 @@ class Comparison:
         )
 
 
+@taking(StoredWeightOptions)
 def compare(
     model: str | os.PathLike[str],
     against: str,
@@ -87,20 +93,25 @@ def compare(
     opened: Model | None = None,
     trust: bool = False,
     progress: Callable[[int, int], None] | None = None,
+    **options: Unpack[StoredWeightOptions],
 ) -> Comparison:
     """Compare every layer of a model with another system on the same inputs.
 
     `against` is "openvino", "reference", "onnxruntime:FILE.onnx", "torch:FILE.pt2" or the path of
     another .xml; with `saved`, arrays by the names of tensors or layers, it is what they are
     called. `inputs` are as a call of the model takes them. `opened` is the model, where it is read
-    already; `weights` is its weights file when it is not the .bin beside it, and `backend` what
-    runs it, as for `uncork.load`. A "torch:FILE.pt2" is opened only with `trust`: PyTorch runs what
-    such a file says, pickles included. `progress` is called with the layers that are done and all
-    layers.
+    already; `weights` is its weights file when it is not the .bin beside it. A "torch:FILE.pt2" is
+    opened only with `trust`: PyTorch runs what such a file says, pickles included. `progress` is
+    called with the layers that are done and all layers.
+
+    `backend`, `decompression` and `activations` are what runs our side, as for `uncork.load`. What
+    products by stored weights round shows in the results of the whole model, for a layer by itself
+    multiplies numbers: with `activations` other than "f32" these may lie further apart.
 
     A layer that uncork lacks takes the other side's values. Raises UncorkError when a side cannot
     be opened.
     """
+    wanted = with_fields(asked(compare, {"backend": backend, **options}), ids="as-written")
     opened = opened or open_model(model, weights)
     arrays = _arrays(opened, inputs)
     peer = open_peer(
@@ -113,13 +124,13 @@ def compare(
         trust,
     )
     try:
-        walk = Walk(opened, arrays, peer, backend)
+        walk = Walk(opened, arrays, peer, wanted)
         result = Comparison(opened, peer.name)
         if not walk.matches:
             result.outputs_note = "no layer has a counterpart by its name or its place"
         result.layers = list(walk.reports(progress))
         result.bad = walk.first_bad
-        _compare_outputs(result, opened, arrays, peer, backend)
+        _compare_outputs(result, opened, arrays, peer, wanted)
         return result
     finally:
         peer.close()
@@ -186,7 +197,7 @@ def open_peer(
 
 
 def _compare_outputs(
-    found: Comparison, model: Model, arrays: Sequence[Array], peer: Peer, backend: Backend
+    found: Comparison, model: Model, arrays: Sequence[Array], peer: Peer, options: Options
 ) -> None:
     """The results of the whole models: fused layers and added-up rounding show only there."""
     if any(node.operation is None for node in model.nodes):
@@ -207,14 +218,14 @@ def _compare_outputs(
     if len(theirs) != len(names):
         found.outputs_note = f"results are not compared: {len(names)} here, {len(theirs)} there"
         return
-    compiled = compile_model(model, backend=backend, ids="as-written")
+    compiled = compiled_with(model, options)
     ours = compiled(
         [
             present(port.element_type, array)
             for port, array in zip(compiled.inputs, arrays, strict=True)
         ]
     )
-    allowed = _allowed_of_all(model)
+    allowed = _allowed_of_all(model) + rows_of_stored(model, options.activations)
     undefined = {
         Source(layer.node.id, layer.output) for layer in found.layers if layer.verdict == UNDEFINED
     }

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import math
 
+from uncork.compiler.options import Activations, Decompression
 from uncork.compiler.work import depth
-from uncork.ir.model import Node
+from uncork.ir.model import Model, Node, Source
+from uncork.passes.stored_values import steps_from_constant
 from uncork.types import ElementType, TensorSpec
 
 #: Steps between 1 and the next value of the type.
@@ -26,6 +28,10 @@ _STEPS = {
     ElementType.f4e2m1: 2.0**-1,
     ElementType.nf4: 2.0**-1,
 }
+#: How far rounded rows may move what one product gives, relative to its largest value: a step of
+#: the whole numbers that they become.
+_OF_ROWS = {"f32": 0.0, "i16": 2.0**-15, "i8": 2.0**-7}
+_PRODUCTS = frozenset({"Convolution", "Einsum", "MatMul"})
 #: Operations that move or pick values, and change none.
 _MOVES = frozenset(
     {
@@ -81,3 +87,34 @@ def tolerance(node: Node, inputs: list[TensorSpec], output: TensorSpec) -> float
         if narrow > step(ElementType.f32)
         else steps * narrow
     )
+
+
+def rows_of_stored(model: Model, activations: Activations) -> float:
+    """How far the results of a model may move, relative to the largest value, where products by
+    weights of 8 bits and fewer round their rows. Each rounds on its own, so that errors add up by
+    the square root of how many there are.
+    """
+    if not _OF_ROWS[activations]:
+        return 0.0
+    return _OF_ROWS[activations] * math.sqrt(
+        sum(
+            node.type_name in _PRODUCTS and any(_is_stored(model, source) for source in node.inputs)
+            for node in model.nodes
+        )
+    )
+
+
+def _is_stored(model: Model, source: Source) -> bool:
+    """Whether a tensor is made of a constant of 8 bits or fewer."""
+    path = steps_from_constant(model, source)
+    return path is not None and path[-1].outputs[0].spec.element_type.bits <= 8
+
+
+def dropped(model: Model, node: Node, decompression: Decompression) -> float:
+    """How far a layer may lie from the other side's, relative to the largest value, since one of
+    both has left out a rounding on the way from stored weights: where roundings of those do not
+    count, the steps of what it reads of them.
+    """
+    if decompression == "as-written" or steps_from_constant(model, Source(node.id, 0)) is None:
+        return 0.0
+    return max((step(model.spec(source).element_type) for source in node.inputs), default=0.0)

@@ -16,10 +16,11 @@ import numpy as np
 
 from uncork.compare.difference import DIFFERS, Difference, difference
 from uncork.compare.peers.process import Failed
-from uncork.compare.rounding import tolerance
+from uncork.compare.rounding import dropped, tolerance
 from uncork.compare.tensors import PeerModel, matched
 from uncork.compiler.arguments import present
-from uncork.compiler.compile import Backend, compile_model
+from uncork.compiler.compile import compiled_with
+from uncork.compiler.options import Options
 from uncork.compiler.single_layer import alone, carrier
 from uncork.errors import UncorkError
 from uncork.ir.model import Model, Node, Source
@@ -85,10 +86,10 @@ class Walk:
     after the other; `first_bad` is set with the first that is bad.
     """
 
-    def __init__(self, model: Model, inputs: Sequence[Array], peer: Peer, backend: Backend) -> None:
+    def __init__(self, model: Model, inputs: Sequence[Array], peer: Peer, options: Options) -> None:
         self._model = model
         self._peer = peer
-        self._backend: Backend = backend
+        self._options = options
         self._matches = matched(model, peer.model)
         self._specs = _specs(model, inputs)
         self._given = dict(zip(model.parameters, inputs, strict=True))
@@ -218,7 +219,7 @@ class Walk:
                 ], ""
             single, inputs = alone(self._model, node, known)
             return _run_alone(
-                single, [_not_none(arguments[source]) for source in inputs], self._backend
+                single, [_not_none(arguments[source]) for source in inputs], self._options
             ), ""
         except UncorkError as error:
             return [], f"refused here: {error.message}"
@@ -248,6 +249,7 @@ class Walk:
             )
         given = [_described(self._spec(s), arguments[s]) for s in node.inputs]
         allowed = tolerance(node, given, _described(spec, mine))
+        allowed += dropped(self._model, node, self._options.decompression)
         undefined = _undefined(node, spec, [arguments[s] for s in node.inputs])
         found = difference(present(spec.element_type, mine), other, allowed, undefined)
         return LayerReport(number, node, output, tensor, found.verdict, found.reason, found)
@@ -306,11 +308,11 @@ def _not_none(value: Array | None) -> Array:
     return value
 
 
-def _run_alone(single: Model, inputs: Sequence[Array], backend: Backend) -> list[Array]:
+def _run_alone(single: Model, inputs: Sequence[Array], options: Options) -> list[Array]:
     """The results, in carrier types, of carrier arrays. Raises UncorkError for values that the
     layer does not take.
     """
-    compiled = compile_model(single, backend=backend, ids="as-written")
+    compiled = compiled_with(single, options)
     results = compiled(
         [
             present(port.element_type, array)

@@ -87,14 +87,24 @@ DEFAULTS: dict[str, Any] = dict(
 )
 
 
-class PlanOptions(TypedDict, total=False):
+class StoredWeightOptions(TypedDict, total=False):
+    """What products by stored weights may round."""
+
+    decompression: Decompression
+    activations: Activations
+
+
+class RoundingOptions(StoredWeightOptions, total=False):
+    """What products may round."""
+
+    precision: Precision
+
+
+class PlanOptions(RoundingOptions, total=False):
     """The options that a plan has in it, wherever it runs."""
 
     strict: bool
     threads: int | None
-    precision: Precision
-    decompression: Decompression
-    activations: Activations
     kv_cache_precision: KvCachePrecision
     loop_limit: int | None
     tables: Mapping[str, GivenTable] | None

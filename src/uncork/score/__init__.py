@@ -28,11 +28,14 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from msgspec.structs import replace
 
+from uncork.compiler.options import RoundingOptions, asked, taking
 from uncork.errors import InputError, UncorkError
 from uncork.score.options import Location, ScoreOptions
 
 if TYPE_CHECKING:
     import inspect
+
+    from typing_extensions import Unpack
 
     from uncork.score.engine import Engine
     from uncork.score.plan import ScoringPlan
@@ -44,6 +47,7 @@ class ScoringInterrupted(KeyboardInterrupt):
     """The interruption of a run by Ctrl-C while rows were scored; the text says what is kept."""
 
 
+@taking(RoundingOptions)
 def score(
     model: Location,
     source: Any,
@@ -71,6 +75,7 @@ def score(
     tables: Mapping[str, Location] | None = None,
     backend: str = "cpu",
     progress: bool = False,
+    **rounding: Unpack[RoundingOptions],
 ) -> Any:
     """Score every row of `source` and write one row for each into `output`, in the same order.
 
@@ -93,7 +98,8 @@ def score(
     `ray_address` is that of a cluster, "host:port" or "auto"; without it Ray is started on this
     machine). An interrupted run goes on with `resume`; `overwrite` replaces an output that is
     there, when uncork wrote it. `limit` scores the first rows only, for a trial. `weights`,
-    `tables` (paths of files) and `backend` are those of `uncork.load`.
+    `tables` (paths of files), `backend`, `precision`, `decompression` and `activations` are those
+    of `uncork.load`.
 
     `workers` is how many processes score (all processors), `batch_size` the rows of a call (1024,
     or what the model's shapes fix), `rows_per_part` about how many rows lie in a part; `format` is
@@ -113,6 +119,7 @@ def score(
             f"got {type(model).__name__}",
             "model",
         )
+    asked(score, rounding)
     if isinstance(source, (list, tuple)) and not source:
         raise InputError("expected paths, or rows as dictionaries, got an empty list", "source")
     options = ScoreOptions(
@@ -131,6 +138,7 @@ def score(
         weights,
         tables,
         backend,
+        rounding,
     )
     if not _is_location(source):
         files_only = {
@@ -209,6 +217,7 @@ def _score_frame(
         tables=options.tables,
         backend=options.backend,
         threads=None,
+        **options.rounding,
     )
     return scorer(frame if options.limit is None else first_rows(frame, options.limit))
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
+
+from uncork.compiler.options import Options, RoundingOptions
 
 Location = str | os.PathLike[str]
 
@@ -29,6 +31,7 @@ class ScoreOptions:
     weights: Location | None = None
     tables: Mapping[str, Location] | None = None
     backend: str = "cpu"
+    rounding: RoundingOptions = field(default_factory=RoundingOptions)
 
     def with_mapping(self) -> ScoreOptions:
         """The options with what the file `mapping` says where they say nothing."""
@@ -52,4 +55,5 @@ class ScoreOptions:
             "tables": paths,
             "strict": self.strict,
             "backend": self.backend,
+            **Options(**self.rounding).given(),
         }

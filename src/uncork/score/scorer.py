@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from uncork.compiler.compiled_model import CompiledModel
 from uncork.compiler.load import load
+from uncork.compiler.options import RoundingOptions, taking
 from uncork.concurrency import WorkLock
 from uncork.errors import InputError
 from uncork.score.batch import BatchScorer
@@ -21,6 +22,9 @@ from uncork.score.frames import from_frame, to_frame
 from uncork.score.mapping import bind
 from uncork.score.outputs import ROW, output_schema, plan_outputs
 from uncork.score.plan import BATCH_SIZE
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 Location = str | os.PathLike[str]
 
@@ -39,10 +43,12 @@ class Scorer:
 
     `inputs`, `outputs`, `keep`, `top_k`, `strict` and `negative_ids` are those of `uncork.score`;
     `keep` is nothing unless it is given. `on_error` is "fail" or "null". `batch_size` is the most
-    rows of a call of the model; `weights`, `tables` and `backend` are those of `uncork.load`.
+    rows of a call of the model; `weights`, `tables`, `backend`, `precision`, `decompression` and
+    `activations` are those of `uncork.load`.
     `threads` is 1, since engines have as many workers as processors.
     """
 
+    @taking(RoundingOptions)
     def __init__(
         self,
         model: Location,
@@ -59,6 +65,7 @@ class Scorer:
         tables: Mapping[str, Location] | None = None,
         backend: str = "cpu",
         threads: int | None = 1,
+        **rounding: Unpack[RoundingOptions],
     ) -> None:
         """Loads and checks the model.
 
@@ -92,6 +99,7 @@ class Scorer:
             "strict": strict,
             "backend": backend,
             "threads": threads,
+            **rounding,
         }
         self._schemas: dict[pa.Schema, tuple[BatchScorer, int]] = {}
         compiled = self.compiled

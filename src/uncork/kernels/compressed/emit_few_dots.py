@@ -103,6 +103,9 @@ class _Tile:
         self.row_units = row_units * blocks.units(1)
         #: Bytes of a number of a table that are multiplied each for itself, the highest first.
         self.planes = 2 if blocks.how == FOUR_MIXED and blocks.large else 1
+        #: Sums of products by what they are multiples of: those of a digit and a byte of the number
+        #: go with those of the next digit and the byte before.
+        self.weights = len(blocks.places) + self.planes - 1 - blocks.leaves_least_out
         self.numbers: Sequence[Value] = ()
         self.column = Column(inner, Operand(inner, ""), Operand(inner, ""))
         self.totals: list[Variable] = []
@@ -233,10 +236,9 @@ class _Tile:
         for line in place.lines:
             first = [
                 k.load(line + index * self.vector, I32, lanes)
-                if blocks.middle and plane == 0
+                if blocks.middle and index < len(blocks.places)
                 else k.constant(0, I32, lanes)
-                for index in range(len(blocks.places))
-                for plane in range(self.planes)
+                for index in range(self.weights)
             ]
             sums.append([k.variable(value) for value in first])
         if partly:
@@ -321,15 +323,12 @@ class _Tile:
         )
 
     def _joined(self, places: list[Value]) -> Value:
-        """The numbers whose digits are summed. Two places of one byte together are still whole
-        numbers of 32 bits, and so are two bytes of the numbers of a table.
+        """The numbers whose digits are summed. Two sums of products of bytes together are still
+        whole numbers of 32 bits.
         """
         k, lanes = self.k, self.blocks.lanes
-        if self.planes == 2:
-            highs, lows = places[::2], places[1::2]
-            places = [(high << 8) + low for high, low in zip(highs, lows, strict=True)]
         value, rest = places[0], places[1:]
-        if rest and not self.blocks.wide and not self.blocks.large:
+        if rest and not self.blocks.wide:
             value, rest = (value << 8) + rest[0], rest[1:]
         result = value.to(F32)
         for place in rest:
@@ -357,7 +356,8 @@ class _Tile:
                 for index, some in enumerate(codes):
                     half, plane = divmod(index, self.planes)
                     at = place * blocks.place + half * self.vector
-                    add(row, place * self.planes + plane, some, k.load(line + at, I32, lanes))
+                    if place + plane < self.weights:
+                        add(row, place + plane, some, k.load(line + at, I32, lanes))
 
     def _codes(self, address: Value, left: Value | None) -> list[Value]:
         """The codes of a block, of which there may be so many `left`, as they are multiplied."""
@@ -409,7 +409,8 @@ class _Tile:
         """Store the results of some columns of a row."""
         k, stored, a, lanes = self.k, self.spec.stored, self.a, result.lanes
         if self.book is not None:
-            result = result * k.splat(self.book.unit, lanes)
+            unit = self.book.unit * 256.0 if self.blocks.leaves_least_out else self.book.unit
+            result = result * k.splat(unit, lanes)
         if not stored.group:
             column = column_at(a, first, stored)
             if stored.zeros:

@@ -62,9 +62,6 @@ _SUM_TILES = {3: 6, 2: 4, 1: 4}
 _BITS_OF_LINE = 8
 #: Sums of a tile beside which 16 registers hold codes and numbers; totals lie in memory there.
 _SUMS, _VECTORS = 8, 2
-#: Products of bytes for a number of a table of 16 bits and each digit, and how many of them take as
-#: long as looking the number up as f32.
-_BYTES_OF_LARGE, _MOST_PRODUCTS = 2, 4
 #: The largest number that a signed byte holds.
 _MOST_OF_BYTE = 127
 #: The longest run whose products of numbers of 16 bits and codes of eight have a sum of 32 bits,
@@ -104,8 +101,6 @@ def dot_rows(
     digits = ACTIVATION_BYTES[activations]
     # Products of bytes and numbers of 16 bits have sums of 32.
     large = book is not None and bool(abs(book[0]).max() > _MOST_OF_BYTE)
-    if large and how == FOUR_MIXED and digits * _BYTES_OF_LARGE > _MOST_PRODUCTS:
-        return None
     if target.vector_registers > 16:
         rows = _TILE_ROWS[digits]
     else:

@@ -6,7 +6,9 @@ digits and codes are summed exactly; the unit and the scale turn sums into numbe
 16 bits are multiplied the two highest bytes are one digit.
 
 The error: a number of the data is off by at most half a unit, which is 2^-24 of the largest number
-of its run, and is otherwise computed as in f32, a run at a time.
+of its run, and is otherwise computed as in f32, a run at a time. Numbers of a table that are two
+bytes meet the lowest digit by their higher byte alone: another 2^-23 of the largest number of the
+run and of the table.
 """
 
 from __future__ import annotations
@@ -199,6 +201,11 @@ class Blocks(Struct, frozen=True):
     def places(self) -> tuple[int, ...]:
         """The bytes of each place of a number."""
         return places_of(self.digits, self.wide and not self.large)
+
+    @property
+    def leaves_least_out(self) -> bool:
+        """Whether the lowest digit does not meet the lower bytes of numbers of 16 bits."""
+        return self.large and not self.wide and self.digits == DIGITS
 
     @property
     def halves(self) -> int:
