@@ -73,6 +73,14 @@ def parser() -> Parser:
         help="our side: cpu (default) or reference",
     )
     add(
+        "--precision",
+        type=one_of("f32", "bf16", "bf16x3", "fast"),
+        default="f32",
+        metavar="NAME",
+        help="our side: f32 (default), or what factors of products are rounded to, whose rounding "
+        "is then no difference: bf16, bf16x3, fast",
+    )
+    add(
         "--all",
         action="store_true",
         help="list every layer, not only those that differ and those that round most",
@@ -117,6 +125,7 @@ def execute(arguments: argparse.Namespace) -> int:
             [values[i] for i in range(len(model.inputs))],
             weights=arguments.weights,
             backend=arguments.backend,
+            precision=arguments.precision,
             saved=saved,
             opened=model,
             trust=arguments.trust,

@@ -22,10 +22,11 @@ from uncork.compare.difference import DIFFERS, UNDEFINED, Difference, difference
 from uncork.compare.peers.base import GivenInput
 from uncork.compare.peers.process import Failed, PeerProcess
 from uncork.compare.peers.saved import SavedPeer
-from uncork.compare.rounding import step, tolerance
+from uncork.compare.rounding import of_all, step
 from uncork.compare.walk import Bad, LayerReport, Peer, Walk
 from uncork.compiler.arguments import accept, match, present, unique_names
-from uncork.compiler.compile import Backend, compile_model
+from uncork.compiler.compile import Backend, compile_model, precision_here
+from uncork.compiler.options import Precision
 from uncork.errors import InputError
 from uncork.ir.model import Model, Source
 from uncork.ir.validate import infer
@@ -83,6 +84,7 @@ def compare(
     *,
     weights: str | os.PathLike[str] | None = None,
     backend: Backend = "cpu",
+    precision: Precision = "f32",
     saved: Mapping[str, Array] | None = None,
     opened: Model | None = None,
     trust: bool = False,
@@ -94,13 +96,15 @@ def compare(
     another .xml; with `saved`, arrays by the names of tensors or layers, it is what they are
     called. `inputs` are as a call of the model takes them. `opened` is the model, where it is read
     already; `weights` is its weights file when it is not the .bin beside it, and `backend` what
-    runs it, as for `uncork.load`. A "torch:FILE.pt2" is opened only with `trust`: PyTorch runs what
+    runs it, in which `precision`, as for `uncork.load`: what rounding factors to bf16 explains is
+    no difference then. A "torch:FILE.pt2" is opened only with `trust`: PyTorch runs what
     such a file says, pickles included. `progress` is called with the layers that are done and all
     layers.
 
     A layer that uncork lacks takes the other side's values. Raises UncorkError when a side cannot
     be opened.
     """
+    precision = precision_here(precision, backend)
     opened = opened or open_model(model, weights)
     arrays = _arrays(opened, inputs)
     peer = open_peer(
@@ -113,13 +117,13 @@ def compare(
         trust,
     )
     try:
-        walk = Walk(opened, arrays, peer, backend)
+        walk = Walk(opened, arrays, peer, backend, precision)
         result = Comparison(opened, peer.name)
         if not walk.matches:
             result.outputs_note = "no layer has a counterpart by its name or its place"
         result.layers = list(walk.reports(progress))
         result.bad = walk.first_bad
-        _compare_outputs(result, opened, arrays, peer, backend)
+        _compare_outputs(result, opened, arrays, peer, backend, precision)
         return result
     finally:
         peer.close()
@@ -186,7 +190,12 @@ def open_peer(
 
 
 def _compare_outputs(
-    found: Comparison, model: Model, arrays: Sequence[Array], peer: Peer, backend: Backend
+    found: Comparison,
+    model: Model,
+    arrays: Sequence[Array],
+    peer: Peer,
+    backend: Backend,
+    precision: Precision,
 ) -> None:
     """The results of the whole models: fused layers and added-up rounding show only there."""
     if any(node.operation is None for node in model.nodes):
@@ -207,14 +216,15 @@ def _compare_outputs(
     if len(theirs) != len(names):
         found.outputs_note = f"results are not compared: {len(names)} here, {len(theirs)} there"
         return
-    compiled = compile_model(model, backend=backend, ids="as-written")
+    compiled = compile_model(model, backend=backend, ids="as-written", precision=precision)
     ours = compiled(
         [
             present(port.element_type, array)
             for port, array in zip(compiled.inputs, arrays, strict=True)
         ]
     )
-    allowed = _allowed_of_all(model)
+    read = ((node, [model.spec(source) for source in node.inputs]) for node in model.nodes)
+    allowed = of_all(read, precision)
     undefined = {
         Source(layer.node.id, layer.output) for layer in found.layers if layer.verdict == UNDEFINED
     }
@@ -226,13 +236,3 @@ def _compare_outputs(
         if seen.verdict == DIFFERS and model.by_id[model.results[position]].inputs[0] in undefined:
             seen = replace(seen, verdict=UNDEFINED)
         found.outputs.append(OutputReport(name, seen.verdict, seen.reason, seen))
-
-
-def _allowed_of_all(model: Model) -> float:
-    """The rounding that is allowed for the whole model: that of all layers, one after the other."""
-    every = 0.0
-    for node in model.nodes:
-        if node.type_name not in ("Const", "Parameter", "Result") and node.outputs:
-            inputs = [model.spec(source) for source in node.inputs]
-            every += tolerance(node, inputs, node.outputs[0].spec)
-    return min(every, 1e-2)

@@ -20,6 +20,7 @@ from uncork.compare.rounding import tolerance
 from uncork.compare.tensors import PeerModel, matched
 from uncork.compiler.arguments import present
 from uncork.compiler.compile import Backend, compile_model
+from uncork.compiler.options import Precision
 from uncork.compiler.single_layer import alone, carrier
 from uncork.errors import UncorkError
 from uncork.ir.model import Model, Node, Source
@@ -85,10 +86,18 @@ class Walk:
     after the other; `first_bad` is set with the first that is bad.
     """
 
-    def __init__(self, model: Model, inputs: Sequence[Array], peer: Peer, backend: Backend) -> None:
+    def __init__(
+        self,
+        model: Model,
+        inputs: Sequence[Array],
+        peer: Peer,
+        backend: Backend,
+        precision: Precision = "f32",
+    ) -> None:
         self._model = model
         self._peer = peer
         self._backend: Backend = backend
+        self._precision: Precision = precision
         self._matches = matched(model, peer.model)
         self._specs = _specs(model, inputs)
         self._given = dict(zip(model.parameters, inputs, strict=True))
@@ -217,9 +226,8 @@ class Walk:
                     spec.value for spec in node.operation.evaluate(given) if spec.value is not None
                 ], ""
             single, inputs = alone(self._model, node, known)
-            return _run_alone(
-                single, [_not_none(arguments[source]) for source in inputs], self._backend
-            ), ""
+            given = [_not_none(arguments[source]) for source in inputs]
+            return _run_alone(single, given, self._backend, self._precision), ""
         except UncorkError as error:
             return [], f"refused here: {error.message}"
 
@@ -247,7 +255,7 @@ class Walk:
                 number, node, output, tensor, verdict, problem, theirs=describe_array(other)
             )
         given = [_described(self._spec(s), arguments[s]) for s in node.inputs]
-        allowed = tolerance(node, given, _described(spec, mine))
+        allowed = tolerance(node, given, _described(spec, mine), self._precision)
         undefined = _undefined(node, spec, [arguments[s] for s in node.inputs])
         found = difference(present(spec.element_type, mine), other, allowed, undefined)
         return LayerReport(number, node, output, tensor, found.verdict, found.reason, found)
@@ -306,11 +314,13 @@ def _not_none(value: Array | None) -> Array:
     return value
 
 
-def _run_alone(single: Model, inputs: Sequence[Array], backend: Backend) -> list[Array]:
+def _run_alone(
+    single: Model, inputs: Sequence[Array], backend: Backend, precision: Precision
+) -> list[Array]:
     """The results, in carrier types, of carrier arrays. Raises UncorkError for values that the
     layer does not take.
     """
-    compiled = compile_model(single, backend=backend, ids="as-written")
+    compiled = compile_model(single, backend=backend, ids="as-written", precision=precision)
     results = compiled(
         [
             present(port.element_type, array)
