@@ -173,6 +173,7 @@ def test_factors_that_the_call_brings(cell: str, shape: tuple[int, int, int, int
     b = some((gates + (cell == "gru_after")) * hidden) * F32(0.1)
     x, h, c = some(batch, steps, inputs), some(batch, hidden), some(batch, hidden)
     lengths = generator.integers(0, steps + 1, batch)
+    lengths[0] = steps
     expected = walk(cell, x, h, c, lengths, w, r, b)
     expected[lengths == 0] = 0
     states = [h[:, None], *([c[:, None]] if cell == "lstm" else [])]

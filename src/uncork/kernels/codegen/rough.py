@@ -81,7 +81,7 @@ def mish(k: Kernel, x: Value) -> Value:
     power = polynomial(k, _POWER, part) * scale
     power = k.select(x < _LEAST_POWER, k.constant(0.0, F32, x.lanes), power)
     n = power * (power + 2.0)
-    return x * n * k.estimated_reciprocal(n + 2.0)
+    return x * (n * k.estimated_reciprocal(n + 2.0))
 
 
 def gelu_tanh(k: Kernel, x: Value) -> Value:
