@@ -226,7 +226,7 @@ def test_first_and_transposed_convolutions_are_of_blocks() -> None:
         steps = outputs(half)
         turned = [shape for name, shape in steps if name.startswith("ToBlocks")]
         assert [shape.endswith(few) for shape in turned] == [True]
-        assert not [name for name, _ in steps if "Conv" in name and "Blocked" not in name]
+        assert not [name for name, _ in steps if "Convolution" in name and "Blocked" not in name]
         assert all("bf16" in shape for name, shape in steps if name.startswith("BlockedConv"))
         single = compile_for(model, LEVELS["x86-64-v4-bf16"], 1, "f32")
         assert not [shape for _, shape in outputs(single) if shape.endswith(few)]
