@@ -169,6 +169,22 @@ def attentions(heads: int, size: int, rows: int) -> Chain:
     return Chain(name, (rows, width), add, operations, rows)
 
 
+def recurrents(rows: int, steps: int, size: int) -> Chain:
+    """LSTMs over sequences of as many numbers as they have units."""
+
+    def add(builder: Builder, value: Source, layer: int) -> Source:
+        zeros = builder.constant(np.zeros((rows, 1, size), np.float32))
+        lengths = builder.constant(np.full(rows, steps))
+        factors = [builder.constant(_numbers(4 * size, size)[np.newaxis]) for _ in range(2)]
+        biases = builder.constant(_numbers(1, 4 * size))
+        given = (value, zeros, zeros, lengths, *factors, biases)
+        made, *_ = builder.add("LSTMSequence", 5, *given, hidden_size=size, direction="forward")
+        return builder.add("Squeeze", 1, made, builder.constant(np.array([1])))[0]
+
+    operations = _LAYERS * 16.0 * rows * steps * size**2
+    return Chain(f"LSTMs, {rows} x {steps} x {size}", (rows, steps, size), add, operations, rows)
+
+
 def chains(quick: bool) -> Iterator[Chain]:
     """What is measured; of each kind one where it has to be `quick`."""
     sizes = [(64, 56, 3), (128, 28, 3), (256, 14, 3), (512, 7, 3), (256, 56, 1), (1024, 14, 1)]
@@ -178,6 +194,8 @@ def chains(quick: bool) -> Iterator[Chain]:
                 yield products(rows, width, inner, kind)
         for size in () if kind == STORED else sizes[2:3] if quick else sizes:
             yield convolutions(*size, kind)
+    for recurrent in [(32, 16, 256)] if quick else [(1, 50, 256), (8, 50, 256), (32, 50, 512)]:
+        yield recurrents(*recurrent)
     for heads in [(12, 64, 197)] if quick else [(12, 64, 197), (6, 64, 1500), (12, 32, 49)]:
         yield attentions(*heads)
 

@@ -43,6 +43,9 @@ come as numbers, lists or arrays.
   Arguments that only the operation has call the operation: `F.softmax(x, axis=1)`,
   `F.pad(x, [1], [0], pad_mode="edge")`, `F.relu(x, strict=True)`.
 - `F.ctc_loss` is the operation's: it takes logits `[N, T, C]`, their lengths, labels and theirs.
+- `F.gru_sequence`, `F.lstm_sequence` and `F.rnn_sequence` take `precision="bf16"`, or "fast", which
+  rounds the factors of their products as [a model's](precision.md) are. Products, convolutions and
+  attention of arrays of the call stay f32: what is packed in pairs are constants of a model.
 """
 
 

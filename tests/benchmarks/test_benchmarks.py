@@ -860,6 +860,7 @@ def test_the_page_of_models_has_bf16_beside_f32() -> None:
 |:-|-:|-:|-:|-:|-:|-:|-:|-:|
 | net | 4.74 (4.91) | 2.87 (3.18) | 3.59 (3.84) | 1.74 (1.99) | 1.64 | 3.0e-03 | 5.7e-07 | 3.1e-03 |
 """
-    text = in_bf16(results)
+    text = in_bf16(results, {"other": "1.2e-06"})
+    assert "| other | -- | -- | -- | -- | -- | -- | 1.2e-06 |" in text
     assert "| net | 4.74 | 2.87 | 3.59 | 1.74 | 1.64 | 3.0e-03 | 3.1e-03 |" in text
     assert "A processor (family 1), 2026-02-03" in text

@@ -294,7 +294,9 @@ def test_the_plan_says_why_and_what_a_pass_did() -> None:
     assert heading[-2:] == ["reason", "note"]
     assert [bool(step.reason) for step in plan.steps if step.kernel == "reference"] == [True]
     assert not any(step.reason for step in plan.steps if step.kernel != "reference")
-    assert policy.described() == plan.remarks[1:]
+    plans, precision, costs = plan.remarks[1:]
+    assert (plans, costs) == policy.described()
+    assert precision.startswith("precision: f32")
 
 
 def test_policy_constants_are_printed() -> None:

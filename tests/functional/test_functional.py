@@ -12,6 +12,7 @@ import pytest
 
 from uncork import InputError, UnsupportedError, functional
 from uncork import functional as F
+from uncork.kernels.runtime.target import Target
 
 TABLE = np.array([[-0.2, -0.6], [-0.1, -0.4], [-1.9, -1.8], [-1.0, 1.5], [0.8, -0.7]], np.float32)
 IDS = [0, 2, 3, 4]
@@ -230,6 +231,24 @@ def test_gru() -> None:
         ),
         np.full((2, 1), 5, np.float32),
     )
+
+
+def test_precisions_are_those_of_load(monkeypatch: pytest.MonkeyPatch) -> None:
+    arguments = SEQUENCE
+    with pytest.raises(
+        InputError, match=r"^gru_sequence: precision: expected one of f32, bf16, .*, got 'f16'$"
+    ):
+        F.gru_sequence(*arguments, precision="f16")
+    expected = F.gru_sequence(*arguments)
+    older = Target.of("x86_64", "generic", "")
+    monkeypatch.setattr("uncork.compiler.compile.kernel_target", lambda tiles, name: older)
+    with pytest.raises(
+        UnsupportedError, match=r"^gru_sequence: precision 'bf16' needs a CPU with AVX512-BF16"
+    ):
+        F.gru_sequence(*arguments, precision="bf16")
+    # What is fastest here is f32.
+    for one, two in zip(F.gru_sequence(*arguments, precision="fast"), expected, strict=True):
+        near(one, two)
 
 
 def test_lstm() -> None:

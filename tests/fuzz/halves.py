@@ -64,10 +64,12 @@ class _Network:
         return self.builder.constant(np.array(sizes, np.int64))
 
     def activated(self, x: Source) -> Source:
-        kind = self.random.choice(["ReLU", "Sigmoid", "Tanh", "Gelu", "Swish", "", ""])
+        kinds = ["ReLU", "Sigmoid", "Tanh", "Gelu", "Swish", "HSwish", "Mish", "", ""]
+        kind = self.random.choice(kinds)
         if kind == "Gelu":
             return self.add(kind, 7, x, approximation_mode=self.random.choice(["ERF", "TANH"]))
-        return self.add(kind, 4 if kind == "Swish" else 1, x) if kind else x
+        fourth = ("HSwish", "Mish", "Swish")
+        return self.add(kind, 4 if kind in fourth else 1, x) if kind else x
 
     # ---- images
 
@@ -94,10 +96,11 @@ class _Network:
 
     def enlarged(self, x: Source, inner: int, outer: int) -> Source:
         """A transposed convolution that doubles sizes."""
-        filters = self.constant(inner, outer, *[2] * self.axes, inner=inner)
-        nothing = (0,) * self.axes
+        taps, cut = self.random.choice([(2, 0), (4, 1)])
+        filters = self.constant(inner, outer, *[taps] * self.axes, inner=inner * taps)
+        around = (cut,) * self.axes
         given = {"strides": (2,) * self.axes, "dilations": (1,) * self.axes}
-        given |= {"pads_begin": nothing, "pads_end": nothing}
+        given |= {"pads_begin": around, "pads_end": around}
         return self.ended(self.add("ConvolutionBackpropData", 1, x, filters, **given), outer)
 
     def apart(self, x: Source, channels: int) -> Source:
@@ -123,7 +126,7 @@ class _Network:
 
     def image(self) -> uncork.Model:
         channels = self.random.choice([8, 16, 24, 32, 32, 48, 64, 20])
-        first = self.random.choice([3, channels])
+        first = self.random.choice([1, 3, 5, channels])
         batch = self.random.choice([None, 1, 2])
         x = self.builder.parameter("x", "f32", [batch, first, *[None] * self.axes])
         x = self.convolution(x, first, channels)
@@ -136,7 +139,7 @@ class _Network:
                 x, channels = self.convolution(x, channels, outer), outer
             elif kind == "down":
                 x = self.convolution(x, channels, channels, 2)
-            elif kind == "up" and self.axes < 3:
+            elif kind == "up":
                 x = self.enlarged(x, channels, channels)
             elif kind == "apart":
                 x = self.apart(x, channels)

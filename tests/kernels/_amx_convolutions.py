@@ -23,8 +23,8 @@ Case = tuple[Sequence[int], Sequence[int], tuple[int, int], Sequence[Sequence[in
 
 
 def _cases() -> Iterator[Case]:
-    """Runs of pixels around tiles, blocks of 8, 16 and 32 channels; windows that leave the data;
-    groups within blocks, across them, and of whole ones.
+    """Runs of pixels around tiles, blocks of 8, 16 and 32 channels, and of few; windows that leave
+    the data; groups within blocks, across them, and of whole ones.
     """
     for (inner, lanes), columns in itertools.product(
         [(16, 16), (8, 16), (16, 8), (8, 8), (32, 32), (32, 16), (16, 32)], (1, 3, 7, 14, 15, 29)
@@ -38,6 +38,10 @@ def _cases() -> Iterator[Case]:
         yield (2, 48, 9, 23), (48 // members, members, members, 3, 3), (16, 16), _AROUND
     yield (2, 48, 6, 15), (2, 24, 24, 3, 3), (16, 16), _AROUND
     yield (2, 96, 9, 21), (3, 16, 32, 3, 3), (16, 8), _AROUND
+    # Few channels: a row of taps is a row of a tile, or each tap where it has more numbers.
+    yield (2, 4, 12, 23), (1, 48, 4, 7, 7), (4, 16), ((2, 2), (1, 1), (3, 3), (3, 3))
+    yield (2, 4, 5, 20), (1, 64, 4, 3, 3), (4, 32), _AROUND
+    yield (1, 6, 9, 20), (1, 32, 6, 7, 7), (6, 32), _AROUND
     # Blocks of 32: windows far apart, groups of one block each, within blocks and across them.
     yield (1, 32, 21, 20), (1, 96, 32, 3, 3), (32, 32), _FAR
     for members in (32, 16, 2, 48):

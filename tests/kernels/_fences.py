@@ -428,6 +428,7 @@ def blocks(generator: np.random.Generator) -> Iterator[Case]:
         )
         yield f"to blocks {columns} {block}", ToBlocks(block), [data]
         yield f"from blocks {columns} {block}", FromBlocks(), [blocked]
+        yield f"zeros {columns} {block}", ToBlocks(block), [numbers(generator, 2, 3, 3, columns)]
         around = {"strides": [1, 1], "dilations": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1]}
         dense, apart = find("Convolution", 1)(**around), find("GroupConvolution", 1)(**around)
         filters = numbers(generator, 3 * block, 2 * block, 3, 3)
@@ -440,6 +441,12 @@ def blocks(generator: np.random.Generator) -> Iterator[Case]:
                 BlockedConvolution(dense, (True, False), block, side=side),
                 [blocked, filters],
             )
+        few = numbers(generator, 2, 1, 3, columns, 4)
+        yield (
+            f"few channels {columns} {block}",
+            BlockedConvolution(dense, (True, False), block),
+            [few, numbers(generator, 2 * block, 4, 3, 3)],
+        )
         channels = numbers(generator, 2 * block, 1, 1, 3, 3)
         yield (
             f"apart {columns} {block}",

@@ -18,6 +18,7 @@ import uncork
 from tests.kernels._fences import run_fenced
 from tests.kernels._run import spec_of
 from tests.kernels.test_convolution import by_formula, numbers
+from tests.kernels.test_convolution import spread as transposed_by_formula
 from uncork.internal_ops.blocks import (
     BlockedConvolution,
     FromBlocks,
@@ -30,6 +31,7 @@ from uncork.internal_ops.held import HALF
 from uncork.ir.hints import NO_HINTS, Hints
 from uncork.kernels.convolution.spec_blocks import Dense
 from uncork.kernels.convolution.tiles import CHOSEN, KIND_BITS, next_tiles, widths_of
+from uncork.kernels.epilogue import PLAIN
 from uncork.kernels.kernel_plan import KernelPlan
 from uncork.kernels.runtime.target import LEVELS, Target, host_target
 from uncork.kernels.select import select_kernel
@@ -41,6 +43,8 @@ from uncork.types import ElementType, TensorSpec
 
 LANES = host_target().lanes
 BLOCKS = [LANES] if LANES < 16 else [16, 8]
+#: The types of data, filters and sizes.
+_KINDS = ElementType.f32, ElementType.f32, ElementType.i64
 #: Channels of a block of two vectors.
 LONG = 2 * LANES
 
@@ -215,6 +219,149 @@ def test_groups_within_blocks_of_two_vectors(members: int, stride: int, columns:
     filters = (3 * LONG // members, members, members, 3, 3)
     around = {"strides": (stride,) * 2, "begin": (1, 1), "end": (2, 2), "ended": True}
     convolved((2, 3 * LONG, 5, columns), filters, (LONG, LONG), **around)
+
+
+@pytest.mark.parametrize("channels", [2, 4, 6])
+@pytest.mark.parametrize(("taps", "stride"), [(1, 1), (3, 1), (7, 2), (4, 4)])
+@pytest.mark.parametrize("columns", [1, 13, 30])
+def test_data_of_few_channels(channels: int, taps: int, stride: int, columns: int) -> None:
+    """The only block of the data is as long as they are few: a row of taps is one step."""
+    b = BLOCKS[0]
+    chosen = convolved(
+        (2, channels, 9, columns + 3),
+        (1, 3 * b, channels, taps, min(taps, columns)),
+        (channels, b),
+        strides=(stride,) * 2,
+        begin=(taps // 2, min(taps, columns) // 2),
+        end=(taps // 2, min(taps, columns) // 2),
+        ended=True,
+    )
+    steps = {spec.inner for spec, _ in chosen.calls if isinstance(spec, Dense)}
+    assert steps == {channels * min(taps, columns)}
+
+
+def test_few_channels_of_dilated_windows() -> None:
+    b = BLOCKS[0]
+    around = {"dilations": (2, 2), "begin": (2, 2), "end": (2, 2), "ended": True}
+    chosen = convolved((1, 4, 9, 11), (1, 2 * b, 4, 3, 3), (4, b), **around)
+    assert {spec.inner for spec, _ in chosen.calls if isinstance(spec, Dense)} == {4}
+
+
+@pytest.mark.parametrize("channels", [1, 3, 5])
+@pytest.mark.parametrize("pixels", [(1, 1), (2, 3), (5, 17), (40, 33)])
+@pytest.mark.parametrize("images", [1, 3])
+def test_blocks_with_zeros(channels: int, pixels: tuple[int, int], images: int) -> None:
+    block = channels + 1
+    data = numbers(np.random.default_rng(channels), images, channels, *pixels)
+    expected = np.zeros((images, 1, *pixels, block), np.float32)
+    expected[:, 0, :, :, :channels] = np.moveaxis(data, 1, -1)
+    assert np.array_equal(to_blocks(data, block), expected)
+    run(ToBlocks(block), [data], expected, threads=(1, 3), tolerance=0)
+
+
+#: Ends that are computed with fewer digits where results are rounded to bf16.
+ROUGH = ("HSigmoid-5", "HSwish-4", "Mish-4", "Sigmoid-1", "Swish-4", "Tanh-1")
+
+
+@pytest.mark.skipif(not multiplies_pairs(host_target()), reason="no products of bf16")
+@pytest.mark.parametrize("name", ROUGH)
+@pytest.mark.parametrize("way", ["direct", "by tiles", "apart"])
+def test_rough_ends(name: str, way: str) -> None:
+    """In each way that convolutions over blocks go."""
+    b = BLOCKS[0]
+    filters = (2 * b, 1, 1, 3, 3) if way == "apart" else (1, 2 * b, 2 * b, 3, 3)
+    side = 2 if way == "by tiles" else 0
+    around = ((1, 1), (1, 1), (1, 1), (1, 1))
+    plain, arrays, _ = described((1, 2 * b, 5, 9), filters, (b, b), around, side)
+    type_name, opset = name.split("-")
+    members = [FusedMember(find(type_name, int(opset))(), (0,))]
+    fused = FusedConvolution(plain.operation, 2, members)
+    chosen = in_halves(plain.replace(operation=fused), arrays)
+    assert chosen is not None
+    ends = {op.op for spec, _ in chosen.calls for op in getattr(spec, "end", PLAIN).ops}
+    assert f"rough_{type_name.lower()}" in ends
+
+
+@pytest.mark.parametrize("blocks", list(itertools.product(BLOCKS, BLOCKS)))
+@pytest.mark.parametrize(
+    ("strides", "taps", "begin", "more"),
+    [
+        ((2, 2), (2, 2), (0, 0), (0, 0)),
+        ((2, 2), (4, 4), (1, 1), (0, 0)),
+        ((2, 3), (3, 5), (1, 2), (1, 1)),
+        ((1, 2), (3, 3), (2, 0), (0, 1)),
+        ((1, 1), (3, 3), (1, 1), (0, 0)),
+    ],
+)
+@pytest.mark.parametrize("columns", [1, 5, 17])
+def test_transposed(
+    blocks: tuple[int, int],
+    strides: tuple[int, int],
+    taps: tuple[int, int],
+    begin: tuple[int, int],
+    more: tuple[int, int],
+    columns: int,
+) -> None:
+    """Each remainder of places by the strides is a convolution of its own."""
+    inner, lanes = blocks
+    operation = find("ConvolutionBackpropData", 1)(
+        strides=strides,
+        dilations=(1, 1),
+        pads_begin=begin,
+        pads_end=(0, 1),
+        output_padding=more,
+    )
+    generator = np.random.default_rng(columns)
+    x = numbers(generator, 2, 2 * inner, 3, columns)
+    w = numbers(generator, 1, 2 * inner, 3 * lanes, *taps)
+    sizes = zip((3, columns), taps, strides, begin, (0, 1), more, strict=True)
+    counts = [(n - 1) * s + k + m - b - e for n, k, s, b, e, m in sizes]
+    expected = transposed_by_formula(x, w, strides, (1, 1), begin, counts)
+    bias, other = numbers(generator, 1, 3 * lanes, 1, 1), numbers(generator, *expected.shape)
+    members = [FusedMember(find("Add", 1)(), (0, 1)), FusedMember(find("Add", 1)(), (3, 2))]
+    whole = FusedConvolution(operation, 2, [*members, FusedMember(find("ReLU", 1)(), (4,))])
+    arrays = [to_blocks(x, inner), w[0], bias, to_blocks(other, lanes)]
+    blocked = BlockedConvolution(whole, (True, False, False, True), lanes)
+    if multiplies_pairs(host_target()):
+        in_halves(blocked, arrays)
+    expected = np.maximum(expected + bias + other, 0)
+    run(blocked, arrays, to_blocks(expected, lanes), (1, 2))
+
+
+def test_transposed_groups_and_sizes_of_the_call() -> None:
+    """Groups that begin within a block, three axes, and a size that is an input."""
+    b, generator = BLOCKS[0], np.random.default_rng(1)
+    strides, ones = (1, 2, 2), (1, 1, 1)
+    operation = find("GroupConvolutionBackpropData", 1)(strides=strides, dilations=ones)
+    x, w = numbers(generator, 1, 3 * b, 2, 3, 5), numbers(generator, 2, 3 * b // 2, b, 2, 2, 3)
+    counts = (3, 5, 12)
+    begins = (0, 0, 0)  # (1 + 2, 4 + 2, 8 + 3) cells are reached: one row less, one column more
+    expected = transposed_by_formula(x, w, strides, ones, begins, counts)
+    blocked = BlockedConvolution(operation, (True, False, False), b)
+    arrays = [to_blocks(x, b), w, np.array(counts)]
+    specs = [spec_of(a, kind) for a, kind in zip(arrays, _KINDS, strict=True)]
+    outputs = [TensorSpec(o.element_type, o.shape) for o in blocked.describe(specs)]
+    chosen = select_kernel(blocked, specs, outputs, host_target())
+    assert isinstance(chosen, KernelPlan), chosen
+    results = run_fenced(chosen, specs, outputs, False, 2)
+    assert results is not None
+    np.testing.assert_allclose(results[0], to_blocks(expected, b), rtol=0, atol=2e-4)
+
+
+@pytest.mark.parametrize("members", [1, 4])
+def test_transposed_groups_within_blocks(members: int) -> None:
+    """At stride 1: filters the other way round."""
+    b, generator = BLOCKS[0], np.random.default_rng(2)
+    around = {"strides": (1, 1), "dilations": (2, 1), "pads_begin": (1, 1), "pads_end": (0, 1)}
+    operation = find("GroupConvolutionBackpropData", 1)(**around)
+    x, w = (
+        numbers(generator, 2, 2 * b, 5, 7),
+        numbers(generator, 2 * b // members, *[members] * 2, 3, 2),
+    )
+    expected = transposed_by_formula(x, w, (1, 1), (2, 1), (1, 1), (8, 6))
+    arrays = [to_blocks(x, b), w]
+    chosen = run(BlockedConvolution(operation, (True, False), b), arrays, to_blocks(expected, b))
+    assert chosen.kernel.startswith("depthwise")
 
 
 def test_tiles_of_a_row_whose_length_the_call_tells() -> None:

@@ -39,6 +39,13 @@ PROGRAMS = {
     "recurrent": ("pytest tests/kernels/test_recurrent_bf16.py", "factors", "VDPBF16PS"),
     "compressed": ("pytest tests/kernels/test_compressed.py", "pairs", "VDPBF16PS"),
     "networks": ("pytest tests/passes/test_hold_halves.py", "", "VDPBF16PS"),
+    "bounds of a comparison": ("pytest tests/compare/test_precision.py", "", "VDPBF16PS"),
+    "transposed convolutions": (
+        "pytest tests/kernels/test_blocks.py",
+        "test_transposed and (5- or sizes)",
+        "VDPBF16PS",
+    ),
+    "few channels": ("pytest tests/kernels/test_blocks.py", "test_data_of_few and 13", "VDPBF16PS"),
     "random networks": ("tests.fuzz.halves --count 4", "", "VDPBF16PS"),
     "a corpus": (f"tests.fuzz.corpus_halves {CORPUS}", "", "VDPBF16PS"),
     "compressed between fences": ("tests.kernels._fences compressed", "", "VDPBF16PS"),

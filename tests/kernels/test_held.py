@@ -21,7 +21,7 @@ from uncork.kernels.kernel_plan import KernelPlan
 from uncork.kernels.runtime.target import Target, host_target
 from uncork.kernels.stored_types import multiplies_pairs
 from uncork.ops import Operation
-from uncork.ops.activation import Gelu7, Sigmoid, Swish
+from uncork.ops.activation import Gelu7, HSigmoid, HSwish, Mish, Sigmoid, Swish
 from uncork.ops.arithmetic import Add
 from uncork.ops.attention import ScaledDotProductAttention
 from uncork.ops.matmul import MatMul
@@ -125,6 +125,9 @@ ROUGH: dict[str, tuple[Operation, Callable[[np.ndarray], np.ndarray]]] = {
     "sigmoid": (Sigmoid(), _sigmoid),
     "tanh": (Tanh(), np.tanh),
     "swish": (Swish(), lambda x: x * _sigmoid(x)),
+    "hsigmoid": (HSigmoid(), lambda x: np.clip(x + 3, 0, 6) / 6),
+    "hswish": (HSwish(), lambda x: x * np.clip(x + 3, 0, 6) / 6),
+    "mish": (Mish(), lambda x: x * np.tanh(np.logaddexp(0, x))),
     "gelu by tanh": (
         Gelu7(approximation_mode="TANH"),
         lambda x: x * _sigmoid(2 * np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)),
@@ -155,11 +158,27 @@ def test_rough_activations_of_every_bf16(name: str, columns: int) -> None:
     given, got = every[normal], found[normal, 0]
     with np.errstate(over="ignore", under="ignore"):
         exact = formula(given)
-    tiny = abs(exact) < 2.0**-120  # which may be taken for 0
-    assert (abs(got[tiny]) <= 2.0**-120).all()
+    # What may be taken for 0: of Mish all whose e^x is no normal number.
+    least = 2.0**-119 if name == "mish" else 2.0**-120
+    tiny = abs(exact) < least
+    assert (abs(got[tiny]) <= least).all()
     exact, got = exact[~tiny], got[~tiny]
     half_step = 2.0 ** (np.floor(np.log2(abs(exact))) - 8)
     assert (abs(got - exact) <= half_step + 2.5e-4 * abs(exact)).all()
+
+
+@needs_pairs
+@pytest.mark.parametrize("beta", [-1.5, 0.0, 1.702])
+def test_a_rough_swish_with_beta(beta: float) -> None:
+    """Beta is an operand of the end."""
+    x = np.zeros((256, 2), np.float32)
+    x[:, 0] = np.linspace(-40, 40, 256)
+    operation = HeldProduct(FusedLinear(MatMul(), 2, [FusedMember(Swish(), (0, 1))]), BF16)
+    data, weights = halves(x), known(np.eye(2, 5, dtype=np.float32))
+    found = result_of(operation, [data, weights, known(np.array(beta, np.float32))])[:, 0]
+    given = numbers(data)[:, 0]
+    exact = given * _sigmoid(float(np.float32(beta)) * given)
+    assert (abs(found - exact) <= abs(exact) * (2**-8 + 2.5e-4) + 1e-30).all()
 
 
 @needs_pairs

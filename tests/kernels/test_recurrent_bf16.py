@@ -23,6 +23,7 @@ pytest.importorskip("llvmlite")
 
 from tests.kernels import _bf16 as bf16
 from tests.kernels import _extremes as extremes
+from uncork import functional as F
 from uncork.compiler.compile import compile_for
 from uncork.kernels.recurrent.select import supports
 from uncork.kernels.runtime.target import Target, host_target
@@ -153,6 +154,39 @@ def compare_with_the_walk(cell: str, shape: tuple[int, int, int, int], target: T
         for one, two in zip(near(*given), full, strict=True):
             np.testing.assert_allclose(one, two, atol=5e-5)
     return str(compiled.plan)
+
+
+@available
+@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("shape", [(1, 5, 3, 7), (3, 4, 5, 33), (9, 6, 64, 128)])
+def test_factors_that_the_call_brings(cell: str, shape: tuple[int, int, int, int]) -> None:
+    """Weights are arrays of the call: a function on arrays rounds them as a model its own."""
+    batch, steps, inputs, hidden = shape
+    generator = np.random.default_rng(sum(shape))
+
+    def some(*sizes: int) -> Any:
+        return generator.standard_normal(sizes).astype(F32)
+
+    gates = {"gru": 3, "gru_after": 3, "lstm": 4, "rnn": 1}[cell]
+    w = some(gates * hidden, inputs) / F32(np.sqrt(inputs))
+    r = some(gates * hidden, hidden) / F32(np.sqrt(hidden))
+    b = some((gates + (cell == "gru_after")) * hidden) * F32(0.1)
+    x, h, c = some(batch, steps, inputs), some(batch, hidden), some(batch, hidden)
+    lengths = generator.integers(0, steps + 1, batch)
+    lengths[0] = steps
+    expected = walk(cell, x, h, c, lengths, w, r, b)
+    expected[lengths == 0] = 0
+    states = [h[:, None], *([c[:, None]] if cell == "lstm" else [])]
+    arguments = [x, *states, lengths, w[None], r[None], b[None]]
+    function = {"gru_after": F.gru_sequence}.get(cell) or getattr(F, f"{cell}_sequence")
+    attributes = {"linear_before_reset": True} if cell == "gru_after" else {}
+    single = function(*arguments, **attributes)
+    for precision in ("bf16", "fast", "bf16"):  # the last by the entry that the first has made
+        got = function(*arguments, **attributes, precision=precision)
+        np.testing.assert_allclose(got[1][:, 0], expected, atol=2e-3)
+        for one, two in zip(got, single, strict=True):
+            np.testing.assert_allclose(one, two, atol=3e-2)
+        assert (got[0] != single[0]).any()
 
 
 @available

@@ -100,6 +100,49 @@ def test_the_way_follows_the_size(size: int, way: str) -> None:
     assert {kernel for kernel in kernels if not re.match(f"{way}|transpose", kernel)} == set()
 
 
+@pytest.mark.parametrize("shape", [[1, 2 * WIDE, 18, 20], [None, 2 * WIDE, None, None]])
+def test_transposed_convolutions_stay_in_blocks(shape: list[int | None]) -> None:
+    """Of a size that is given by an input as of one that follows from attributes."""
+    channels = 2 * WIDE
+    b = uncork.Builder("net")
+    y = convolution(b, b.parameter("x", "f32", shape), channels, channels)
+    around = {"strides": [2, 2], "dilations": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1]}
+    filters = b.constant(numbers(channels, channels, 4, 4) * 4)
+    (y,) = b.add("ConvolutionBackpropData", 1, y, filters, **around)
+    y = b.add("ReLU", 1, b.add("Add", 1, y, b.constant(numbers(1, channels, 1, 1)))[0])[0]
+    y = convolution(b, y, channels, channels)
+    if None not in shape:
+        filters = b.constant(numbers(channels, channels, 2, 2) * 4)
+        size = b.constant(np.array([2 * 36 + 1, 2 * 40]))
+        (y,) = b.add(
+            "ConvolutionBackpropData", 1, y, filters, size, strides=[2, 2], dilations=[1, 1]
+        )
+        y = convolution(b, y, channels, channels)
+    b.result(y, "y")
+    model = b.model()
+    plan = compile_model(model).plan_for(x=[1, channels, 18, 20])
+    operations = [step.operation for step in plan.steps]
+    blocked = ["BlockedConvolution-0"] * (len(operations) - 2)
+    assert operations == ["ToBlocks-0", *blocked, "FromBlocks-0"]
+    agree(model, numbers(2 if None in shape else 1, channels, 18, 20))
+
+
+def test_transposed_convolutions_that_see_no_tap_stay_outside() -> None:
+    """Fewer taps than the stride, and dilated ones."""
+    channels = 2 * WIDE
+    for taps, dilation in ((1, 1), (2, 2)):
+        b = uncork.Builder("net")
+        y = convolution(b, b.parameter("x", "f32", [1, channels, 12, 12]), channels, channels)
+        filters = b.constant(numbers(channels, channels, taps, taps))
+        around = {"strides": [2, 2], "dilations": [dilation] * 2}
+        (y,) = b.add("ConvolutionBackpropData", 1, y, filters, **around)
+        b.result(convolution(b, y, channels, channels), "y")
+        model = b.model()
+        plan = compile_model(model).plan_for(x=[1, channels, 12, 12])
+        assert "ConvolutionBackpropData-1" in [step.operation for step in plan.steps]
+        agree(model, numbers(1, channels, 12, 12))
+
+
 def test_exact_convolutions_make_every_product() -> None:
     channels = 4 * WIDE
     model = residual_net([1, channels, 28, 28], channels)

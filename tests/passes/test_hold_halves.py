@@ -195,6 +195,56 @@ def test_convolutions(threads: int, channels: int) -> None:
     assert bool(held) == (channels % 8 == 0)
 
 
+def upsampling(channels: int = 32) -> uncork.Model:
+    """A first layer of one channel, down and up again by transposed convolutions."""
+    net = Net()
+    around = {"strides": (1, 1), "dilations": (1, 1), "pads_begin": (1, 1), "pads_end": (1, 1)}
+
+    def filters(*shape: int) -> Tensor:
+        value = net.random.standard_normal(shape) / np.sqrt(np.prod(shape[1:]))
+        return net.builder.constant(value.astype(np.float32))
+
+    x = net.builder.parameter("x", "f32", [None, 1, None, None])
+    x = net.add("Convolution", 1, x, filters(channels, 1, 3, 3), **around)
+    x = net.add("ReLU", 1, x)
+    down = net.add(
+        "Convolution", 1, x, filters(2 * channels, channels, 3, 3), **{**around, "strides": (2, 2)}
+    )
+    up = {"strides": (2, 2), "dilations": (1, 1), "pads_begin": (1, 1), "pads_end": (1, 1)}
+    x = net.add("ConvolutionBackpropData", 1, down, filters(2 * channels, channels, 4, 4), **up)
+    x = net.add("Tanh", 1, net.add("Add", 1, x, net.weights(1, channels, 1, 1)))
+    net.builder.result(
+        net.add("Convolution", 1, x, filters(channels, channels, 3, 3), **around), "y"
+    )
+    return net.builder.model()
+
+
+def test_first_and_transposed_convolutions_are_of_blocks() -> None:
+    """Those of bf16 read blocks of 4 and of 2 channels; in f32 first convolutions read planes."""
+    for model, few in ((convolutional(), ",4]"), (upsampling(), ",2]")):
+        half = compile_for(model, LEVELS["x86-64-v4-bf16"], 1, "bf16")
+        steps = outputs(half)
+        turned = [shape for name, shape in steps if name.startswith("ToBlocks")]
+        assert [shape.endswith(few) for shape in turned] == [True]
+        assert not [name for name, _ in steps if "Convolution" in name and "Blocked" not in name]
+        assert all("bf16" in shape for name, shape in steps if name.startswith("BlockedConv"))
+        single = compile_for(model, LEVELS["x86-64-v4-bf16"], 1, "f32")
+        assert not [shape for _, shape in outputs(single) if shape.endswith(few)]
+
+
+@needs_pairs
+@pytest.mark.parametrize("threads", [1, 2])
+def test_transposed_convolutions(threads: int) -> None:
+    model = upsampling()
+    plain = uncork.compile_model(model)
+    compiled = uncork.compile_model(model, precision="bf16", threads=threads)
+    for shape in ((1, 1, 16, 18), (2, 1, 10, 28)):
+        x = np.random.default_rng(1).standard_normal(shape).astype(np.float32)
+        expected, found = plain(x)["y"], compiled(x)["y"]
+        error = found - expected
+        assert 1e-5 < np.sqrt(np.mean(error**2) / np.mean(expected**2)) < 1e-2
+
+
 @pytest.mark.parametrize(
     ("channels", "blocks"), [(32, {32}), (64, {32}), (48, {16}), (24, {8}), (18, set())]
 )

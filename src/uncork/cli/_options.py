@@ -39,11 +39,6 @@ def add_rounding(parser: Parser) -> None:
         help="f32 (default), bf16 of products, bf16x3 of recurrent layers, or fast: the fastest of "
         "all that round",
     )
-    add_stored_weights(parser)
-
-
-def add_stored_weights(parser: Parser) -> None:
-    """Give a command `--decompression` and `--activations`."""
     parser.add_argument(
         "--decompression",
         type=one_of("as-written", "f32"),

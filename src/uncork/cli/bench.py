@@ -202,6 +202,8 @@ def _report(
     text = f"{threads} thread{'s' if threads > 1 else ''}, {arguments.precision}"
     if arguments.precision == "fast":
         text += f", which is {fast_precision()} here"
+    elif arguments.precision == "f32" and (fast := fast_precision()) != "f32":
+        text += f" ('fast' would multiply {fast})"
     if arguments.decompression != "as-written" or arguments.activations != "f32":
         text += f", weights {arguments.decompression}, their rows in {arguments.activations}"
     if arguments.kv_cache_precision != "as-written":

@@ -9,7 +9,7 @@ from pathlib import Path
 from uncork.cli._files import read_arrays, write_page
 from uncork.cli._input_options import add_inputs, check_random, collect
 from uncork.cli._inputs import find_input
-from uncork.cli._options import add_stored_weights, rounding
+from uncork.cli._options import add_rounding, rounding
 from uncork.cli._output import counted, emit, emit_json, table, without_empty_columns
 from uncork.cli._parser import Parser, Suggesting, one_of
 from uncork.cli._summary import Summary, summary_table
@@ -73,7 +73,7 @@ def parser() -> Parser:
         metavar="NAME",
         help="our side: cpu (default) or reference",
     )
-    add_stored_weights(parser)
+    add_rounding(parser)
     add(
         "--all",
         action="store_true",

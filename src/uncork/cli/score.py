@@ -9,11 +9,13 @@ import argparse
 import contextlib
 import sys
 from collections.abc import Sequence
+from typing import cast
 
 from uncork.cli._options import add_rounding, rounding
 from uncork.cli._output import emit, emit_json
 from uncork.cli._parser import Parser, Suggesting, mistyped_if, one_of
 from uncork.cli._tables import add_tables, given_tables
+from uncork.compiler.options import RoundingOptions
 from uncork.errors import UncorkError
 from uncork.quoting import in_terminal
 from uncork.score import ScoringInterrupted, prepare_score, score
@@ -204,7 +206,7 @@ def execute(arguments: argparse.Namespace) -> int:
     }
     try:
         if arguments.show_mapping:
-            told = ScoreOptions(**options, rounding=rounding(arguments))
+            told = ScoreOptions(**options, rounding=cast(RoundingOptions, rounding(arguments)))
             prepared = prepare_score(arguments.model, arguments.source, told)
             if arguments.json:
                 emit_json(

@@ -23,11 +23,11 @@ from uncork.compare.difference import DIFFERS, UNDEFINED, Difference, difference
 from uncork.compare.peers.base import GivenInput
 from uncork.compare.peers.process import Failed, PeerProcess
 from uncork.compare.peers.saved import SavedPeer
-from uncork.compare.rounding import rows_of_stored, step, tolerance
+from uncork.compare.rounding import of_all, rows_of_stored, step
 from uncork.compare.walk import Bad, LayerReport, Peer, Walk
 from uncork.compiler.arguments import accept, match, present, unique_names
-from uncork.compiler.compile import compiled_with
-from uncork.compiler.options import Backend, Options, StoredWeightOptions, asked, taking
+from uncork.compiler.compile import compiled_with, precision_here
+from uncork.compiler.options import Backend, Options, RoundingOptions, asked, taking
 from uncork.errors import InputError
 from uncork.ir.model import Model, Source
 from uncork.ir.validate import infer
@@ -81,7 +81,7 @@ class Comparison:
         )
 
 
-@taking(StoredWeightOptions)
+@taking(RoundingOptions)
 def compare(
     model: str | os.PathLike[str],
     against: str,
@@ -93,7 +93,7 @@ def compare(
     opened: Model | None = None,
     trust: bool = False,
     progress: Callable[[int, int], None] | None = None,
-    **options: Unpack[StoredWeightOptions],
+    **options: Unpack[RoundingOptions],
 ) -> Comparison:
     """Compare every layer of a model with another system on the same inputs.
 
@@ -104,14 +104,16 @@ def compare(
     opened only with `trust`: PyTorch runs what such a file says, pickles included. `progress` is
     called with the layers that are done and all layers.
 
-    `backend`, `decompression` and `activations` are what runs our side, as for `uncork.load`. What
-    products by stored weights round shows in the results of the whole model, for a layer by itself
-    multiplies numbers: with `activations` other than "f32" these may lie further apart.
+    `backend`, `precision`, `decompression` and `activations` are what runs our side, as for
+    `uncork.load`: what rounding factors to bf16 explains is no difference then. What products by
+    stored weights round shows in the results of the whole model, for a layer by itself multiplies
+    numbers: with `activations` other than "f32" these may lie further apart.
 
     A layer that uncork lacks takes the other side's values. Raises UncorkError when a side cannot
     be opened.
     """
     wanted = with_fields(asked(compare, {"backend": backend, **options}), ids="as-written")
+    wanted = with_fields(wanted, precision=precision_here(wanted.precision, backend))
     opened = opened or open_model(model, weights)
     arrays = _arrays(opened, inputs)
     peer = open_peer(
@@ -225,7 +227,8 @@ def _compare_outputs(
             for port, array in zip(compiled.inputs, arrays, strict=True)
         ]
     )
-    allowed = _allowed_of_all(model) + rows_of_stored(model, options.activations)
+    read = ((node, [model.spec(source) for source in node.inputs]) for node in model.nodes)
+    allowed = of_all(read, options.precision) + rows_of_stored(model, options.activations)
     undefined = {
         Source(layer.node.id, layer.output) for layer in found.layers if layer.verdict == UNDEFINED
     }
@@ -237,13 +240,3 @@ def _compare_outputs(
         if seen.verdict == DIFFERS and model.by_id[model.results[position]].inputs[0] in undefined:
             seen = replace(seen, verdict=UNDEFINED)
         found.outputs.append(OutputReport(name, seen.verdict, seen.reason, seen))
-
-
-def _allowed_of_all(model: Model) -> float:
-    """The rounding that is allowed for the whole model: that of all layers, one after the other."""
-    every = 0.0
-    for node in model.nodes:
-        if node.type_name not in ("Const", "Parameter", "Result") and node.outputs:
-            inputs = [model.spec(source) for source in node.inputs]
-            every += tolerance(node, inputs, node.outputs[0].spec)
-    return min(every, 1e-2)

@@ -1,7 +1,8 @@
 """How far two correct results of one layer may lie apart: by the element type and by how many terms
 are added up.
 
-Both sides are given the same inputs, so what differs is the layer's own rounding. It is measured
+Both sides are given the same inputs, so what differs is the layer's own rounding; of factors of
+products, too, where ours may be rounded to bf16. It is measured
 against the largest value of the result: sums of many terms round in steps of what is added, not of
 what remains.
 """
@@ -9,10 +10,14 @@ what remains.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 from uncork.compiler.options import Activations, Decompression
 from uncork.compiler.work import depth
 from uncork.ir.model import Model, Node, Source
+from uncork.ops._body import SubGraphOperation
+from uncork.ops._common.recurrent import RecurrentSequence
+from uncork.passes.set_precision import ROUNDED
 from uncork.passes.stored_values import steps_from_constant
 from uncork.types import ElementType, TensorSpec
 
@@ -32,6 +37,9 @@ _STEPS = {
 #: the whole numbers that they become.
 _OF_ROWS = {"f32": 0.0, "i16": 2.0**-15, "i8": 2.0**-7}
 _PRODUCTS = frozenset({"Convolution", "Einsum", "MatMul"})
+#: The most that is allowed for a whole model, and what factors that are sums of two bf16 add.
+_MOST = {"f32": 1e-2, "bf16": 1e-1, "bf16x3": 1e-2}
+_IN_PARTS = 2.0**-12
 #: Operations that move or pick values, and change none.
 _MOVES = frozenset(
     {
@@ -68,10 +76,43 @@ def step(element_type: ElementType) -> float:
     return _STEPS.get(element_type, 0.0)
 
 
-def tolerance(node: Node, inputs: list[TensorSpec], output: TensorSpec) -> float:
+def tolerance(
+    node: Node, inputs: list[TensorSpec], output: TensorSpec, precision: str = "f32"
+) -> float:
     """How far results may lie apart, relative to the largest value of the result; 0 where they must
-    be the same.
+    be the same. Factors of products may be rounded to `precision`.
     """
+    more = _of_factors(node, precision) if output.element_type is ElementType.f32 else 0.0
+    return _of_types(node, inputs, output) + more
+
+
+def of_all(nodes: Iterable[tuple[Node, list[TensorSpec]]], precision: str = "f32") -> float:
+    """The rounding that is allowed for a whole model, by its layers and the specs of their inputs:
+    that of all layers, one after the other.
+    """
+    every = sum(
+        tolerance(node, inputs, node.outputs[0].spec, precision)
+        for node, inputs in nodes
+        if node.type_name not in ("Const", "Parameter", "Result") and node.outputs
+    )
+    return min(every, _MOST[precision])
+
+
+def _of_factors(node: Node, precision: str) -> float:
+    """What rounding the factors of a layer's products adds: each is off by half a step of bf16 at
+    most, and errors of many terms that are added up grow as the sum does. What goes from turn to
+    turn is off by more than that of one.
+    """
+    repeated = isinstance(node.operation, (RecurrentSequence, SubGraphOperation))
+    if precision == "f32" or not (repeated or isinstance(node.operation, ROUNDED)):
+        return 0.0
+    if precision == "bf16x3":
+        return _IN_PARTS if isinstance(node.operation, RecurrentSequence) else 0.0
+    return (4.0 if repeated else 2.0) * step(ElementType.bf16)
+
+
+def _of_types(node: Node, inputs: list[TensorSpec], output: TensorSpec) -> float:
+    """What the types of the results, and the number of terms, explain."""
     if not output.element_type.is_float:
         return 0.0
     if node.type_name in _MOVES:  # both may have joined the layer before to it

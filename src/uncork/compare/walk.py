@@ -218,9 +218,8 @@ class Walk:
                     spec.value for spec in node.operation.evaluate(given) if spec.value is not None
                 ], ""
             single, inputs = alone(self._model, node, known)
-            return _run_alone(
-                single, [_not_none(arguments[source]) for source in inputs], self._options
-            ), ""
+            values = [_not_none(arguments[source]) for source in inputs]
+            return _run_alone(single, values, self._options), ""
         except UncorkError as error:
             return [], f"refused here: {error.message}"
 
@@ -248,7 +247,7 @@ class Walk:
                 number, node, output, tensor, verdict, problem, theirs=describe_array(other)
             )
         given = [_described(self._spec(s), arguments[s]) for s in node.inputs]
-        allowed = tolerance(node, given, _described(spec, mine))
+        allowed = tolerance(node, given, _described(spec, mine), self._options.precision)
         allowed += dropped(self._model, node, self._options.decompression)
         undefined = _undefined(node, spec, [arguments[s] for s in node.inputs])
         found = difference(present(spec.element_type, mine), other, allowed, undefined)

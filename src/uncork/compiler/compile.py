@@ -210,8 +210,7 @@ def settled(model: Model, options: Options, elsewhere: bool = False) -> Settled:
         raise CompileError(f"kernels are required, and {missing}: pip install 'uncork[compile]'")
     if backend == "cpu" and runs_on is None:
         warn_if_unavailable()
-    if precision != "f32" and (missing := _missing_for(precision, backend, runs_on)):
-        raise UnsupportedError(f"precision {precision!r} needs {missing}: use 'f32'")
+    _refuse_without(precision, backend, runs_on)
     if (decompression, activations) != ("as-written", "f32") and runs_on is None:
         missing = _missing_for("f32", backend, None)
         option = "activations" if activations != "f32" else "decompression"
@@ -279,6 +278,23 @@ def fast_precision(name: str | None = None, elsewhere: bool = False) -> Precisio
     """What products are fastest in, by kernels of a target."""
     target = _target(True, name, elsewhere)
     return "bf16" if target is not None and not _missing_for("bf16", "cpu", target) else "f32"
+
+
+def precision_here(precision: Precision, backend: Backend = "cpu") -> Precision:
+    """A precision that was asked for, as it is had on this machine. Raises UnsupportedError where
+    it is not.
+    """
+    if precision == "fast":
+        return fast_precision() if backend == "cpu" else "f32"
+    if precision != "f32":
+        _refuse_without(precision, backend, _target(True, None, False))
+    return precision
+
+
+def _refuse_without(precision: Precision, backend: Backend, target: Target | None) -> None:
+    """Raise UnsupportedError where a precision needs what is not there."""
+    if precision != "f32" and (missing := _missing_for(precision, backend, target)):
+        raise UnsupportedError(f"precision {precision!r} needs {missing}: use 'f32'")
 
 
 def _missing_for(precision: Precision, backend: Backend, target: Target | None) -> str:

@@ -340,7 +340,7 @@ class Executor(BaseExecutor):
 
         last = None if self.plans.last is None else self.plans.last.plan
         scope, plan = next((pair for pair in made if pair[1] is last), made[0])
-        return printed(plan, scope, {}, len(made), self.plans.working_bytes)
+        return printed(plan, self.plans.target, scope, {}, len(made), self.plans.working_bytes)
 
     def _plan_for(self, shapes: Mapping[int, Sequence[int | None]]) -> Plan:
         if self.model.sinks and self.stateful is not None:
@@ -361,7 +361,7 @@ class Executor(BaseExecutor):
                 raise
             return listed(self.prepared, "any", str(error))
         refuse_wrong_sizes(plan, hints)
-        return printed(plan, scope, hints, len(self.plans.plans))
+        return printed(plan, self.plans.target, scope, hints, len(self.plans.plans))
 
     @property
     def _why_references(self) -> str:

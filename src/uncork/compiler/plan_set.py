@@ -84,7 +84,7 @@ class PlanSet:
     def __init__(self, planning: Planning) -> None:
         self._planning = planning
         self._model = model = planning.model
-        self._target = planning.target
+        self.target = planning.target
         ranked = all(
             model.by_id[parameter].outputs[0].spec.rank is not None
             for parameter in model.parameters
@@ -109,7 +109,7 @@ class PlanSet:
             made = planned(planning, specs, hints, compiles)
             return replace(made, memory_limit=planning.memory_limit)
 
-        return ScopedPlans(scope, plan, self._target)
+        return ScopedPlans(scope, plan, self.target)
 
     @property
     def _own(self) -> list[ScopedPlans]:
@@ -284,10 +284,10 @@ class PlanSet:
             raise NotPlanned("the rank of an input is known at the call only")
         every = self._every or self._inspected(Scope.EVERY_SIZE, whole)
         scope, best = Scope.EVERY_SIZE, every.inspect(hints)
-        fewest = lacking(best, hints, self._target) or 0
+        fewest = lacking(best, hints, self.target) or 0
         for narrower in NARROWER if known and fewest else ():
             plan = self._inspected(narrower, whole).inspect(hints)
-            if (fewer := lacking(plan, hints, self._target) or 0) < fewest:
+            if (fewer := lacking(plan, hints, self.target) or 0) < fewest:
                 scope, best, fewest = narrower, plan, fewer
         return scope, best
 

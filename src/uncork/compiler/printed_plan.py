@@ -15,6 +15,8 @@ from uncork.compiler.plan import Plan, Step
 from uncork.compiler.scope import Scope
 from uncork.ir.model import Model
 from uncork.kernels.runtime.segment_plan import ArgumentAddress, BufferAddress, BufferLifetime
+from uncork.kernels.runtime.target import Target
+from uncork.kernels.stored_types import multiplies_pairs
 from uncork.symbolic import Guard, Origin, Size
 from uncork.types import Dimension, PartialShape, TensorSpec
 
@@ -33,28 +35,43 @@ _OPERATIONS: dict[str, Callable[[int, int], int]] = {
 
 
 def printed(
-    plan: CallPlan, scope: Scope, hints: Mapping[Origin, int], made: int, kept: int | None = None
+    plan: CallPlan,
+    target: Target,
+    scope: Scope,
+    hints: Mapping[Origin, int],
+    made: int,
+    kept: int | None = None,
 ) -> Plan:
-    """The plan for calls with these sizes, one of so many that were `made`.
+    """The plan of a target for calls with these sizes, one of so many that were `made`.
 
     `kept` is the working memory that is taken now; without, what such a call needs.
     """
-    offsets, needed = _buffers(plan, hints)
+    _, needed = _buffers(plan, hints)
     guards = tuple(
         f"{relation} ({relation.where})"
         for relation in plan.relations
         if isinstance(relation, Guard)
     )
-    steps = tuple(
-        _step(step, _location(plan, step.location, offsets), hints) for step in plan.steps
-    )
-    return Plan(
-        steps,
-        needed if kept is None else kept,
-        guards,
-        (f"planned for {scope.value}", *policy.described()),
-        made,
-    )
+    steps = printed_steps(plan, hints)
+    plans, costs = policy.described()
+    remarks = (f"planned for {scope.value}", plans, _precision(plan, target), costs)
+    return Plan(steps, needed if kept is None else kept, guards, remarks, made)
+
+
+def printed_steps(plan: CallPlan, hints: Mapping[Origin, int]) -> tuple[Step, ...]:
+    """The steps of a plan for calls with these sizes."""
+    offsets, _ = _buffers(plan, hints)
+    return tuple(_step(step, _location(plan, step.location, offsets), hints) for step in plan.steps)
+
+
+def _precision(plan: CallPlan, target: Target) -> str:
+    """What factors of products are rounded to, and what "fast" would make of that."""
+    chosen = {step.node.hints.precision for step in plan.steps} - {"f32"}
+    if chosen:
+        return f"precision: {', '.join(sorted(chosen))}"
+    if multiplies_pairs(target):
+        return "precision: f32; 'fast' would multiply bf16"
+    return "precision: f32, as 'fast' would have it: the processor has no products of bf16"
 
 
 def listed(model: Model, kernel: str, reason: str) -> Plan:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast, get_args
 
 import numpy as np
 
 from uncork.compiler.arguments import ModelPort, accept, plain, present
-from uncork.errors import InputError, UncorkError, ValidationError
+from uncork.compiler.options import Precision
+from uncork.errors import InputError, UncorkError, UnsupportedError, ValidationError
 from uncork.ir.build import Builder
 from uncork.ir.model import Source
 from uncork.ops import find
@@ -46,6 +47,25 @@ class Call:
         #: The arguments whose sizes belong to a plan.
         self.fixed: set[str] = set()
         self.dtype = np.dtype(np.float32)
+        #: What factors of products may be rounded to.
+        self.precision: Precision = "f32"
+
+    def in_precision(self, precision: str) -> Call:
+        """This call, whose products may be rounded as `uncork.load` has it."""
+        expected = get_args(Precision)
+        if precision not in expected:
+            raise self.error(
+                f"precision: expected one of {', '.join(expected)}, got {precision!r}",
+                input="precision",
+            )
+        if precision != "f32":
+            from uncork.compiler.compile import precision_here  # few calls want another
+
+            try:
+                self.precision = precision_here(cast("Precision", precision))
+            except UnsupportedError as error:
+                raise error.at(self.function) from None
+        return self
 
     def graph(self) -> Builder:
         """What a model of this call is built by."""

@@ -29,6 +29,7 @@ from uncork.ir.model import Source
 from uncork.kernels.runtime.layout import OTHER_ARGUMENTS
 from uncork.kernels.runtime.segment_plan import ArrayGuard, CannotBeKnown, IdentityGuard
 from uncork.kernels.select import warn_if_unavailable
+from uncork.passes.set_precision import set_precision
 from uncork.types import Array, ElementType, PartialShape
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -461,10 +462,13 @@ def _executor(
         for output in call.layers(builder, inputs):
             builder.result(output)
         model = configure(builder.model(), call.strict, None)
+        if call.precision != "f32":
+            model = set_precision(model, call.precision)
     except UncorkError:
         return None
     results = [model.spec(model.by_id[r].inputs[0]).element_type for r in model.results]
-    return Executor(model, kernel_target()) if all(result.is_native for result in results) else None
+    target = kernel_target(tiles=call.precision != "f32")
+    return Executor(model, target) if all(result.is_native for result in results) else None
 
 
 def _shapes_follow(call: Call, name: str) -> bool:

@@ -192,16 +192,19 @@ def gru_sequence(
     linear_before_reset: bool = False,
     *,
     strict: bool = False,
+    precision: str = "f32",
 ) -> Call:
     """A GRU over sequences of their own lengths; gates z, r, h. Returns (Y, Ho).
 
     `x [B, T, I]`, `h0 [B, D, H]`, `lengths [B]`, `w [D, 3H, I]`, `r [D, 3H, H]`, `b [D, 3H]`, or
     `[D, 4H]` with `linear_before_reset`; D is 2 when `direction` is "bidirectional", else 1. `Y [B,
     D, T, H]` is 0 past a row's length and `Ho [B, D, H]` the state there.
+
+    `precision="bf16"` rounds the factors of products to bf16, as `uncork.load` does; "fast" does so
+    where the processor has instructions for that.
     """
-    call = _recurrent(
-        Call("gru_sequence", "GRUSequence", 5, strict), x, {"h0": h0}, {"lengths": lengths}, w, r, b
-    )
+    call = Call("gru_sequence", "GRUSequence", 5, strict).in_precision(precision)
+    call = _recurrent(call, x, {"h0": h0}, {"lengths": lengths}, w, r, b)
     options = _options(call, activations, clip) | {"direction": direction}
     return call.with_attributes(**options, linear_before_reset=bool(linear_before_reset))
 
@@ -220,12 +223,13 @@ def lstm_sequence(
     clip: float | None = None,
     *,
     strict: bool = False,
+    precision: str = "f32",
 ) -> Call:
     """An LSTM over sequences of their own lengths; gates f, i, c, o. Returns (Y, Ho, Co).
 
     Shapes as for `gru_sequence`, with 4H for 3H, `c0` as `h0`, and `b [D, 4H]`.
     """
-    call = Call("lstm_sequence", "LSTMSequence", 5, strict)
+    call = Call("lstm_sequence", "LSTMSequence", 5, strict).in_precision(precision)
     call = _recurrent(call, x, {"h0": h0, "c0": c0}, {"lengths": lengths}, w, r, b)
     return call.with_attributes(**_options(call, activations, clip), direction=direction)
 
@@ -243,14 +247,14 @@ def rnn_sequence(
     clip: float | None = None,
     *,
     strict: bool = False,
+    precision: str = "f32",
 ) -> Call:
     """A simple recurrent layer over sequences of their own lengths.
 
     Returns (Y, Ho). Shapes as for `gru_sequence`, with H for 3H.
     """
-    call = _recurrent(
-        Call("rnn_sequence", "RNNSequence", 5, strict), x, {"h0": h0}, {"lengths": lengths}, w, r, b
-    )
+    call = Call("rnn_sequence", "RNNSequence", 5, strict).in_precision(precision)
+    call = _recurrent(call, x, {"h0": h0}, {"lengths": lengths}, w, r, b)
     return call.with_attributes(**_options(call, activations, clip), direction=direction)
 
 

@@ -191,11 +191,11 @@ class FusedAttention(Operation):
             for move in moves:
                 data = move.array(data)
             arrays.append(data)
-        mask, query = given["mask"], arrays[0]
-        if self.recurs and mask is not None and query is not None:
-            given["mask"] = mask[np.arange(len(query)) % len(mask)]
+        mask, rows = given["mask"], arrays[0]
+        if self.recurs and mask is not None and rows is not None:
+            given["mask"] = mask[np.arange(len(rows)) % len(mask)]
         arrays += [given[name] for name in _INPUTS[3:]]
         if self.factor is not None:
-            arrays[4] = np.array(self.factor, given["query"].dtype)
+            arrays[4] = np.array(self.factor, query.dtype)
         result = np.asarray(self.attention.reference(*arrays))
         return result.transpose(self.order) if self.order else result

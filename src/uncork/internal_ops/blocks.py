@@ -1,6 +1,7 @@
 """Internal operations: layers over data in blocks of channels.
 
-`[N, C, ..]` in blocks of b channels is `[N, C / b, .., b]`.
+`[N, C, ..]` in blocks of b channels is `[N, C / b, .., b]`. Zeros fill the last block of channels
+that are no whole number of blocks.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ from uncork.types import Array, ElementType, PartialShape, TensorSpec
 
 
 def blocked_shape(shape: PartialShape, block: int) -> PartialShape:
-    """The shape of `[N, C, ..]` in blocks of channels; the channels are a multiple of the block."""
+    """The shape of `[N, C, ..]` in blocks of channels."""
     images, channels, *others = shape.dims
-    return PartialShape([images, int(channels) // block, *others, block])
+    return PartialShape([images, -(-int(channels) // block), *others, block])
 
 
 def plain_shape(shape: PartialShape) -> PartialShape:
-    """The shape `[N, C, ..]` of what lies in blocks."""
+    """The shape `[N, C, ..]` of what lies in blocks that are all full."""
     images, blocks, *others, block = shape.dims
     return PartialShape([images, int(blocks) * int(block), *others])
 
@@ -33,7 +34,11 @@ def plain_shape(shape: PartialShape) -> PartialShape:
 def to_blocks(data: Array, block: int) -> Array:
     """`[N, C, ..]` in blocks."""
     images, channels, *others = data.shape
-    apart = data.reshape(images, channels // block, block, *others)
+    blocks = -(-channels // block)
+    if channels < blocks * block:
+        more = [(0, 0), (0, blocks * block - channels), *[(0, 0)] * len(others)]
+        data = np.pad(data, more)
+    apart = data.reshape(images, blocks, block, *others)
     return np.ascontiguousarray(np.moveaxis(apart, 2, -1))
 
 

@@ -139,7 +139,12 @@ def epilogue_of(
 
 
 #: What is computed with fewer digits where results are rounded to bf16.
-_ROUGH = frozenset(("gelu", "gelu_tanh", "sigmoid", "swish", "swish_scaled", "tanh"))
+_ROUGH = frozenset(
+    (
+        *("gelu", "gelu_tanh", "hsigmoid", "hswish", "mish"),
+        *("sigmoid", "swish", "swish_scaled", "tanh"),
+    )
+)
 
 
 def roughened(epilogue: Epilogue) -> Epilogue:

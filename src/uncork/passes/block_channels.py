@@ -1,6 +1,9 @@
 """Convolutions over blocks of channels: data stay in blocks from layer to layer, and are brought
 into them at the borders only.
 
+In bf16 a convolution of few channels, as the first of a network mostly is, reads these as the only
+block of its data, which is short, beside zeros where they are an odd number.
+
 A convolution is moved to blocks where that brings more than the changes of layout that it takes;
 costs are rough, and in one unit for all. Layers between convolutions go with them, where that
 spares changes of layout.
@@ -32,9 +35,11 @@ from uncork.kernels.convolution.blocks_apart import filter_bytes, groups_fit, ti
 from uncork.kernels.convolution.geometry import Geometry, all_finite, geometry_of, known, typical
 from uncork.kernels.convolution.group_places import lie_in_blocks
 from uncork.kernels.convolution.layout import direct
+from uncork.kernels.convolution.phases import are_spread, have_phases
+from uncork.kernels.convolution.select import given_sizes
 from uncork.kernels.convolution.spec_blocks import multiplies_transformed
 from uncork.kernels.convolution.tap_regions import regions_of
-from uncork.kernels.convolution.tiles import block_of, is_few
+from uncork.kernels.convolution.tiles import block_of, block_of_few, is_few
 from uncork.kernels.epilogue import ELEMENT
 from uncork.kernels.extents import (
     PICTURE,
@@ -49,7 +54,8 @@ from uncork.kernels.select_epilogue import epilogue_of
 from uncork.kernels.stored_types import multiplies_pairs
 from uncork.ops import Operation
 from uncork.ops.convert import Convert1
-from uncork.ops.convolution import Convolution1, GroupConvolution1
+from uncork.ops.convolution import Convolution1
+from uncork.ops.convolution_backprop import ConvolutionBackpropData1
 from uncork.passes.between_blocks import MOVES, Between, between
 from uncork.passes.rewrite import NewLayers, readers
 from uncork.storage import encode
@@ -79,6 +85,9 @@ _HALVED, _CONVERTED = 0.5, 20.0
 _READ = 10.0
 _SINGLE = ElementType.f32
 _ROUNDS = 4
+_CONVOLUTIONS = Convolution1, ConvolutionBackpropData1
+#: The input of a transposed convolution that may give the sizes of its result.
+_SIZES = 2
 
 
 class _Candidate(Struct, frozen=True):
@@ -97,6 +106,8 @@ class _Candidate(Struct, frozen=True):
     halved: float | None = None
     #: Its blocks, and those of what it reads, are `deep`.
     deep: bool = False
+    #: The channels of the only block of its data where these are few, which pays in bf16; else 0.
+    few: int = 0
 
     @property
     def sources(self) -> list[Source]:
@@ -111,6 +122,19 @@ class _Candidate(Struct, frozen=True):
 
 def block_channels(model: Model, target: Target) -> Model:
     """The model with convolutions over blocks where that pays."""
+    candidates = _candidates(model, target)
+    chosen, halves = _choice(model, candidates, target)
+    alone = {n for n, candidate in chosen.items() if candidate.few and n not in halves}
+    if alone:
+        candidates = {n: candidate for n, candidate in candidates.items() if n not in alone}
+        chosen, halves = _choice(model, candidates, target)
+    if target.tiles:
+        chosen = _deepened(model, chosen, halves, target)
+    return _rewritten(model, chosen, halves, target) if chosen else model
+
+
+def _candidates(model: Model, target: Target) -> dict[int, _Candidate]:
+    """All layers that could be done over blocks."""
     candidates: dict[int, _Candidate] = {}
     filters = 0
     for node in model.nodes:
@@ -125,11 +149,15 @@ def block_channels(model: Model, target: Target) -> Model:
                 candidates[node.id] = _Candidate(
                     node, other.lies, other.block, 0, other.saved, other
                 )
-    chosen = _profitable(model, candidates) if candidates else candidates
-    halves = _halves(model, chosen) if multiplies_pairs(target) else set()
-    if target.tiles:
-        chosen = _deepened(model, chosen, halves, target)
-    return _rewritten(model, chosen, halves, target) if chosen else model
+    return candidates
+
+
+def _choice(
+    model: Model, candidates: Mapping[int, _Candidate], target: Target
+) -> tuple[dict[int, _Candidate], set[int]]:
+    """Those of some candidates that pay, and which of them are in bf16."""
+    chosen = _profitable(model, candidates) if candidates else {}
+    return chosen, _halves(model, chosen) if multiplies_pairs(target) else set()
 
 
 def _candidate(
@@ -141,22 +169,33 @@ def _candidate(
     operation = node.checked_operation
     product = product_of(operation)
     specs = [model.spec(source) for source in node.inputs]
-    if not isinstance(product, (Convolution1, GroupConvolution1)) or not _is_plain(
-        specs, node.outputs[0].spec
-    ):
+    if not isinstance(product, _CONVOLUTIONS):
+        return None
+    sized = given_sizes(operation, specs)
+    read = [spec for number, spec in enumerate(specs) if not (sized and number == _SIZES)]
+    if not _is_plain(read, node.outputs[0].spec):
         return None
     filters, stored = specs[1].value, _stored(model, node)
     if filters is None and stored is None:
         return None
-    g = _geometry(product, specs, node.outputs[0].spec)
+    g = _geometry(product, specs, node.outputs[0].spec, sized)
     if g is None or is_few(g.plane) or not (filters is None or all_finite(filters)):
         return None
     inner, block = (
         block_of(g.groups * each, target, deep=deep) for each in (g.channels, g.outputs)
     )
+    few = 0
+    ordered = isinstance(product, Convolution1)
+    if not inner and ordered and node.hints.precision == "bf16" and multiplies_pairs(target):
+        few = inner = _block_of_few(g, specs)
     if not inner or not block:
         return None
+    added = (few - g.channels) / g.channels * _products(g) if few else 0.0
+    if few:
+        g = replace(g, channels=few)
     apart = groups_fit(g, inner, block)
+    if are_spread(g.axes) and (apart or not have_phases(g.axes)):
+        return None
     if g.groups > 1 and not apart and not lie_in_blocks(g, inner, block):
         return None
     try:
@@ -170,8 +209,9 @@ def _candidate(
     }
     if any(specs[position].value is not None for position in like):
         return None
-    most = 0 if node.hints.direct_sums else _side(g, room, target)
+    most = 0 if few or node.hints.direct_sums else _side(g, room, target)
     saved, side = max((_saved(g, side, block, target), side) for side in {0, most})
+    saved -= added / (_DENSE * target.lanes)
     lies = tuple(position == 0 or position in like for position in range(len(specs)))
     if stored is not None and not side and not apart:
         saved += _unread(stored)
@@ -180,8 +220,14 @@ def _candidate(
         multiplied = not _side_of(side, True, target) or multiplies_transformed(True, side)
         halved = 0.0 if apart or not multiplied else _HALVED
         halved *= _products(g) / (_DENSE * target.lanes)
-    found = _Candidate(node, lies, block, side, saved, halved=halved, deep=deep)
+    found = _Candidate(node, lies, block, side, saved, halved=halved, deep=deep, few=few)
     return found, filter_bytes(g, side) if side else 0
+
+
+def _block_of_few(g: Geometry, specs: Sequence[TensorSpec]) -> int:
+    """The block of data that have few channels, 0 where they cannot lie in one."""
+    plain = g.groups == 1 and specs[0].value is None and specs[1].value is not None
+    return block_of_few(g.channels) if plain else 0
 
 
 def _stored(model: Model, node: Node) -> StoredFilters | None:
@@ -204,10 +250,11 @@ def _is_plain(specs: Sequence[TensorSpec], result: TensorSpec) -> bool:
 
 
 def _geometry(
-    product: Operation, specs: Sequence[TensorSpec], result: TensorSpec
+    product: Operation, specs: Sequence[TensorSpec], result: TensorSpec, sized: bool
 ) -> Geometry | None:
+    data, made = extents(specs[0]), extents(result)
     try:
-        return geometry_of(product, extents(specs[0]), specs[1].shape.static, extents(result))
+        return geometry_of(product, data, specs[1].shape.static, made, sized)
     except KernelDeclined:
         return None
 
@@ -271,9 +318,12 @@ def _gathered(g: Geometry) -> float:
 
 
 def _products(g: Geometry) -> float:
-    """The products of a convolution, with typical numbers for open sizes."""
+    """The products of a convolution, but for those of zeros between cells, with typical numbers for
+    open sizes.
+    """
     one = typical(g, PICTURE)
-    return known(one.images) * known(one.pixels) * g.groups * g.outputs * g.inner
+    zeros = prod(axis.lhs_dilation for axis in g.axes)
+    return known(one.images) * known(one.pixels) * g.groups * g.outputs * g.inner / zeros
 
 
 # ---- which of them pay
@@ -464,7 +514,8 @@ def _rewritten(
         maker = chosen.get(source.node)
         if maker is None:
             deep = candidate is not None and candidate.deep
-            block = block_of(int(spec.shape[1]), target, deep=deep)
+            few = candidate.few if candidate is not None and position == 0 else 0
+            block = few or block_of(int(spec.shape[1]), target, deep=deep)
         else:
             block = maker.block
         if not lies:
@@ -480,9 +531,23 @@ def _rewritten(
             return layers.constant(halves_, HALF, f"{names[source.node]} (bf16)")
         return held(there, blocked, kind)
 
+    def with_zeros(node: Node, channels: int) -> Source:
+        """The filters of a convolution for so many channels, the last of which are zeros."""
+        filters = model.spec(node.inputs[1])
+        assert filters.value is not None
+        product = product_of(node.checked_operation)
+        assert isinstance(product, Convolution1)
+        axis = product.lead - 1
+        around = [(0, 0)] * filters.value.ndim
+        around[axis] = (0, channels - filters.value.shape[axis])
+        name = f"{names[node.inputs[1].node]} (with zeros)"
+        return layers.constant(np.pad(filters.value, around), filters.element_type, name)
+
     for node in model.nodes:
         inputs = tuple(given(node, position) for position in range(len(node.inputs)))
         candidate = chosen.get(node.id)
+        if candidate is not None and candidate.few:
+            inputs = (inputs[0], with_zeros(node, candidate.few), *inputs[2:])
         stored = None if candidate is None or candidate.other else _stored(model, node)
         if stored is not None and candidate is not None:
             name = f"{names[node.inputs[1].node]} (codes)"

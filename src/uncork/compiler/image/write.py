@@ -23,8 +23,7 @@ from uncork.compiler.policy import (
     MOST_TRIED_VAINLY,
     TRIED_SIZES,
 )
-from uncork.compiler.printed_plan import printed
-from uncork.compiler.scope import Scope
+from uncork.compiler.printed_plan import printed_steps
 from uncork.compiler.state import constant_value, is_computed
 from uncork.errors import UncorkError, UnsupportedError
 from uncork.internal_ops.coded_rows import CodedRead
@@ -278,7 +277,7 @@ def _port(port: ModelPort) -> format.Port:
 def _plan(writer: format.Writer, image: RecordedPlan, symbols: Sequence[str]) -> format.Plan:
     plan = image.plan
     inputs = len(plan.array_guards)
-    shown = printed(plan, Scope.EVERY_SIZE, {}, 1)
+    steps = printed_steps(plan, {})
     return format.Plan(
         writer.section([image.words]),
         writer.section([image.relocated]),
@@ -295,8 +294,7 @@ def _plan(writer: format.Writer, image: RecordedPlan, symbols: Sequence[str]) ->
             for relation in plan.relations
         ),
         tuple(
-            format.Step(s.layer, s.operation, s.kernel, s.outputs, s.place, s.note)
-            for s in shown.steps
+            format.Step(s.layer, s.operation, s.kernel, s.outputs, s.place, s.note) for s in steps
         ),
         tuple(
             (buffer.bytes.index, str(plan.buffer_layers[buffer.buffer]))

@@ -11,7 +11,7 @@ import math
 
 from uncork.kernels.codegen.activations import LOG2_E, polynomial, series, split_power
 from uncork.kernels.codegen.emit import F32, Kernel, Value
-from uncork.kernels.codegen.functions import twice_u
+from uncork.kernels.codegen.functions import clamped, twice_u
 
 #: erf(t) = t P(t^2) for |t| <= `_ERF_END`, where it is 1.
 _ERF = (
@@ -27,6 +27,8 @@ _POWER = (0.9999280571937561, 0.6932609677314758, 0.2426111251115799, 0.05517166
 _TANH_OVER = (0.99995884373, 0.103027983, 0.000689910891)
 _TANH_UNDER = (1.0, 0.436100354, 0.0130090299)
 _TANH_END = 4.8
+#: Above 2^this the quotient of Mish is 1; of smaller numbers than that e^x is no normal number.
+_MISH_END, _LEAST_POWER = 30.0, -126 / LOG2_E
 
 
 def gelu(k: Kernel, x: Value) -> Value:
@@ -59,6 +61,27 @@ def swish(k: Kernel, x: Value) -> Value:
 def swish_scaled(k: Kernel, x: Value, beta: Value) -> Value:
     """x * sigmoid(beta * x)."""
     return x * sigmoid(k, x * beta)
+
+
+def hsigmoid(k: Kernel, x: Value) -> Value:
+    """x + 3 between 0 and 6, times 1/6."""
+    return clamped(k, x + 3.0, 0.0, 6.0) * (1 / 6)
+
+
+def hswish(k: Kernel, x: Value) -> Value:
+    """x * hsigmoid(x)."""
+    return x * hsigmoid(k, x)
+
+
+def mish(k: Kernel, x: Value) -> Value:
+    """x * tanh(softplus(x)) = x * n / (n + 2) with n = e^x (e^x + 2); an e^x that is no normal
+    number is 0.
+    """
+    part, scale = split_power(k, x * LOG2_E, -126.0, _MISH_END)
+    power = polynomial(k, _POWER, part) * scale
+    power = k.select(x < _LEAST_POWER, k.constant(0.0, F32, x.lanes), power)
+    n = power * (power + 2.0)
+    return x * (n * k.estimated_reciprocal(n + 2.0))
 
 
 def gelu_tanh(k: Kernel, x: Value) -> Value:

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from uncork.internal_ops.stored_filters import StoredFilters
 from uncork.kernels.convolution.geometry import Geometry
+from uncork.kernels.convolution.phases import Phase
 from uncork.kernels.convolution.spec_blocks import number_size
 from uncork.kernels.epilogue import Epilogue
 from uncork.symbolic import SizeLike
@@ -29,6 +30,11 @@ class Filters(Struct, frozen=True):
 
     geometry: Geometry
     held: Union[Array, StoredFilters]
+    #: They are those of a transposed convolution: channels before outputs, taps the other way
+    #: round.
+    transposed: bool = False
+    #: The phases that see only some of the taps.
+    phases: Sequence[Phase] = ()
 
     @property
     def sources(self) -> list[Array]:
@@ -47,8 +53,15 @@ class Filters(Struct, frozen=True):
 
     def _ordered(self, filters: Array) -> Array:
         g = self.geometry
-        taps = g.depth.taps * g.rows.taps, g.columns.taps
-        return np.ascontiguousarray(filters.reshape(g.groups, g.outputs, g.channels, *taps))
+        taps = [axis.taps for axis in g.axes]
+        if self.transposed:
+            turned = filters.reshape(g.groups, g.channels, g.outputs, *taps)
+            filters = np.flip(np.swapaxes(turned, 1, 2), (3, 4, 5))
+        ordered = filters.reshape(g.groups, g.outputs, g.channels, *taps)
+        for axis, phase in enumerate(self.phases, ordered.ndim - len(self.phases)):
+            ordered = np.take(ordered, phase.taps, axis)
+        *outer, depth, rows, columns = ordered.shape
+        return np.ascontiguousarray(ordered.reshape(*outer, depth * rows, columns))
 
 
 class BlockedWork(Struct, frozen=True):
@@ -67,6 +80,13 @@ class BlockedWork(Struct, frozen=True):
     kind: tuple[object, ...] = ()
     #: Data and result are bf16.
     half: bool = False
+    #: The whole of which this is a part, of the phases of its filters.
+    part_of: Union[Geometry, None] = None
+
+    @property
+    def whole(self) -> Geometry:
+        """The geometry of the whole result."""
+        return self.part_of or self.geometry
 
     @property
     def size(self) -> int:
@@ -103,7 +123,7 @@ class BlockedWork(Struct, frozen=True):
     @property
     def result_image(self) -> SizeLike:
         """Bytes of an image of the result."""
-        return self.outputs * self.geometry.pixels * self.lanes * self.size
+        return self.outputs * self.whole.pixels * self.lanes * self.size
 
     @property
     def cost(self) -> float:

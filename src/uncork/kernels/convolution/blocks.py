@@ -21,12 +21,14 @@ from uncork.kernels.convolution.group_places import (
     slices_of,
 )
 from uncork.kernels.convolution.microkernel_blocks import AHEAD_TILES
+from uncork.kernels.convolution.phases import phases_along
 from uncork.kernels.convolution.spec_blocks import ENTRY, KINDS, Dense, number_size
 from uncork.kernels.convolution.tap_regions import Region, regions_of
 from uncork.kernels.convolution.tiles import (
     most_pixels,
     open_widths,
     some_of_tiles,
+    taps_together,
     widths_of,
 )
 from uncork.kernels.extents import certainly, is_known, largest, nanoseconds, same, smallest
@@ -46,6 +48,7 @@ from uncork.kernels.kernel_plan import (
 from uncork.kernels.layer import staged
 from uncork.kernels.movement.nd_copy import Loop, nd_copy, zeros
 from uncork.kernels.movement.shared_moves import shared_moves
+from uncork.kernels.register_tiles import AMX_WORDS
 from uncork.kernels.runtime.addresses import address_of
 from uncork.kernels.runtime.packed_weights import packed
 from uncork.kernels.runtime.target import Target
@@ -62,6 +65,8 @@ _STRIP_BYTES, _STRIP_BYTES_ELSEWHERE = 7 << 16, 3 << 16
 _MOST_AHEAD = 1 << 20
 #: Filters of a slice of a set: those of two slices stay in the second-level cache.
 _SLICE_BYTES = 5 << 15
+#: Numbers of a step at most, where it is several taps; of AMX those of a row of a tile.
+_MOST_NUMBERS, _NUMBERS_OF_TILES = 64, AMX_WORDS * 2
 #: Decoding a number takes as long as reading so many again.
 _DECODED = 2
 #: Data that are laid out at a time take about so many bytes.
@@ -143,6 +148,10 @@ class _BlockCalls:
     def __init__(self, work: BlockedWork, target: Target) -> None:
         self.work, self.target = work, target
         self.g = g = work.geometry
+        phases = work.filters.phases
+        #: The first plane, row and column of the result, and how far the next ones are.
+        self.first_of_result = [phase.first for phase in phases] or [0, 0, 0]
+        self.steps_of_result = [phase.step for phase in phases] or [1, 1, 1]
         whole = Region(
             (0, g.rows.count), (0, g.columns.count), (0, g.rows.taps), (0, g.columns.taps)
         )
@@ -188,6 +197,9 @@ class _BlockCalls:
             *self.slices,
         )
         self.packed_weights = packed(work.filters.sources, how, self._packed)
+        #: Neighbouring taps of a row that are one step.
+        most = _NUMBERS_OF_TILES if work.half and target.tiles else _MOST_NUMBERS
+        self.together = taps_together(g, work.inner, most) if regions is None else 1
         self.steps = StepsOfSets.of(work, self.runs) if self.decodes else None
         steps = [] if self.steps is None else [self.steps.operands, self.steps.numbers]
         self.keep: list[object] = [self.packed_weights, *steps, *work.numbers]
@@ -254,7 +266,7 @@ class _BlockCalls:
         return self.work.group_steps // self.slices[number]
 
     def _entries(self, region: Region, number: int) -> int:
-        return self.g.depth.taps * self._steps(number) * region.taps
+        return self.g.depth.taps * self._steps(number) * region.taps // self.together
 
     def _in_filters(self, number: int) -> tuple[int, int, int, int]:
         """Bytes from one plane of taps, row of taps, step over channels and column of taps to the
@@ -291,8 +303,12 @@ class _BlockCalls:
         if key not in self._tables:
             steps = self._steps(number)
             planes, rows, channels, columns = np.indices(
-                (self.g.depth.taps, region.row_taps[1], steps, region.column_taps[1])
+                (
+                    *(self.g.depth.taps, region.row_taps[1], steps),
+                    region.column_taps[1] // self.together,
+                )
             ).reshape(4, -1)
+            columns = columns * self.together
             places = np.array([known(self._channels_of(run, step)) for step in range(steps)])
             inward, down, right = (known(size) for size in self._tap)
             row, column = region.row_taps[0], region.column_taps[0]
@@ -315,11 +331,16 @@ class _BlockCalls:
         for index, run in enumerate(self.runs):
             steps, table = self._steps(index), self.laid_out + self._tables_before(index)
             vector_members = steps if self.work.step == self.work.inner else 1
-            counts = g.depth.taps, g.rows.taps, vector_members, g.columns.taps
-            step = g.columns.taps * ENTRY
+            across = g.columns.taps // self.together
+            counts = g.depth.taps, g.rows.taps, vector_members, across
+            step = across * ENTRY
             in_table = (g.rows.taps * steps * step, steps * step, step, ENTRY)
             inward, down, right = self._tap
-            distances = (inward, down, self.block, right), self._in_filters(index)
+            *outer, tap = self._in_filters(index)
+            distances = (
+                (inward, down, self.block, right * self.together),
+                (*outer, tap * self.together),
+            )
             for first in range(0, steps, vector_members):
                 begins = self._channels_of(run, first), first * distances[1][2]
                 for word, (begin, some) in enumerate(zip(begins, distances, strict=True)):
@@ -385,7 +406,7 @@ class _BlockCalls:
         vector_members, is_open = min(self.vector_members, blocks), not isinstance(columns, int)
         spec = Dense(
             work.lanes,
-            work.step,
+            work.step * self.together,
             blocks,
             widths,
             work.end,
@@ -397,6 +418,7 @@ class _BlockCalls:
             work.half and self.target.tiles,
             slices > 1,
             self._form(vector_members),
+            self.steps_of_result[2],
         )
         sets, first = part.sets, region.rows[0] + part.rows[0]
         begin = (strip * g.rows.stride, 0) if self.padded else (g.rows.begin, g.columns.begin)
@@ -417,12 +439,14 @@ class _BlockCalls:
         )
         rows = part.rows[1]
         height = self._strip_rows(region, rows, sets[1], slices * self._read_again(filters))
-        source_row, target_row = g.rows.stride * self.row, g.columns.count * work.lanes * work.size
+        whole, result = work.whole, work.lanes * work.size
+        inward, down, across = self.steps_of_result
+        source_row, target_row = g.rows.stride * self.row, down * whole.columns.count * result
         if part.runs is not None:  # each is a row
             (rows, pixels), height = part.runs, 1
             columns, tiles[0] = pixels, pixels // widths[0]
             source_row = pixels * g.columns.stride * work.inner * work.size
-            target_row = pixels * work.lanes * work.size
+            target_row = pixels * across * result
         sums: Operand = Scratch(0)
         if slices > 1:
             pixels_waiting = planes * smallest(height, rows) * columns
@@ -430,9 +454,14 @@ class _BlockCalls:
         image = work.channels * self.block
         before = run.first + sets[0] * blocks
         block = group * g.outputs // work.lanes + before
-        of_plane = g.plane.pixels
-        pixel = plane * of_plane + first * g.columns.count + region.columns[0] + left
-        made = images[0] * work.result_image + (block * g.pixels + pixel) * work.lanes * work.size
+        of_plane = whole.plane.pixels
+        front, top, begun = self.first_of_result
+        pixel = (
+            (front + plane * inward) * of_plane
+            + (top + first * down) * whole.columns.count
+            + (begun + (region.columns[0] + left) * across)
+        )
+        made = images[0] * work.result_image + (block * whole.pixels + pixel) * result
         operands: dict[str, Operand] = {
             "source": Scratch(seen) if self.padded else In(0, images[0] * image + seen),
             "target": Out(0, made),
@@ -450,12 +479,12 @@ class _BlockCalls:
             "target_image": work.result_image,
             "planes": planes,
             "source_plane": g.depth.stride * self.plane,
-            "target_plane": of_plane * work.lanes * work.size,
+            "target_plane": inward * of_plane * result,
             "rows": rows,
             "strip": height,
             "source_row": source_row,
             "target_row": target_row,
-            "target_block": g.pixels * work.lanes * work.size,
+            "target_block": whole.pixels * result,
             "passes": sets[1] * slices,
             "slices": slices,
             "slice_source": self._steps(number) * work.step // work.inner * self.block,
@@ -653,9 +682,41 @@ def direct_over_blocks(work: BlockedWork, target: Target) -> KernelPlan:
     """The calls of a direct convolution over blocks."""
     if _meets(work) and work.geometry.columns.pointwise:
         work = replace(work, geometry=_by_rows(work.geometry))
-    maker = _BlockCalls(work, target)
-    pixels = work.geometry.images * work.geometry.pixels
-    plan = staged(maker.stages, nanoseconds(pixels, work.cost), maker.keep)
+    return _plan_of([_BlockCalls(work, target)])
+
+
+def transposed_over_blocks(work: BlockedWork, target: Target) -> KernelPlan:
+    """The calls of a transposed convolution: those of its phases, one after the other."""
+    whole = work.geometry
+    makers = []
+    for phases in phases_along(whole.axes):
+        depth, rows, columns = (phase.axis for phase in phases)
+        own = replace(
+            work,
+            geometry=replace(whole, depth=depth, rows=rows, columns=columns),
+            filters=replace(work.filters, phases=phases),
+            kind=(*work.kind, *(phase.taps for phase in phases)),
+            part_of=whole,
+        )
+        makers.append(_BlockCalls(own, target))
+    return _plan_of(makers)
+
+
+def _plan_of(makers: Sequence[_BlockCalls]) -> KernelPlan:
+    """The plan of direct convolutions one after the other."""
+
+    def stages(threads: int) -> Stages:
+        found = [maker.stages(threads) for maker in makers]
+        # Tables that only this number of threads wants are there by now.
+        keep[:] = [kept for maker in makers for kept in maker.keep]
+        scratch: SizeLike = 0
+        for some in found:
+            scratch = largest(scratch, some.scratch)
+        return Stages([stage for some in found for stage in some.stages], scratch)
+
+    keep: list[object] = []
+    costs = [nanoseconds(m.g.images * m.g.pixels, m.work.cost) for m in makers]
+    plan = staged(stages, sum(costs[1:], costs[0]), keep)
     return replace(
         plan, kernel=next(spec.name for spec, _ in plan.calls if isinstance(spec, Dense))
     )

@@ -267,9 +267,8 @@ def depthwise_over_blocks(work: BlockedWork, target: Target) -> KernelPlan:
         )
         return [arranged(np.tile(apart.transpose(0, 3, 4, 2, 1), vector_members))]
 
-    packed_weights = packed(
-        work.filters.sources, ("depthwise", g.weights, work.lanes, vector_members), made
-    )
+    how = ("depthwise", g.weights, work.lanes, vector_members, work.kind)
+    packed_weights = packed(work.filters.sources, how, made)
     planes, height = g.images * work.channels * g.depth.count, g.rows.count
     zeros = g.columns.size * work.lanes * work.size
 

@@ -9,16 +9,16 @@ between cells.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import product
 from math import prod
 
 import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from uncork.kernels.convolution.geometry import Geometry, WindowAxis, Windows, Work
+from uncork.kernels.convolution.geometry import Geometry, Windows, Work
+from uncork.kernels.convolution.phases import Phase, are_spread, have_phases, phases_along
 from uncork.kernels.epilogue import ELEMENT
-from uncork.kernels.extents import decline_if, is_empty, is_known, largest, same
+from uncork.kernels.extents import decline_if, is_empty, largest, same
 from uncork.kernels.kernel_plan import (
     In,
     KernelCall,
@@ -139,38 +139,9 @@ def over_volumes(
 
 def phases_pay(found: Windows, operands: Sequence[str]) -> bool:
     """Whether there are so many zeros between the cells that leaving their products out pays."""
-    spread = [axis for axis in found.axes if axis.lhs_dilation > 1]
-    if not spread or len(found.axes) > 2 or ELEMENT in operands:
+    if not are_spread(found.axes) or len(found.axes) > 2 or ELEMENT in operands:
         return False
-    regular = all(
-        axis.dilation == 1 and is_known(axis.begin) and axis.taps >= axis.lhs_dilation
-        for axis in spread
-    )
-    return regular and prod(found.filters.shape[2:]) >= _LEAST
-
-
-class _Phase(Struct, frozen=True):
-    """The windows along an axis that see the same taps: the first one, how far they are apart, an
-    axis of these windows alone, and the taps.
-    """
-
-    first: int
-    step: int
-    axis: WindowAxis
-    taps: range
-
-
-def _phases(axis: WindowAxis) -> Iterator[_Phase]:
-    if axis.lhs_dilation == 1:
-        yield _Phase(0, 1, axis, range(axis.taps))
-        return
-    step = axis.lhs_dilation
-    assert isinstance(axis.begin, int)
-    for first in range(step):
-        taps = range((axis.begin - first) % step, axis.taps, step)
-        begin = -((first + taps.start - axis.begin) // step)
-        count = (axis.count - first + (step - 1)) // step
-        yield _Phase(first, step, WindowAxis(axis.size, len(taps), count, begin=begin), taps)
+    return have_phases(found.axes) and prod(found.filters.shape[2:]) >= _LEAST
 
 
 def by_phases(
@@ -182,10 +153,8 @@ def by_phases(
     whole = found.geometry
     groups, outputs, channels = found.filters.shape[:3]
     ordered = found.ordered(whole)
-    made: list[tuple[_Phase, _Phase, Moved]] = []
-    for down, across in product(_phases(whole.rows), _phases(whole.columns)):
-        if is_empty((down.axis.count, across.axis.count)):
-            continue
+    made: list[tuple[Phase, Phase, Moved]] = []
+    for down, across in phases_along((whole.rows, whole.columns)):
         own = work(Geometry(found.images, groups, channels, outputs, down.axis, across.axis))
         some = np.ascontiguousarray(ordered[:, :, :, down.taps][..., across.taps])
         native = planar(

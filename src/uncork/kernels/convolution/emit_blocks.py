@@ -111,7 +111,7 @@ class _Rows:
         x = k.variable(k.integer(0))
 
         def take_tiles(kind: int) -> None:
-            seen, made = source + x.get() * a["step"], target + x.get() * (spec.lanes * spec.size)
+            seen, made = source + x.get() * a["step"], target + x.get() * spec.pixel
             waiting = sums + x.get() * self.pixel_of_sums
             self._tile(kind, which, seen, made, waiting, first, count)
             x.set(x.get() + spec.widths[kind])
@@ -227,7 +227,7 @@ def _tile(outer: Kernel, spec: Dense, width: int, waits: bool = False) -> Kernel
         """Store the result of a sum."""
         block, part = divmod(vector, spec.block_vectors)
         first, lane = block * spec.vector_members, part * own
-        in_block = (pixel * spec.lanes + lane) * spec.size
+        in_block = pixel * spec.pixel + lane * spec.size
         places = [
             a["target"] + a["target_block"] * (first + n) + in_block
             for n in range(spec.vector_members)

@@ -244,12 +244,13 @@ def geometry_of(
     data: Sequence[SizeLike],
     filters: Sequence[int],
     output: Sequence[SizeLike],
+    sized: bool = False,
 ) -> Geometry:
-    """The geometry along at most three axes of a convolution by filters of a shape. Raises
-    KernelDeclined where there is none.
+    """The geometry along at most three axes of a convolution by filters of a shape; `sized` as
+    `windows` has it. Raises KernelDeclined where there is none.
     """
     zeros = np.broadcast_to(np.float32(0), filters)  # of which only the shape is looked at
-    result = windows(operation, data, zeros, output)
+    result = windows(operation, data, zeros, output, sized)
     decline_if(len(result.axes) > 3, "no kernel for more than 3 spatial axes")
     return result.geometry
 

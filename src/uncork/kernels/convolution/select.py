@@ -4,13 +4,16 @@ has few.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from msgspec.structs import replace
 
 from uncork.internal_ops.blocks import BlockedConvolution
 from uncork.internal_ops.fused import FusedConvolution, product_of
+from uncork.internal_ops.stored_filters import StoredFilters
 from uncork.kernels.convolution import direct, im2col
 from uncork.kernels.convolution.blocked_work import BlockedWork, Filters
-from uncork.kernels.convolution.blocks import direct_over_blocks
+from uncork.kernels.convolution.blocks import direct_over_blocks, transposed_over_blocks
 from uncork.kernels.convolution.blocks_apart import (
     depthwise_over_blocks,
     groups_fit,
@@ -22,20 +25,24 @@ from uncork.kernels.convolution.by_planes import by_phases, over_volumes, phases
 from uncork.kernels.convolution.geometry import (
     Geometry,
     Work,
+    all_finite,
     geometry_of,
     known,
     plan_bytes,
     typical,
     windows,
 )
+from uncork.kernels.convolution.phases import are_spread, have_phases
 from uncork.kernels.epilogue import ELEMENT
 from uncork.kernels.extents import decline_if, extents, is_empty
 from uncork.kernels.kernel_plan import KernelPlan, Selection
 from uncork.kernels.layer import Layer, present
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select_epilogue import bounded, epilogue_of, roughened
+from uncork.ops import Operation
 from uncork.ops.convolution import Convolution1
-from uncork.types import ElementType
+from uncork.ops.convolution_backprop import ConvolutionBackpropData1
+from uncork.types import ElementType, TensorSpec
 
 #: Bytes of an image's data: tables of the kernels have 32 bits for a place in it.
 _LARGEST = 1 << 31
@@ -45,7 +52,7 @@ def select_convolution(layer: Layer) -> Selection:
     operation, inputs, outputs, target = layer.operation, layer.inputs, layer.outputs, layer.target
     data, filters = layer.input(0), layer.input(1)
     product = product_of(operation)
-    sized = (operation.given if isinstance(operation, FusedConvolution) else len(inputs)) > 2
+    sized = given_sizes(operation, inputs)
     if isinstance(operation, Convolution1) and (
         filters.value is None or data.element_type is not ElementType.f32
     ):
@@ -75,6 +82,12 @@ def select_convolution(layer: Layer) -> Selection:
     whole = replace(whole, filters=result.ordered(whole.geometry))
     few = _few_pixels(whole.geometry, target.lanes)
     return (by_pixels(whole, target) if few else None) or planes(whole)
+
+
+def given_sizes(operation: Operation, inputs: Sequence[TensorSpec | None]) -> bool:
+    """Whether the sizes of a transposed convolution's result are an input, the third one."""
+    given = operation.given if isinstance(operation, FusedConvolution) else len(inputs)
+    return given > 2
 
 
 def planar(work: Work, target: Target) -> KernelPlan:
@@ -110,8 +123,19 @@ def select_blocked(layer: Layer) -> Selection:
     inner, lanes = data[-1], operation.block
     assert isinstance(inner, int)
     taps = present(plain[1]).shape.static
-    g = geometry_of(product, extents(present(plain[0])), taps, extents(result))
-    filters = Filters(g, held)
+    sized = given_sizes(own, plain)
+    g = geometry_of(product, extents(present(plain[0])), taps, extents(result), sized)
+    transposed = isinstance(product, ConvolutionBackpropData1)
+    filters = Filters(g, held, transposed)
+    kind = ("transposed",) if transposed else ()
+    if transposed:
+        finite = isinstance(held, StoredFilters) or all_finite(held)
+        decline_if(not finite, "no kernel for filters with infinities or NaN")
+    spread = are_spread(g.axes)
+    decline_if(
+        spread and not have_phases(g.axes),
+        "no kernel for transposed windows of dilated or fewer taps than the strides",
+    )
     layer.require_room(plan_bytes(g.images, g.groups * g.channels, (g.rows, g.columns)))
     ends = epilogue_of(own, plain, result, 1)
     decline_if(
@@ -124,14 +148,17 @@ def select_blocked(layer: Layer) -> Selection:
     )
     if operation.half:
         ends = roughened(ends[0]), ends[1]
-    if groups_fit(g, inner, lanes):
+    half = operation.half
+    if groups_fit(g, inner, lanes) and not spread:
         return depthwise_over_blocks(
-            BlockedWork(g, filters, inner, lanes, *ends, half=operation.half), target
+            BlockedWork(g, filters, inner, lanes, *ends, kind=kind, half=half), target
         )
-    work = BlockedWork(g, filters, inner, lanes, *bounded(*ends), half=operation.half)
+    work = BlockedWork(g, filters, inner, lanes, *bounded(*ends), kind=kind, half=half)
     decline_if(
         work.half and work.step % 2, "no kernel in bf16 for steps of an odd number of channels"
     )
+    if spread:
+        return transposed_over_blocks(work, target)
     return (
         winograd_over_blocks(work, operation.side, target)
         if operation.side

@@ -85,6 +85,8 @@ class Dense(EpilogueSpec, frozen=True):
     sliced: bool = False
     #: How filters are stored, lane by lane; None where they are numbers.
     stored: Union[Stored, None] = None
+    #: Pixels of the result are so many places apart.
+    apart: int = 1
 
     @property
     def arguments(self) -> tuple[str, ...]:
@@ -106,6 +108,11 @@ class Dense(EpilogueSpec, frozen=True):
     def size(self) -> int:
         """Bytes of a number of the data, the filters and the result."""
         return number_size(self.half)
+
+    @property
+    def pixel(self) -> int:
+        """Bytes from one pixel of a block of the result to the next that is computed."""
+        return self.lanes * self.size * self.apart
 
 
 class Winograd(EpilogueSpec, frozen=True):

@@ -34,6 +34,8 @@ CHOSEN, KIND_BITS = 20, 3
 _NARROWEST = {14: 4, 6: 2}
 #: Numbers of a vector of which there is no half.
 _SHORT = 8
+#: Data of fewer channels have a block of their own, which is as long as they are.
+FEW_CHANNELS = 8
 
 
 class TileShape(Struct, frozen=True):
@@ -61,6 +63,24 @@ def block_of(channels: int, target: Target, *, deep: bool = False) -> int:
     if deep:
         widths.insert(0, AMX_WORDS * number_size(False) // number_size(True))
     return next((width for width in widths if channels % width == 0), 0)
+
+
+def block_of_few(channels: int) -> int:
+    """Numbers of the only block of data with fewer channels than other blocks have: whole pairs of
+    bf16.
+    """
+    return channels + channels % 2 if channels < FEW_CHANNELS else 0
+
+
+def taps_together(g: Geometry, inner: int, most: int) -> int:
+    """How many neighbouring taps of a row, whose numbers are neighbours in memory, are one step of
+    the sums: where blocks are those of few channels, as many as make `most` numbers, if all steps
+    can be alike.
+    """
+    if inner >= FEW_CHANNELS or g.channels != inner or g.columns.dilation > 1:
+        return 1
+    taps = g.columns.taps
+    return max(n for n in range(1, taps + 1) if taps % n == 0 and (n == 1 or n * inner <= most))
 
 
 def is_few(g: Geometry) -> bool:

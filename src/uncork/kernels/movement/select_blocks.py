@@ -5,11 +5,19 @@ blocks.
 from __future__ import annotations
 
 from uncork.internal_ops.blocks import ToBlocks
-from uncork.kernels.extents import decline_if, extents, is_empty, nanoseconds, product
-from uncork.kernels.kernel_plan import In, KernelPlan, Out, Selection
-from uncork.kernels.layer import Layer
-from uncork.kernels.movement.nd_copy import Loop
-from uncork.kernels.movement.shared_moves import shared_move
+from uncork.kernels.extents import (
+    certainly,
+    decline_if,
+    extents,
+    is_empty,
+    nanoseconds,
+    product,
+    same,
+)
+from uncork.kernels.kernel_plan import In, KernelPlan, Out, Scratch, Selection, Stages
+from uncork.kernels.layer import Layer, staged
+from uncork.kernels.movement.nd_copy import Loop, nd_copy, zeros
+from uncork.kernels.movement.shared_moves import shared_move, shared_moves
 from uncork.kernels.movement.transpose import arranged
 from uncork.kernels.runtime.target import Target
 from uncork.symbolic import SizeLike
@@ -25,7 +33,36 @@ def select_blocks(layer: Layer) -> Selection:
         "no kernel for empty tensors and others than of 32 bits",
     )
     images, blocks, *others, block = blocked
+    if into:
+        channels = extents(data)[1]
+        if not same(channels, blocks * block):
+            decline_if(not certainly(blocks, 1), "no kernel for several blocks, the last not full")
+            return _filled(images, (channels, block), product(others), target)
     return channels_moved((images * blocks, block, product(others)), into, target)
+
+
+def _filled(
+    images: SizeLike, channels: tuple[SizeLike, SizeLike], pixels: SizeLike, target: Target
+) -> KernelPlan:
+    """A plan that makes the only block of images, which have fewer channels than it, both in
+    `channels`. The planes of each channel are laid out, then those of zeros, before all are turned.
+    """
+    given, block = channels
+    plane, planes = pixels * 4, images * pixels * 4
+    in_order = [Loop(images, given * plane, plane), Loop(given, plane, planes)]
+    calls = [
+        nd_copy(In(0), Scratch(0), in_order, plane),
+        zeros(Scratch(given * planes), (block - given) * planes),
+        arranged(
+            *(target.lanes, Scratch(0), Out(0), [Loop(images, plane, block * plane)]),
+            *((block, planes), (pixels, block * 4)),
+        ),
+    ]
+
+    def stages(threads: int) -> Stages:
+        return Stages([*shared_moves(calls, threads)], block * planes)
+
+    return staged(stages, nanoseconds(images * block * pixels, 1 / 3))
 
 
 def channels_moved(

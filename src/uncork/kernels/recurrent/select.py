@@ -120,8 +120,10 @@ def planned(
     inner = as_number(inner, "how long a step of X is is known at the call only")
     clipped = 0 < operation.clip < math.inf
     decline_if(clipped and size == DOUBLE, "no kernel for f64 that is clipped")
-    singles = len(values) == 3 and size == SINGLE
-    precision, tiles = _products(hints.precision, batch, target) if singles else ("f32", "")
+    # Kernels that pack the weights of a call know no sums of two bf16.
+    packs = len(values) == 3 or hints.precision == "bf16"
+    allowed = hints.precision if packs and size == SINGLE else "f32"
+    precision, tiles = _products(allowed, batch, target)
     spec = Recurrent(
         cell,
         operation.functions(),

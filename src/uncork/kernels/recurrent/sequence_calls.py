@@ -37,6 +37,8 @@ _TEAM_FLOPS = 150_000
 _TEAM_BYTES = 1 << 20
 #: Rows that share one reading of the weights.
 _BLOCK = 8
+#: The number of the biases among weights: W, R, B.
+_BIASES = 2
 
 
 class Lookup(Struct, frozen=True):
@@ -144,14 +146,15 @@ class SequenceCalls(Struct):
                 (0, 0, gates, gates, units, self.inputs),
                 (1, 0, first_of_r, gates, units, hidden),
                 (1, first_of_r, gates - first_of_r, gates, spec.wide, hidden),
-                (2, 0, gates, biases, units, 1),
-                (2, gates, biases - gates, biases, units, 1),
+                (_BIASES, 0, gates, biases, units, 1),
+                (_BIASES, gates, biases - gates, biases, units, 1),
             ):
                 if not count:
                     places.append(0)
                     continue
+                block = spec.block if spec.parts and number != _BIASES else 0
                 panels, source = (
-                    PanelsOfWeights(count, width, spec.size),
+                    PanelsOfWeights(count, width, spec.size, block),
                     In(
                         self._first_weights + number,
                         (d * total + first) * hidden * inner * spec.size,

@@ -105,15 +105,18 @@ class PanelsOfWeights(KernelSpec, frozen=True):
 
     emitter: ClassVar[str] = "uncork.kernels.recurrent.emit_packed_weights:emit_packed_weights"
     #: Addresses, strides in bytes, counts: `weights [gates, hidden, inner]` to `target [panels,
-    #: inner, gates, units]`, zeros past hidden.
+    #: inner, gates, units]`, zeros past hidden. With a `block` two neighbours of the inner ones are
+    #: a pair of bf16, and zeros fill the last of blocks of so many.
     arguments: ClassVar[tuple[str, ...]] = ("weights", "inner", "hidden", "panels", "target")
     gates: int
     units: int
     size: int = SINGLE  # bytes of a number
+    block: int = 0
 
     def bytes(self, count: int, inner: int) -> int:
         """Room for `count` panels of so many steps of the inner product."""
-        return count * inner * self.gates * self.units * self.size
+        words = -(-inner // self.block) * self.block // 2 if self.block else inner
+        return count * words * self.gates * self.units * self.size
 
 
 class Lengths(KernelSpec, frozen=True):
