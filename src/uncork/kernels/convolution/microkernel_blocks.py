@@ -111,7 +111,11 @@ def _summed(
     with k.loop(0, a["count"]) as number:
         source, filters = step(number)
         pixels = _pixels(k, source, width, apart)
-        coming = None if isinstance(apart, int) else _Lines(k, soon(number), apart * pixels_of_line)
+        coming = (
+            None
+            if isinstance(apart, int)
+            else _ComingLines(k, soon(number), apart * pixels_of_line)
+        )
         if coming:
             coming.ask(at_first)
         with k.loop(0, inner, unrolled) as first:
@@ -153,7 +157,7 @@ def _prefetch(
     )
 
 
-class _Lines:
+class _ComingLines:
     """Lines of a cache that will soon be read, `apart` bytes from each other."""
 
     def __init__(self, k: Kernel, first: Value, apart: Value) -> None:
