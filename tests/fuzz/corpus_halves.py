@@ -52,7 +52,7 @@ def finding(path: Path, inputs: Sequence[Array]) -> tuple[str, bool]:
     as bf16.
     """
     # Layers go over blocks, too, whatever that brings.
-    with everything_pays(), mock.patch("uncork.passes.block_channels._TURNED", 1e9):
+    with everything_pays(), mock.patch("uncork.passes.block_choice.TURNED", 1e9):
         compiled = uncork.compile_model(path, precision="bf16", threads=1)
         results = list(compiled(*inputs).values())
         model = planned(uncork.read_model(path), inputs)

@@ -31,7 +31,7 @@ def everything_pays() -> Iterator[None]:
     """Round all that may be rounded."""
     with (
         mock.patch("uncork.passes.hold_halves._CONVERTED", 0.0),
-        mock.patch("uncork.passes.block_channels._CONVERTED", 1e9),
+        mock.patch("uncork.passes.block_choice._CONVERTED", 1e9),
     ):
         yield
 

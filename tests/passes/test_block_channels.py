@@ -19,7 +19,7 @@ import uncork
 from uncork.compiler.compile import compile_for, compile_model
 from uncork.ir.model import Source
 from uncork.kernels.runtime.target import Target, host_target
-from uncork.passes import block_channels as the_pass
+from uncork.passes import block_candidates, block_choice
 
 GENERATOR = np.random.default_rng(3)
 #: As blocks are on the machine of the test: half of them is a block, too, where vectors are long.
@@ -225,6 +225,21 @@ def test_open_sizes_of_three_axes() -> None:
     assert operations[1:-1] == ["BlockedConvolution-0", "BlockedPooling-0"] * 4
 
 
+@pytest.mark.parametrize("depth", [None, 5])
+def test_dilated_windows_of_clips_of_any_length(depth: int | None) -> None:
+    """Most taps of most pixels are outside of the planes, of which only the call knows how many
+    there are.
+    """
+    b = uncork.Builder("clips")
+    y = b.parameter("x", "f32", [1, 2 * WIDE, depth, 14, 14])
+    around = {"pads_begin": [1, 6, 6], "pads_end": [1, 6, 6], "dilations": [1, 6, 6]}
+    for _ in range(2):
+        filters = b.constant(numbers(2 * WIDE, 2 * WIDE, 3, 3, 3))
+        (y,) = b.add("Convolution", 1, y, filters, strides=[1, 1, 1], **around)
+    b.result(y, "y")
+    assert any("dense" in kernel for kernel in agree(b.model(), numbers(1, 2 * WIDE, 5, 14, 14)))
+
+
 def test_rows_of_any_length_are_computed_in_strips() -> None:
     """All pixels of 1x1 convolutions are one row. Where channels are many, the second-level cache
     holds a strip of it.
@@ -312,7 +327,7 @@ def test_one_convolution_that_is_little_work_stays_as_it_is() -> None:
 def test_transformed_filters_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     channels = 2 * WIDE
     one = 36 * channels * channels * 4
-    monkeypatch.setattr(the_pass, "_MOST_FILTERS", 3 * one + one // 2)
+    monkeypatch.setattr(block_candidates, "_MOST_FILTERS", 3 * one + one // 2)
     kernels = agree(residual_net([1, channels, 28, 28], channels), numbers(1, channels, 28, 28))
     assert [
         sum(kernel.startswith(way) for kernel in kernels)
@@ -409,7 +424,7 @@ def test_random(data: st.DataObject) -> None:
     b.result(values[-1][0], "last")
     with pytest.MonkeyPatch.context() as patch:
         if data.draw(st.booleans()):
-            patch.setattr(the_pass, "_TURNED", 1e9)
+            patch.setattr(block_choice, "TURNED", 1e9)
         agree(b.model(), numbers(images, WIDE, size, size))
 
 

@@ -7,23 +7,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import product
 
-import numpy as np
-from msgspec import Struct
 from msgspec.structs import replace
 
 from uncork.kernels.convolution.blocked_work import BlockedWork
 from uncork.kernels.convolution.decoded_sets import StepsOfSets, decodes, form_of
 from uncork.kernels.convolution.geometry import Geometry, WindowAxis, images_together, known
 from uncork.kernels.convolution.group_places import (
-    SetsOfOutputs,
     packed_sets,
     sets_of_outputs,
     slices_of,
 )
 from uncork.kernels.convolution.microkernel_blocks import AHEAD_TILES
 from uncork.kernels.convolution.phases import phases_along
-from uncork.kernels.convolution.spec_blocks import ENTRY, KINDS, Dense, number_size
+from uncork.kernels.convolution.portions import Portion, Portions, strip_bytes
+from uncork.kernels.convolution.spec_blocks import KINDS, Dense, number_size
 from uncork.kernels.convolution.tap_regions import Region, regions_of
+from uncork.kernels.convolution.tap_tables import LyingData, TapTables
 from uncork.kernels.convolution.tiles import (
     most_pixels,
     open_widths,
@@ -31,8 +30,7 @@ from uncork.kernels.convolution.tiles import (
     taps_together,
     widths_of,
 )
-from uncork.kernels.extents import certainly, is_known, largest, nanoseconds, same, smallest
-from uncork.kernels.gemm.address_table import address_table_call
+from uncork.kernels.extents import certainly, largest, nanoseconds, same, smallest
 from uncork.kernels.kernel_plan import (
     In,
     KernelCall,
@@ -54,13 +52,9 @@ from uncork.kernels.runtime.packed_weights import packed
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select_epilogue import operands_for
 from uncork.kernels.stored_form import Stored
-from uncork.ops._common.spatial import extent
 from uncork.symbolic import SizeLike
 from uncork.types import Array
 
-#: Data of so many bytes stay in the second-level cache beside the filters of a set of outputs, of
-#: processors with AVX-512 and of others, which have half of such a cache.
-_STRIP_BYTES, _STRIP_BYTES_ELSEWHERE = 7 << 16, 3 << 16
 #: Filters of a set of outputs of up to so many bytes are asked for while another is computed.
 _MOST_AHEAD = 1 << 20
 #: Filters of a slice of a set: those of two slices stay in the second-level cache.
@@ -107,41 +101,6 @@ def _by_rows(g: Geometry) -> Geometry:
     )
 
 
-def _strip_bytes(target: Target) -> int:
-    """Bytes of a strip at most."""
-    return _STRIP_BYTES if target.vector_registers > 16 else _STRIP_BYTES_ELSEWHERE
-
-
-def _at_a_time(
-    count: SizeLike, seen: SizeLike, sets: SizeLike, filters: int, room: int
-) -> SizeLike:
-    """How many of `count` rows or tiles, each of which sees so many bytes, all sets of outputs see
-    before the next ones: a strip of as many as stay in the second-level cache, which has `room`. Or
-    all of them, where it takes less to read their data anew for each set than to read its filters,
-    so many bytes, anew for each strip; where only the call knows how many there are, a strip is
-    taken for one of many.
-    """
-    strip = largest(1, room // largest(1, seen))
-    turns = sets - 1 if isinstance(sets, int) else 1
-    filters_again = (turns + 1) * filters
-    if not isinstance(count, int) or not isinstance(seen, int):
-        return strip if filters_again <= turns * room else count
-    strips = -(-count // known(strip))
-    return strip if (strips - 1) * filters_again <= turns * count * seen else count
-
-
-class _Portion(Struct, frozen=True):
-    """What one call computes of a region: rows, sets of outputs and tiles of rows, each as (first,
-    number).
-    """
-
-    rows: tuple[SizeLike, SizeLike]
-    sets: tuple[SizeLike, SizeLike]
-    tiles: tuple[SizeLike, SizeLike]
-    #: Of a single row that is computed in runs: how many, of so many pixels each.
-    runs: tuple[SizeLike, SizeLike] | None = None
-
-
 class _BlockCalls:
     """The calls of one direct convolution."""
 
@@ -155,7 +114,7 @@ class _BlockCalls:
         whole = Region(
             (0, g.rows.count), (0, g.columns.count), (0, g.rows.taps), (0, g.columns.taps)
         )
-        regions = regions_of(g.plane)
+        regions = regions_of(g)
         self.regions = [
             replace(region, planes=planes)
             for planes in self._planes_together()
@@ -163,6 +122,7 @@ class _BlockCalls:
         ]
         #: The axis along which taps outside of the data are left out: planes, or rows.
         self.skipped = self._skipped(regions is None)
+        self.portions = Portions(work, target, self.skipped)
         #: The data are laid out: with zeros around them where windows see what is outside, or apart
         #: where blocks would meet in a cache.
         rows_inside = g.rows.inside or self.skipped is g.rows
@@ -202,9 +162,17 @@ class _BlockCalls:
         self.together = taps_together(g, work.inner, most) if regions is None else 1
         self.steps = StepsOfSets.of(work, self.runs) if self.decodes else None
         steps = [] if self.steps is None else [self.steps.operands, self.steps.numbers]
-        self.keep: list[object] = [self.packed_weights, *steps, *work.numbers]
-        self._tables: dict[tuple[object, ...], Array] = {}
+        self._keep: list[object] = [self.packed_weights, *steps, *work.numbers]
         self.images, self.most = images_together(g.images, self.padded)
+        lying = LyingData(self.block, self.plane, self.row, self.laid_out)
+        self.tables = TapTables(work, self.runs, self.slices, self.together, lying)
+
+    @property
+    def keep(self) -> list[object]:
+        """What calls read and a plan keeps: tables that only some number of threads wants are here
+        once they were asked for.
+        """
+        return [*self._keep, *self.tables.arrays]
 
     def _packed(self) -> list[Array]:
         """The filters of each run of sets, or their codes."""
@@ -220,7 +188,7 @@ class _BlockCalls:
         g, work = self.g, self.work
         row = g.columns.size * work.channels * work.inner * work.size * g.rows.taps
         whole = row * g.depth.windows_extent(g.depth.count)
-        parts = max(1, whole // _strip_bytes(self.target)) if isinstance(whole, int) else 1
+        parts = max(1, whole // strip_bytes(self.target)) if isinstance(whole, int) else 1
         return shares(g.depth.count, parts)
 
     def _skipped(self, rows_alike: bool) -> WindowAxis | None:
@@ -252,102 +220,6 @@ class _BlockCalls:
     def laid_out(self) -> SizeLike:
         """Bytes of the data with zeros around them, of the most images at a time."""
         return self.most * self.work.channels * self.block if self.padded else 0
-
-    @property
-    def table_bytes(self) -> SizeLike:
-        return 0 if is_known(self.block) else self._tables_before(len(self.runs))
-
-    def _tables_before(self, number: int) -> int:
-        """Bytes of the tables that calls fill for the runs before this one."""
-        return sum(self._entries(self.regions[0], n) for n in range(number)) * ENTRY
-
-    def _steps(self, number: int) -> int:
-        """Steps over the channels of a slice, of the sets of a run."""
-        return self.work.group_steps // self.slices[number]
-
-    def _entries(self, region: Region, number: int) -> int:
-        return self.g.depth.taps * self._steps(number) * region.taps // self.together
-
-    def _in_filters(self, number: int) -> tuple[int, int, int, int]:
-        """Bytes from one plane of taps, row of taps, step over channels and column of taps to the
-        next in the filters of a run.
-        """
-        tap = self.work.step * self.runs[number].blocks * self.work.lanes * self.work.size
-        rows, columns = self.g.rows.taps, self.g.columns.taps
-        row = self._steps(number) * columns * tap
-        return rows * row, row, columns * tap, tap
-
-    def _channels_of(self, run: SetsOfOutputs, step: int) -> SizeLike:
-        """Bytes from the first block of a group's data to the channels of a step."""
-        blocks, lane = divmod(run.alike.channels_before + step * self.work.step, self.work.inner)
-        return blocks * self.block + lane * self.work.size
-
-    @property
-    def _tap(self) -> tuple[SizeLike, SizeLike, int]:
-        """Bytes from one plane, row, and column of taps to the next in the data."""
-        g = self.g
-        return (
-            g.depth.dilation * self.plane,
-            g.rows.dilation * self.row,
-            g.columns.dilation * self.work.inner * self.work.size,
-        )
-
-    def _table(self, region: Region, number: int) -> Operand:
-        """The table of a region's taps, for a run of sets; counted from the first of these taps in
-        the data.
-        """
-        run = self.runs[number]
-        if not is_known(self.block):
-            return Scratch(self.laid_out + self._tables_before(number))
-        key = (region.row_taps, region.column_taps, run.blocks, run.alike.channels_before)
-        if key not in self._tables:
-            steps = self._steps(number)
-            planes, rows, channels, columns = np.indices(
-                (
-                    *(self.g.depth.taps, region.row_taps[1], steps),
-                    region.column_taps[1] // self.together,
-                )
-            ).reshape(4, -1)
-            columns = columns * self.together
-            places = np.array([known(self._channels_of(run, step)) for step in range(steps)])
-            inward, down, right = (known(size) for size in self._tap)
-            row, column = region.row_taps[0], region.column_taps[0]
-            skipped = planes, rows + row, channels, columns + column
-            words = [
-                planes * inward + rows * down + places[channels] + columns * right,
-                np.dot(self._in_filters(number), np.stack(skipped)),
-            ]
-            self._tables[key] = np.ascontiguousarray(np.stack(words, 1).reshape(-1, 2), np.int64)
-            self.keep.append(self._tables[key])
-        return address_of(self._tables[key])
-
-    def fill_address_table(self) -> Iterator[KernelCall]:
-        """The calls that fill the tables of addresses where only the call knows sizes: for all
-        steps together where each is a whole block, else step by step.
-        """
-        if is_known(self.block):
-            return
-        g = self.g
-        for index, run in enumerate(self.runs):
-            steps, table = self._steps(index), self.laid_out + self._tables_before(index)
-            vector_members = steps if self.work.step == self.work.inner else 1
-            across = g.columns.taps // self.together
-            counts = g.depth.taps, g.rows.taps, vector_members, across
-            step = across * ENTRY
-            in_table = (g.rows.taps * steps * step, steps * step, step, ENTRY)
-            inward, down, right = self._tap
-            *outer, tap = self._in_filters(index)
-            distances = (
-                (inward, down, self.block, right * self.together),
-                (*outer, tap * self.together),
-            )
-            for first in range(0, steps, vector_members):
-                begins = self._channels_of(run, first), first * distances[1][2]
-                for word, (begin, some) in enumerate(zip(begins, distances, strict=True)):
-                    place = Scratch(table + first * step + word * 8)
-                    yield address_table_call(
-                        place, begin, list(zip(counts, in_table, some, strict=True))
-                    )
 
     def lay_out(
         self, images: tuple[SizeLike, SizeLike], strip: tuple[SizeLike, SizeLike]
@@ -384,7 +256,7 @@ class _BlockCalls:
         strip: SizeLike,
         number: int,
         group: int,
-        part: _Portion,
+        part: Portion,
         memory: Workspace,
     ) -> KernelCall:
         """The call that computes a part of a region, of the sets of one run, in one group, within
@@ -402,7 +274,7 @@ class _BlockCalls:
             left, some = some_of_tiles(widths, all_tiles, part.tiles)
             tiles = [*some]
         filters = self.packed_weights.arrays[number][alike.groups.index(group)]
-        slices, entries = self.slices[number], self._entries(region, number)
+        slices, entries = self.slices[number], self.tables.entries(region, number)
         vector_members, is_open = min(self.vector_members, blocks), not isinstance(columns, int)
         spec = Dense(
             work.lanes,
@@ -438,7 +310,9 @@ class _BlockCalls:
             + group * g.channels // work.inner * self.block
         )
         rows = part.rows[1]
-        height = self._strip_rows(region, rows, sets[1], slices * self._read_again(filters))
+        height = self.portions.rows_of_strip(
+            region, rows, sets[1], slices * self._read_again(filters), self.row
+        )
         whole, result = work.whole, work.lanes * work.size
         inward, down, across = self.steps_of_result
         source_row, target_row = g.rows.stride * self.row, down * whole.columns.count * result
@@ -466,7 +340,7 @@ class _BlockCalls:
             "source": Scratch(seen) if self.padded else In(0, images[0] * image + seen),
             "target": Out(0, made),
             "filters": sets[0] * slices * filters[0].nbytes + address_of(filters),
-            "table": self._table(region, number),
+            "table": self.tables.place(region, number),
             "count": entries // self.skipped.taps if self.skipped else entries,
             "step": g.columns.stride * work.inner * work.size,
             "asks_ahead": self._asks_ahead(planes * smallest(height, rows), columns, filters),
@@ -487,7 +361,7 @@ class _BlockCalls:
             "target_block": whole.pixels * result,
             "passes": sets[1] * slices,
             "slices": slices,
-            "slice_source": self._steps(number) * work.step // work.inner * self.block,
+            "slice_source": self.tables.steps(number) * work.step // work.inner * self.block,
             "sums": sums,
             "group": filters[0].nbytes,
             **self._decoded(number, group, sets[0], memory),
@@ -531,59 +405,6 @@ class _BlockCalls:
             "numbers": there(self.steps.numbers),
         }
 
-    def _strip_rows(self, region: Region, rows: SizeLike, sets: SizeLike, filters: int) -> SizeLike:
-        """The rows of a strip; a set has so many bytes of filters."""
-        g, row = self.g, self.row
-        pixel = self.work.inner * self.work.size
-        seen = extent(g.columns.taps, g.columns.dilation)
-        if pixel >= _LINE and seen < g.columns.stride:  # lines between windows are not read
-            row = g.columns.count * seen * pixel
-        new_rows = min(g.rows.stride, extent(g.rows.taps, g.rows.dilation))
-        of_row = row * new_rows * self._blocks_seen(region)
-        return _at_a_time(rows, of_row, sets, filters, _strip_bytes(self.target))
-
-    def _blocks_seen(self, region: Region) -> SizeLike:
-        """Blocks of the planes of data that a group sees in a region."""
-        depth, planes = self.g.depth, region.planes[1]
-        new_planes = min(depth.stride, extent(depth.taps, depth.dilation))
-        seen = planes * new_planes + depth.taps - new_planes
-        return seen * -(-self.g.channels // self.work.inner)
-
-    def _in_strips(
-        self, region: Region, part: _Portion, filters: int
-    ) -> Iterator[tuple[Region, _Portion]]:
-        """A part of a region as one, or in two: a single long row is computed in strips of the
-        widest tiles, and then what is left. A set has so many bytes of filters.
-        """
-        begin, columns = region.columns
-        if not certainly(region.rows[1], 1) or self.skipped is self.g.rows:
-            yield region, part
-            return
-        most = most_pixels(self.target)
-        first, count = part.tiles
-        if isinstance(columns, int):
-            wide = smallest(count, known(widths_of(columns, self.target)[1][0]) - known(first))
-        else:
-            wide = columns // most
-        pixel = self.g.columns.stride * self.work.inner * self.work.size
-        seen = most * pixel * self._blocks_seen(region)
-        each = _at_a_time(wide, seen, part.sets[1], filters, _strip_bytes(self.target))
-        if not isinstance(each, int):
-            yield region, part
-            return
-        each = -(-wide // largest(1, -(-wide // each)))  # strips of one length
-        runs = wide // largest(1, each)
-        if not isinstance(columns, int):
-            yield region, replace(part, runs=(runs, each * most))
-            left = begin + runs * each * most, columns - runs * each * most
-            yield replace(region, columns=left), part
-            return
-        if known(runs) > 1:
-            yield region, replace(part, tiles=(first, runs * each), runs=(runs, each * most))
-            part = replace(part, tiles=(first + runs * each, count - runs * each))
-        if known(part.tiles[1]):
-            yield region, part
-
     def _taps_of(self, plane: SizeLike, row: SizeLike) -> dict[str, SizeLike]:
         """The arguments that tell which taps of the skipped axis are on the data, from a plane and
         a row of the result on. Where none is left out, all taps are one that is on them.
@@ -620,7 +441,7 @@ class _BlockCalls:
         return smallest(1, tiles // AHEAD_TILES)
 
     def stages(self, threads: int) -> Stages:
-        found: list[list[KernelCall]] = [[call] for call in self.fill_address_table()]
+        found: list[list[KernelCall]] = [[call] for call in self.tables.fill()]
         most: SizeLike = 0
         for images, strip in product(self.images, self.strips):
             found += shared_moves(self.lay_out(images, strip), threads)
@@ -630,7 +451,7 @@ class _BlockCalls:
                 else self.regions
             )
             memory = Workspace()
-            memory.take(self.laid_out + self.table_bytes)
+            memory.take(self.laid_out + self.tables.bytes)
             calls = [
                 call
                 for region in regions
@@ -672,9 +493,9 @@ class _BlockCalls:
             for group, some in product(run.alike.groups, shared):
                 rows, tiles, sets = (some[order.index(axis)] for axis in range(3))
                 filters = self.packed_weights.arrays[index][run.alike.groups.index(group)]
-                whole = _Portion(rows, sets, tiles)
+                whole = Portion(rows, sets, tiles)
                 of_set = self.slices[index] * self._read_again(filters)
-                for where, part in self._in_strips(region, whole, of_set):
+                for where, part in self.portions.in_strips(region, whole, of_set):
                     yield self.compute(images, where, strip, index, group, part, memory)
 
 
@@ -707,7 +528,6 @@ def _plan_of(makers: Sequence[_BlockCalls]) -> KernelPlan:
 
     def stages(threads: int) -> Stages:
         found = [maker.stages(threads) for maker in makers]
-        # Tables that only this number of threads wants are there by now.
         keep[:] = [kept for maker in makers for kept in maker.keep]
         scratch: SizeLike = 0
         for some in found:

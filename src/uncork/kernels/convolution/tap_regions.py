@@ -59,14 +59,14 @@ def runs_of_taps(
 
 
 def regions_of(g: Geometry) -> list[Region] | None:
-    """Regions of equal taps, where taps outside of the data are many; None where they are few, or
-    only the call knows.
+    """Regions of a plane with equal taps, where taps outside of the data are many; None where they
+    are few, or only the call knows one of the sizes: tables of taps that calls fill have all taps.
     """
-    if g.is_open or g.inside or (g.rows.dilation == 1 and g.columns.dilation == 1):
+    if g.is_open or g.plane.inside or (g.rows.dilation == 1 and g.columns.dilation == 1):
         return None
     regions = [
         Region(y, x, j, i)
         for (y, j), (x, i) in product(runs_of_taps(g.rows), runs_of_taps(g.columns))
     ]
-    whole = known(g.pixels) * g.rows.taps * g.columns.taps
+    whole = known(g.plane.pixels) * g.rows.taps * g.columns.taps
     return regions if sum(region.products for region in regions) < (1 - _SAVED) * whole else None

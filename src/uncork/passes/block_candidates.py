@@ -1,0 +1,284 @@
+"""Layers that could be done over blocks of channels, and what that would save: costs are rough, and
+in one unit for all.
+
+In bf16 a convolution of few channels, as the first of a network mostly is, reads these as the only
+block of its data, which is short, beside zeros where they are an odd number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import gcd, prod
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from uncork.internal_ops.fused import product_of
+from uncork.internal_ops.stored_filters import StoredConstant, StoredFilters
+from uncork.ir.model import Model, Node, Source
+from uncork.kernels.convolution.blocks_apart import filter_bytes, groups_fit, tile_for
+from uncork.kernels.convolution.geometry import Geometry, all_finite, geometry_of, known, typical
+from uncork.kernels.convolution.group_places import lie_in_blocks
+from uncork.kernels.convolution.layout import direct
+from uncork.kernels.convolution.phases import are_spread, have_phases
+from uncork.kernels.convolution.select import given_sizes
+from uncork.kernels.convolution.spec_blocks import multiplies_transformed
+from uncork.kernels.convolution.tap_regions import regions_of
+from uncork.kernels.convolution.tiles import block_of, block_of_few, is_few
+from uncork.kernels.epilogue import ELEMENT
+from uncork.kernels.extents import (
+    PICTURE,
+    KernelDeclined,
+    extents,
+    has_extents,
+    is_empty,
+)
+from uncork.kernels.runtime.target import Target
+from uncork.kernels.select_epilogue import epilogue_of
+from uncork.kernels.stored_types import multiplies_pairs
+from uncork.ops import Operation
+from uncork.ops.convolution import Convolution1
+from uncork.ops.convolution_backprop import ConvolutionBackpropData1
+from uncork.passes.between_blocks import Between, between
+from uncork.types import ElementType, TensorSpec
+
+#: Transformed filters of a model take at most so many bytes; what comes after that is summed
+#: directly.
+_MOST_FILTERS = 1 << 29
+#: Products in a nanosecond per lane: of dense convolutions, of those of each channel for itself,
+#: and of those of small groups.
+_DENSE, _APART, _GROUPED = 6.0, 1.0, 3.0
+#: Numbers that change their layout in a nanosecond.
+TURNED = 5.0
+#: The part of its time that a convolution saves over blocks: by Winograd's tiles, of groups of
+#: channels, of those whose windows are strided and overlap, of all others, and of those over planes
+#: that lie so many bytes apart that they meet in the same sets of a cache.
+_BY_TILES, _BY_CHANNEL, _STRIDED = {4: 0.6, 2: 0.4}, 0.6, 0.4
+_ELSE, _MEETING = 0.06, 0.25
+#: The part that one of three axes saves: else planes are gathered and scattered. And that of
+#: windows that leave the data above and below alone: else rows are laid out with zeros.
+_VOLUMES, _BY_ROWS = 0.5, 0.3
+_PAGE = 1 << 12
+#: The part of its time that a convolution saves in bf16.
+_HALVED = 0.5
+#: Bytes that are read from memory in a nanosecond.
+_READ = 10.0
+_SINGLE = ElementType.f32
+_CONVOLUTIONS = Convolution1, ConvolutionBackpropData1
+#: The input of a transposed convolution that may give the sizes of its result.
+_SIZES = 2
+
+
+class Candidate(Struct, frozen=True):
+    """A layer that could be done over blocks: which inputs would lie in them, and what that would
+    save.
+    """
+
+    node: Node
+    lies: tuple[bool, ...]
+    block: int
+    side: int
+    saved: float
+    #: How it is done where it is no convolution.
+    other: Between | None = None
+    #: What bf16 saves of it; None where it may not be rounded, or has no kernel for that.
+    halved: float | None = None
+    #: Its blocks, and those of what it reads, are `deep`.
+    deep: bool = False
+    #: The channels of the only block of its data where these are few, which pays in bf16; else 0.
+    few: int = 0
+
+    @property
+    def sources(self) -> list[Source]:
+        """The inputs that would lie in blocks."""
+        return [source for source, lies in zip(self.node.inputs, self.lies, strict=True) if lies]
+
+    @property
+    def tensors(self) -> set[Source]:
+        """What would lie in blocks: these inputs, and all results."""
+        return {*self.sources, *(Source(self.node.id, n) for n in range(len(self.node.outputs)))}
+
+
+def candidates_of(model: Model, target: Target) -> dict[int, Candidate]:
+    """All layers that could be done over blocks."""
+    candidates: dict[int, Candidate] = {}
+    filters = 0
+    for node in model.nodes:
+        found = candidate_of(model, node, target, _MOST_FILTERS - filters)
+        if found is not None:
+            candidates[node.id], bytes_of_filters = found
+            filters += bytes_of_filters
+    if candidates:
+        for node in model.nodes:
+            other = None if node.id in candidates else between(model, node, target)
+            if other is not None:
+                candidates[node.id] = Candidate(
+                    node, other.lies, other.block, 0, other.saved, other
+                )
+    return candidates
+
+
+def candidate_of(
+    model: Model, node: Node, target: Target, room: int, *, deep: bool = False
+) -> tuple[Candidate, int] | None:
+    """The candidate that a convolution is, over blocks that may be `deep`, with the bytes of its
+    transformed filters, for which there is `room` left.
+    """
+    operation = node.checked_operation
+    product = product_of(operation)
+    specs = [model.spec(source) for source in node.inputs]
+    if not isinstance(product, _CONVOLUTIONS):
+        return None
+    sized = given_sizes(operation, specs)
+    read = [spec for number, spec in enumerate(specs) if not (sized and number == _SIZES)]
+    if not _is_plain(read, node.outputs[0].spec):
+        return None
+    filters, stored = specs[1].value, stored_filters_of(model, node)
+    if filters is None and stored is None:
+        return None
+    g = _geometry(product, specs, node.outputs[0].spec, sized)
+    if g is None or is_few(g.plane) or not (filters is None or all_finite(filters)):
+        return None
+    inner, block = (
+        block_of(g.groups * each, target, deep=deep) for each in (g.channels, g.outputs)
+    )
+    few = 0
+    ordered = isinstance(product, Convolution1)
+    if not inner and ordered and node.hints.precision == "bf16" and multiplies_pairs(target):
+        few = inner = _block_of_few(g, specs)
+    if not inner or not block:
+        return None
+    added = (few - g.channels) / g.channels * _products(g) if few else 0.0
+    if few:
+        g = replace(g, channels=few)
+    apart = groups_fit(g, inner, block)
+    if are_spread(g.axes) and (apart or not have_phases(g.axes)):
+        return None
+    if g.groups > 1 and not apart and not lie_in_blocks(g, inner, block):
+        return None
+    try:
+        epilogue, others = epilogue_of(operation, specs, node.outputs[0].spec, 1)
+    except KernelDeclined:
+        return None
+    like = {
+        position
+        for position, kind in zip(others, epilogue.operands, strict=True)
+        if kind == ELEMENT
+    }
+    if any(specs[position].value is not None for position in like):
+        return None
+    most = 0 if few or node.hints.direct_sums else _side(g, room, target)
+    saved, side = max((_saved(g, side, block, target), side) for side in {0, most})
+    saved -= added / (_DENSE * target.lanes)
+    lies = tuple(position == 0 or position in like for position in range(len(specs)))
+    if stored is not None and not side and not apart:
+        saved += _unread(stored)
+    halved = None
+    if node.hints.precision == "bf16" and (apart or gcd(g.channels, inner) % 2 == 0):
+        multiplied = not side_of(side, True, target) or multiplies_transformed(True, side)
+        halved = 0.0 if apart or not multiplied else _HALVED
+        halved *= _products(g) / (_DENSE * target.lanes)
+    found = Candidate(node, lies, block, side, saved, halved=halved, deep=deep, few=few)
+    return found, filter_bytes(g, side) if side else 0
+
+
+def _block_of_few(g: Geometry, specs: Sequence[TensorSpec]) -> int:
+    """The block of data that have few channels, 0 where they cannot lie in one."""
+    plain = g.groups == 1 and specs[0].value is None and specs[1].value is not None
+    return block_of_few(g.channels) if plain else 0
+
+
+def stored_filters_of(model: Model, node: Node) -> StoredFilters | None:
+    """The filters of a convolution as they are stored; None where they are plain numbers."""
+    constant = model.by_id[node.inputs[1].node].operation
+    return constant.filters if isinstance(constant, StoredConstant) else None
+
+
+def _is_plain(specs: Sequence[TensorSpec], result: TensorSpec) -> bool:
+    """Whether all is f32, of known or open sizes."""
+    known_types = all(
+        spec.element_type is ElementType.f32 and has_extents(spec) for spec in (*specs, result)
+    )
+    return (
+        known_types
+        and specs[1].shape.is_static
+        and not is_empty(extents(result))
+        and not is_empty(extents(specs[0]))
+    )
+
+
+def _geometry(
+    product: Operation, specs: Sequence[TensorSpec], result: TensorSpec, sized: bool
+) -> Geometry | None:
+    data, made = extents(specs[0]), extents(result)
+    try:
+        return geometry_of(product, data, specs[1].shape.static, made, sized)
+    except KernelDeclined:
+        return None
+
+
+def _side(g: Geometry, room: int, target: Target) -> int:
+    side = tile_for(g, target)
+    while side and filter_bytes(g, side) > room:
+        side = side - 2
+    return side
+
+
+def side_of(side: int, half: bool, target: Target) -> int:
+    """The side of the tiles of a convolution that has such ones in f32: AMX multiplies pairs of
+    bf16 so fast that all products are made.
+    """
+    return 0 if half and target.tiles else side
+
+
+def _saved(g: Geometry, side: int, block: int, target: Target) -> float:
+    """The time that blocks save, without changes of layout; negative where blocks are much shorter
+    than vectors.
+    """
+    one, products = typical(g, PICTURE), _products(g)
+    if g.groups > 1:
+        rate = _APART if g.channels == 1 else _GROUPED
+        moved = 0.0 if g.depth.trivial else _gathered(one) / TURNED
+        part = 1 - (1 - _BY_CHANNEL) * target.lanes / block
+        return products / (rate * target.lanes) * part + moved
+    regions = regions_of(g)
+    whole = known(one.plane.pixels) * g.rows.taps * g.columns.taps
+    least = (
+        _VOLUMES
+        if not g.depth.trivial
+        else _BY_ROWS
+        if g.columns.inside and not g.rows.inside
+        else _STRIDED
+        if any(axis.stride > 1 and axis.taps > axis.stride for axis in (g.rows, g.columns))
+        else _MEETING
+        if direct(g) and isinstance(g.data_size, int) and g.data_size * 4 % _PAGE == 0
+        else _ELSE
+    )
+    part = least if regions is None else 1 - sum(region.products for region in regions) / whole
+    spent = (1 - _BY_TILES.get(side, part)) * (
+        target.lanes / block if side or g.outputs == block else 1
+    )
+    return products / (_DENSE * target.lanes) * (1 - spent)
+
+
+def _unread(filters: StoredFilters) -> float:
+    """The time that codes save which are read in place of filters of f32."""
+    code = filters.matrix.codes.itemsize
+    return prod(filters.shape) * (_SINGLE.dtype.itemsize - code) / _READ
+
+
+def _gathered(g: Geometry) -> float:
+    """The numbers that are gathered before a convolution of three axes that is done plane by plane,
+    and scattered behind it.
+    """
+    seen = known(g.plane.data_size) * g.channels * g.depth.taps * known(g.depth.count)
+    return known(g.images) * g.groups * (seen + g.outputs * known(g.pixels))
+
+
+def _products(g: Geometry) -> float:
+    """The products of a convolution, but for those of zeros between cells, with typical numbers for
+    open sizes.
+    """
+    one = typical(g, PICTURE)
+    zeros = prod(axis.lhs_dilation for axis in g.axes)
+    return known(one.images) * known(one.pixels) * g.groups * g.outputs * g.inner / zeros

@@ -1,0 +1,159 @@
+"""Which layers are done over blocks of channels: those where that brings more than the changes of
+layout that it takes. Layers between convolutions go with them, where that spares changes of layout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from math import prod
+
+from uncork.ir.model import Model, Source
+from uncork.kernels.extents import (
+    extents,
+    pixels_of_picture,
+)
+from uncork.kernels.runtime.target import Target
+from uncork.kernels.stored_types import multiplies_pairs
+from uncork.passes.between_blocks import between
+from uncork.passes.block_candidates import TURNED, Candidate, candidate_of, candidates_of
+from uncork.passes.rewrite import readers
+from uncork.types import TensorSpec
+
+#: Numbers that are converted to or from bf16 in a nanosecond.
+_CONVERTED = 20.0
+_ROUNDS = 4
+
+
+def chosen_of(model: Model, target: Target) -> tuple[dict[int, Candidate], set[int]]:
+    """The layers that are done over blocks, and which of them in bf16."""
+    candidates = candidates_of(model, target)
+    chosen, halves = _choice(model, candidates, target)
+    alone = {n for n, candidate in chosen.items() if candidate.few and n not in halves}
+    if alone:
+        candidates = {n: candidate for n, candidate in candidates.items() if n not in alone}
+        chosen, halves = _choice(model, candidates, target)
+    if target.tiles:
+        chosen = _deepened(model, chosen, halves, target)
+    return chosen, halves
+
+
+def _choice(
+    model: Model, candidates: Mapping[int, Candidate], target: Target
+) -> tuple[dict[int, Candidate], set[int]]:
+    """Those of some candidates that pay, and which of them are in bf16."""
+    chosen = _profitable(model, candidates) if candidates else {}
+    return chosen, _halves(model, chosen) if multiplies_pairs(target) else set()
+
+
+class _Borders:
+    """What changes of layout cost, for a choice of convolutions over blocks."""
+
+    def __init__(self, model: Model, candidates: Mapping[int, Candidate]) -> None:
+        self.candidates = candidates
+        self.read_by = readers(model)
+        self.costs = {s: self._cost(model.spec(s)) for c in candidates.values() for s in c.tensors}
+
+    def _cost(self, spec: TensorSpec) -> float:
+        if spec.value is not None:
+            return 0.0
+        images, *others = extents(spec)
+        numbers = images if isinstance(images, int) else 1
+        return numbers * prod(map(pixels_of_picture, others)) / TURNED
+
+    def of(self, source: Source, chosen: set[int]) -> float:
+        """The change of layout of a tensor, if there is one."""
+        in_blocks = source.node in chosen
+        for reader in self.read_by.get(source, ()):
+            wants = reader.id in chosen and source in self.candidates[reader.id].sources
+            if wants != in_blocks:
+                return self.costs[source]
+        return 0.0
+
+    def around(self, candidate: Candidate, chosen: set[int]) -> float:
+        """The changes of layout of all tensors of a node."""
+        return sum(self.of(source, chosen) for source in candidate.tensors)
+
+
+def _profitable(model: Model, candidates: Mapping[int, Candidate]) -> dict[int, Candidate]:
+    borders = _Borders(model, candidates)
+    chosen = set(candidates)
+    for _ in range(_ROUNDS):
+        dropped = False
+        for number, candidate in candidates.items():
+            if number in chosen:
+                without = chosen - {number}
+                if borders.around(candidate, without) + candidate.saved < borders.around(
+                    candidate, chosen
+                ):
+                    chosen, dropped = without, True
+        if not dropped:
+            break
+    for group in _connected(candidates, chosen):
+        tensors = {source for n in group for source in candidates[n].tensors}
+        if sum(borders.of(s, chosen) for s in tensors) >= sum(candidates[n].saved for n in group):
+            chosen -= group
+    return {number: candidate for number, candidate in candidates.items() if number in chosen}
+
+
+def _halves(model: Model, chosen: Mapping[int, Candidate]) -> set[int]:
+    """Those of the chosen layers whose tensors are held as bf16: groups that hand blocks to each
+    other, where all may be rounded and that saves more than conversions at their borders take.
+    """
+    found: set[int] = set()
+    borders = _Borders(model, chosen)
+    for group in _connected(chosen, set(chosen)):
+        saved = [chosen[number].halved for number in group if chosen[number].other is None]
+        if not saved or any(time is None for time in saved):
+            continue
+        tensors = {source for n in group for source in chosen[n].tensors}
+        spent = sum(borders.of(s, group) for s in tensors) * (TURNED / _CONVERTED)
+        if sum(time for time in saved if time is not None) > spent:
+            found |= group
+    return found
+
+
+def _deepened(
+    model: Model, chosen: Mapping[int, Candidate], halves: set[int], target: Target
+) -> dict[int, Candidate]:
+    """The chosen layers, those of bf16 over blocks that fill rows of AMX's tiles. Layers that hand
+    blocks to each other stay as they are where one of them cannot be done so.
+    """
+    found = dict(chosen)
+    for group in _connected(chosen, set(chosen) & halves):
+        deep = [_deep(model, chosen[number], target) for number in group]
+        if all(deep):
+            found |= {candidate.node.id: candidate for candidate in deep if candidate}
+    return found
+
+
+def _deep(model: Model, candidate: Candidate, target: Target) -> Candidate | None:
+    """A layer over deep blocks; None where it cannot be done so. Sums are direct."""
+    node = candidate.node
+    if candidate.other is None:
+        found = candidate_of(model, node, target, 0, deep=True)
+        return found and found[0]
+    other = between(model, node, target, deep=True)
+    if other is None:
+        return None
+    return Candidate(node, other.lies, other.block, 0, other.saved, other, deep=True)
+
+
+def _connected(candidates: Mapping[int, Candidate], chosen: set[int]) -> Iterator[set[int]]:
+    """Chosen convolutions that hand blocks to each other."""
+    neighbours: dict[int, set[int]] = {number: set() for number in chosen}
+    made: dict[Source, list[int]] = {}
+    for number in chosen:
+        for source in candidates[number].tensors:
+            made.setdefault(source, []).append(number)
+    for numbers in made.values():
+        for number in numbers:
+            neighbours[number].update(numbers)
+    left = set(chosen)
+    while left:
+        waiting, group = [left.pop()], set[int]()
+        while waiting:
+            number = waiting.pop()
+            group.add(number)
+            waiting += neighbours[number] - group
+        left -= group
+        yield group
