@@ -96,6 +96,20 @@ def test_products_and_a_softmax(scale: str, mask: list[int] | None, mask_first: 
     assert attends(kernels(builder.model(), *INPUTS, *more))
 
 
+@pytest.mark.parametrize("rank", [0, 1, 4, 5])
+@pytest.mark.parametrize("operation", ["Multiply", "Divide"])
+def test_a_factor_of_any_rank_that_stretches_nothing(rank: int, operation: str) -> None:
+    builder = uncork.Builder()
+    query, key, value = parameters(builder, QUERY, KEYS, KEYS)
+    factor = builder.constant(np.full([1] * rank, 4, np.float32))
+
+    def scaled(scores: Source) -> Source:
+        return builder.add(operation, 1, scores, factor)[0]
+
+    builder.result(spelled(builder, query, key, value, scaled=scaled)[0], "y")
+    assert attends(kernels(builder.model(), *INPUTS)) == (rank < 5)
+
+
 @pytest.mark.parametrize("by", ["transpose_b", "transpose", "as it lies"])
 def test_keys_that_are_transposed(by: str) -> None:
     builder = uncork.Builder()

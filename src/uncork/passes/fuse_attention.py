@@ -199,12 +199,10 @@ def _spelled(
                 return None
             mask = masks.source
     if layer is not None and layer.type_name in SCALING:
-        place = next(
-            (i for i in (0, 1) if _constant_scalar(model, layer.inputs[1 - i]) is not None), None
-        )
+        place = next((i for i in (0, 1) if _constant_scalar(model, layer, 1 - i) is not None), None)
         if place is None or (layer.type_name == "Divide" and place):
             return None
-        factor = _constant_scalar(model, layer.inputs[1 - place]) or 0.0
+        factor = _constant_scalar(model, layer, 1 - place) or 0.0
         if layer.type_name == "Divide":
             factor = 1 / factor if factor else math.inf
         layer = only_before(model, read_by, layer, place)
@@ -230,7 +228,7 @@ def _shows(model: Model, node: Node) -> bool:
         return False
     shape, whole = sizes_of(model, node.inputs[1]), sizes_of(model, Source(node.id, 0))
     return (
-        _constant_scalar(model, node.inputs[2]) == -math.inf
+        _constant_scalar(model, node, 2) == -math.inf
         and shape is not None
         and whole is not None
         and same_extents(shape, whole)
@@ -262,15 +260,14 @@ def _is_softmax(model: Model, node: Node) -> bool:
     return rank is not None and getattr(node.operation, "axis", None) in (-1, rank - 1)
 
 
-def _constant_scalar(model: Model, source: Source) -> float | None:
-    """The value of a constant of one number and so few axes that it stretches nothing."""
-    spec = model.spec(source)
+def _constant_scalar(model: Model, layer: Node, position: int) -> float | None:
+    """The value of an input that is a constant of one number, and stretches no result."""
+    spec, rank = model.spec(layer.inputs[position]), layer.outputs[0].spec.rank
     value = spec.value
-    return (
-        float(value.item())
-        if value is not None and value.size == 1 and value.ndim <= 1 and spec.element_type.is_float
-        else None
-    )
+    if value is None or value.size != 1 or rank is None or not spec.element_type.is_float:
+        return None
+    others = (model.spec(source).rank for n, source in enumerate(layer.inputs) if n != position)
+    return float(value.item()) if rank in others else None
 
 
 def _turned(model: Model, source: Source) -> tuple[Move, ...]:
