@@ -21,8 +21,8 @@ from uncork.passes import pipeline
 TARGET = Target.of("x86_64", "x86-64-v3", "+sse2,+avx,+avx2,+fma,+f16c")
 ALL = (*pipeline.AS_READ, *pipeline.ON_LOAD, *pipeline.WITH_SIZES)
 FOLDER = Path(pipeline.__file__).parent
-#: Modules that are not rewrites of the list: what rewrites share, and variables, which only a
-#: stateful call makes inputs and outputs of, and sessions rows of tables.
+#: Modules that are not rewrites of the list: what rewrites share, and their parts; and variables,
+#: which only a stateful call makes inputs and outputs of, and sessions rows of tables.
 OTHERS = {
     "stored_values",
     "__init__",
@@ -36,6 +36,10 @@ OTHERS |= {
     "between_blocks",
     "held_codes",
     "match_moves",
+    "match_gather",
+    "match_masks",
+    "block_candidates",
+    "block_choice",
     "functionalize_variables",
     "match_appends",
     "state_rows",

@@ -66,12 +66,12 @@ def printed_steps(plan: CallPlan, hints: Mapping[Origin, int]) -> tuple[Step, ..
 
 def _precision(plan: CallPlan, target: Target) -> str:
     """What factors of products are rounded to, and what "fast" would make of that."""
+    if not multiplies_pairs(target):
+        return "precision: f32, as 'fast' would have it: the processor has no products of bf16"
     chosen = {step.node.hints.precision for step in plan.steps} - {"f32"}
     if chosen:
         return f"precision: {', '.join(sorted(chosen))}"
-    if multiplies_pairs(target):
-        return "precision: f32; 'fast' would multiply bf16"
-    return "precision: f32, as 'fast' would have it: the processor has no products of bf16"
+    return "precision: f32; 'fast' would multiply bf16"
 
 
 def listed(model: Model, kernel: str, reason: str) -> Plan:
