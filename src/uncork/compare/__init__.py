@@ -112,8 +112,9 @@ def compare(
     A layer that uncork lacks takes the other side's values. Raises UncorkError when a side cannot
     be opened.
     """
-    wanted = with_fields(asked(compare, {"backend": backend, **options}), ids="as-written")
-    wanted = with_fields(wanted, precision=precision_here(wanted.precision, backend))
+    wanted = asked(compare, {"backend": backend, **options})
+    precision = precision_here(wanted.precision, backend)
+    wanted = with_fields(wanted, precision=precision, ids="as-written")
     opened = opened or open_model(model, weights)
     arrays = _arrays(opened, inputs)
     peer = open_peer(

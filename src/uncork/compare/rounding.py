@@ -1,10 +1,9 @@
 """How far two correct results of one layer may lie apart: by the element type and by how many terms
 are added up.
 
-Both sides are given the same inputs, so what differs is the layer's own rounding; of factors of
-products, too, where ours may be rounded to bf16. It is measured
-against the largest value of the result: sums of many terms round in steps of what is added, not of
-what remains.
+Both sides are given the same inputs, so what differs is the layer's own rounding, and that of the
+factors of its products where ours may be rounded to bf16. It is measured against the largest value
+of the result: sums of many terms round in steps of what is added, not of what remains.
 """
 
 from __future__ import annotations

@@ -40,8 +40,9 @@ from uncork.types import Array, ElementType, TensorSpec
 
 #: Reductions that leave blocks as they are, where they are over all spatial dimensions.
 _REDUCTIONS = frozenset({"ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum"})
-#: What joins or cuts tensors: over blocks it moves whole ones, of any type.
-MOVES = (Concat1, Split1, VariadicSplit1, Slice8)
+#: What cuts tensors, and what joins them, too: over blocks it moves whole ones, of any type.
+_CUTS = (Split1, VariadicSplit1, Slice8)
+MOVES = (Concat1, *_CUTS)
 #: What a result of a pooling saves over blocks, in nanoseconds.
 _POOLED = 0.4
 #: The fewest dimensions: images, channels and one more.
@@ -64,7 +65,8 @@ class Between(Struct, frozen=True):
 def between(model: Model, node: Node, target: Target, *, deep: bool = False) -> Between | None:
     """How a layer could be done over blocks, which may be `deep`; None where it cannot."""
     operation = node.operation
-    if operation is None or not node.outputs or not node.inputs:
+    cuts = isinstance(operation, _CUTS)
+    if operation is None or not node.inputs or not (len(node.outputs) == 1 or cuts):
         return None
     pool = pooling_of(operation)
     wanted = (
@@ -74,9 +76,6 @@ def between(model: Model, node: Node, target: Target, *, deep: bool = False) -> 
         or node.type_name in _REDUCTIONS
     )
     specs, result = [model.spec(source) for source in node.inputs], node.outputs[0].spec
-    cuts = isinstance(operation, (Split1, VariadicSplit1, Slice8))
-    if len(node.outputs) > 1 and not cuts:
-        return None
     if not wanted or not _is_plain(specs[0]) or not _is_plain(result):
         return None
     block = block_of(_channels(result), target, deep=deep)
@@ -88,12 +87,11 @@ def between(model: Model, node: Node, target: Target, *, deep: bool = False) -> 
         return _reduction(operation, specs, block)
     if cuts:
         parts = [port.spec for port in node.outputs]
-        if not all(
+        whole = all(
             _is_plain(part) and block_of(_channels(part), target, deep=deep) == block
             for part in (specs[0], *parts)
-        ):
-            return None
-        return _cut(operation, specs, parts, block)
+        )
+        return _cut(operation, specs, parts, block) if whole else None
     if not all(spec.element_type is ElementType.f32 and has_extents(spec) for spec in specs):
         return None
     if isinstance(operation, Concat1):
@@ -167,33 +165,43 @@ def _cut(
 ) -> Between | None:
     """The way to cut a tensor along the channels over blocks, of which each part has whole ones."""
     if isinstance(operation, Slice8):
-        bounds = [None if spec.value is None else spec.value.reshape(-1) for spec in specs[1:]]
-        if len(bounds) != len(Slice8.inputs) - 1 or any(b is None or len(b) != 1 for b in bounds):
-            return None
-        rank, channels = len(extents(specs[0])), _channels(specs[0])
-        start, stop, step, axis = (int(bound[0]) for bound in bounds if bound is not None)
-        first, end, _ = slice(start, stop, step).indices(channels)
-        if step != 1 or axis % rank != 1 or first % block:
-            return None
-        values = [first // block, end // block, 1, 1]
-    elif specs[1].value is None:
-        return None
+        values = _bounds_in_blocks(operation, specs, block)
     else:
-        axis = normalised_axis(
-            operation, int(specs[1].value.reshape(-1)[0]), len(extents(specs[0]))
-        )
-        if axis != 1:
-            return None
-        values = [1]
+        values = [[1]] if _is_of_channels(operation, specs[1], specs[0]) else None
+        if values and isinstance(operation, VariadicSplit1):
+            values.append([_channels(part) // block for part in parts])
+    if values is None:
+        return None
     constants = {
-        position: np.full(specs[position].shape.static, value, specs[position].element_type.dtype)
+        position: np.array(value, specs[position].element_type.dtype).reshape(
+            specs[position].shape.static
+        )
         for position, value in enumerate(values, 1)
     }
-    if isinstance(operation, VariadicSplit1):
-        lengths = [_channels(part) // block for part in parts]
-        constants[2] = np.array(lengths, specs[2].element_type.dtype)
-    lies = (True, *[False] * (len(specs) - 1))
-    return Between(lies, block, operation, constants)
+    return Between((True, *[False] * (len(specs) - 1)), block, operation, constants)
+
+
+def _bounds_in_blocks(
+    operation: Slice8, specs: Sequence[TensorSpec], block: int
+) -> list[list[int]] | None:
+    """The start, stop, step and axis of neighbouring channels in blocks; None where it is another
+    slice, or the first channel is within a block.
+    """
+    bounds = [spec.value for spec in specs[1:]]
+    if len(bounds) != len(Slice8.inputs) - 1 or any(b is None or b.size != 1 for b in bounds):
+        return None
+    start, stop, step = (int(bound.item()) for bound in bounds[:3] if bound is not None)
+    first, end, _ = slice(start, stop, step).indices(_channels(specs[0]))
+    if step != 1 or first % block or not _is_of_channels(operation, specs[4], specs[0]):
+        return None
+    return [[first // block], [end // block], [1], [1]]
+
+
+def _is_of_channels(operation: Operation, axis: TensorSpec, data: TensorSpec) -> bool:
+    """Whether an axis is known to be that of the channels."""
+    if axis.value is None:
+        return False
+    return normalised_axis(operation, int(axis.value.item()), len(extents(data))) == 1
 
 
 def _reduction(operation: Operation, specs: Sequence[TensorSpec], block: int) -> Between | None:

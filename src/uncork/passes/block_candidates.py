@@ -26,13 +26,7 @@ from uncork.kernels.convolution.spec_blocks import multiplies_transformed
 from uncork.kernels.convolution.tap_regions import regions_of
 from uncork.kernels.convolution.tiles import block_of, block_of_few, is_few
 from uncork.kernels.epilogue import ELEMENT
-from uncork.kernels.extents import (
-    PICTURE,
-    KernelDeclined,
-    extents,
-    has_extents,
-    is_empty,
-)
+from uncork.kernels.extents import PICTURE, KernelDeclined, extents, has_extents, is_empty
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select_epilogue import epilogue_of
 from uncork.kernels.stored_types import multiplies_pairs

@@ -171,13 +171,13 @@ def _rewritten(
         )
         if half and isinstance(blocked, BlockedPooling):
             blocked = blocked.replace(half=True)
-        lying_ones = [lying(Source(node.id, n), candidate.block) for n in range(len(node.outputs))]
+        results = [lying(Source(node.id, n), candidate.block) for n in range(len(node.outputs))]
         if half and _in_f32(candidate):
-            made = replace(lying_ones[0], element_type=_SINGLE)
+            made = replace(results[0], element_type=_SINGLE)
             wide = added(f"{node.name}/f32", blocked, inputs, made)
             inputs, blocked = (wide,), Convert1(destination_type=HALF)
         ports = tuple(
-            replace(port, spec=spec) for port, spec in zip(node.outputs, lying_ones, strict=True)
+            replace(port, spec=spec) for port, spec in zip(node.outputs, results, strict=True)
         )
         nodes.append(replace(node, inputs=inputs, outputs=ports, operation=blocked))
     return replace(model, nodes=tuple(nodes))

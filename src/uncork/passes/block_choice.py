@@ -8,10 +8,7 @@ from collections.abc import Iterator, Mapping
 from math import prod
 
 from uncork.ir.model import Model, Source
-from uncork.kernels.extents import (
-    extents,
-    pixels_of_picture,
-)
+from uncork.kernels.extents import extents, pixels_of_picture
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.stored_types import multiplies_pairs
 from uncork.passes.between_blocks import between

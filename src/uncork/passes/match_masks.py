@@ -9,19 +9,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from uncork.internal_ops.view import View
-from uncork.ir.model import Model, Node, Port, Source
+from uncork.ir.model import Model, Node, Source
 from uncork.kernels.extents import certainly, extents, has_extents, same, same_extents
 from uncork.kernels.select import is_view
 from uncork.ops import Operation
 from uncork.ops.arithmetic import Add
-from uncork.ops.parameter import Const
 from uncork.passes.match_moves import sizes_of
-from uncork.passes.rewrite import only_reader
+from uncork.passes.rewrite import NewLayers, only_reader
 from uncork.symbolic import SizeLike
-from uncork.types import Dimension, PartialShape, TensorSpec
+from uncork.types import Dimension, PartialShape
 
 SCALING = frozenset({"Multiply", "Divide"})
 #: Masks that are added one after the other.
@@ -109,7 +107,7 @@ def one_mask(
     """One mask that is the sum of these, which are some; None where there is none. Layers that it
     needs have numbers from this one on.
     """
-    made = _Made(model, number)
+    layers = NewLayers(model, number)
     first, *others = additions
     total = first.mask
     seen = [added.seen for added in additions if added.seen is not None]
@@ -123,14 +121,14 @@ def one_mask(
             ):
                 return None  # a mask for each window of all pictures
     for added in others:
-        total = made.put(added.layer, added.layer.checked_operation, total, added.mask)
+        total = _put(layers, added.layer, added.layer.checked_operation, total, added.mask)
     if not seen:
-        return Masks(total, tuple(made.nodes))
-    sizes = made.sizes(total)
-    if sizes is None:
+        return Masks(total, tuple(layers.nodes))
+    spec = layers.spec(total)
+    if not has_extents(spec):
         return None
-    aligned: list[SizeLike] = [1] * (len(seen[0]) - len(sizes))
-    aligned += sizes
+    aligned: list[SizeLike] = [1] * (len(seen[0]) - len(extents(spec)))
+    aligned += extents(spec)
     outer, inner, *rest = aligned
     pictures, windows = seen[0][:2]
     batches: SizeLike
@@ -141,47 +139,15 @@ def one_mask(
     else:
         return None
     shape = PartialShape([Dimension.of(size) for size in (batches, *rest)])
-    source = made.put(additions[-1].layer, View(shape), total)
+    source = _put(layers, additions[-1].layer, View(shape), total)
     recurs = not certainly(batches, 1) and not same(batches, scores[0])
-    return Masks(source, tuple(made.nodes), recurs)
+    return Masks(source, tuple(layers.nodes), recurs)
 
 
-class _Made:
-    """Layers that a matcher makes beside those of a model; constants of constants."""
-
-    def __init__(self, model: Model, number: int) -> None:
-        self.model, self.number = model, number
-        self.nodes: list[Node] = []
-
-    def spec(self, source: Source) -> TensorSpec:
-        """What is known of a tensor of the model, or of a layer that was made."""
-        made = source.node - self.number
-        return self.nodes[made].outputs[0].spec if made >= 0 else self.model.spec(source)
-
-    def sizes(self, source: Source) -> tuple[SizeLike, ...] | None:
-        """The sizes of such a tensor; None where one has no expression."""
-        spec = self.spec(source)
-        return extents(spec) if has_extents(spec) else None
-
-    def put(self, like: Node, operation: Operation, *inputs: Source) -> Source:
-        """The output of a layer with the name of another one."""
-        specs = [self.spec(source) for source in inputs]
-        if all(spec.value is not None for spec in specs):
-            (spec,) = operation.evaluate(specs)
-            operation = Const(element_type=spec.element_type, shape=spec.shape, value=spec.known)
-            inputs = ()
-        else:
-            (spec,) = operation.describe(specs)
-        number = self.number + len(self.nodes)
-        self.nodes.append(
-            replace(
-                like,
-                id=number,
-                opset="opset1" if operation.opset else "",
-                attributes={},
-                inputs=inputs,
-                outputs=(Port(spec),),
-                operation=operation,
-            )
-        )
-        return Source(number, 0)
+def _put(layers: NewLayers, like: Node, operation: Operation, *inputs: Source) -> Source:
+    """The output of a layer that is called as another one; a constant of known inputs."""
+    specs = [layers.spec(source) for source in inputs]
+    if any(spec.value is None for spec in specs):
+        return layers.put(operation, *inputs, name=like.name)
+    (spec,) = operation.evaluate(specs)
+    return layers.constant(spec.known, spec.element_type, like.name)

@@ -217,14 +217,16 @@ def made_constants(model: Model, kind: type[MadeConstant]) -> Model:
 
 
 class NewLayers:
-    """The layers of a model that is made anew, one after the other, with others between them."""
+    """The layers of a model that is made anew, one after the other, with others between them, which
+    have numbers from `first` on where that is given.
+    """
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Model, first: int | None = None) -> None:
         self.old = model
         self.nodes: list[Node] = []
         self._added: dict[Source, TensorSpec] = {}
         self._once: dict[Hashable, Source] = {}
-        self._next = model.next_id
+        self._next = model.next_id if first is None else first
 
     def spec(self, source: Source) -> TensorSpec:
         """What is known of a tensor of the old model, or of a layer that was added."""

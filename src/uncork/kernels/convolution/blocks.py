@@ -17,7 +17,7 @@ from uncork.kernels.convolution.group_places import (
     sets_of_outputs,
     slices_of,
 )
-from uncork.kernels.convolution.microkernel_blocks import AHEAD_TILES
+from uncork.kernels.convolution.microkernel_blocks import AHEAD_TILES, LINE
 from uncork.kernels.convolution.phases import phases_along
 from uncork.kernels.convolution.portions import Portion, Portions, strip_bytes
 from uncork.kernels.convolution.spec_blocks import KINDS, Dense, number_size
@@ -65,9 +65,9 @@ _MOST_NUMBERS, _NUMBERS_OF_TILES = 64, AMX_WORDS * 2
 _DECODED = 2
 #: Data that are laid out at a time take about so many bytes.
 _SCRATCH_BYTES = 1 << 19
-#: Bytes of a line of a cache, bytes after which the first-level and the second-level cache begin
-#: anew, and lines that meet there.
-_LINE, _PAGE, _SETS, _WAYS = 1 << 6, 1 << 12, 1 << 16, 16
+#: Bytes after which the first-level and the second-level cache begin anew, and lines that meet
+#: there.
+_PAGE, _SETS, _WAYS = 1 << 12, 1 << 16, 16
 #: Pixels of a row at most, where all pixels were one.
 _SOME = 128
 #: So many calls for each thread are enough parts.
@@ -135,7 +135,7 @@ class _BlockCalls:
         self.height = g.rows.windows_extent(self.strips[0][1]) if self.padded else g.rows.size
         self.plane = self.height * self.row
         if self.padded and isinstance(self.plane, int) and self.plane % _PAGE == 0:
-            self.plane += _LINE
+            self.plane += LINE
         self.block = g.depth.size * self.plane
         #: Blocks that a vector holds, where short ones stand side by side, and vectors of a long
         #: one.

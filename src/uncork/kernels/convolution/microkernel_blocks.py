@@ -51,12 +51,11 @@ def tile(
 
     It asks for filters that it will soon read or, where there is an argument "ahead" that is not 0,
     for those from there on, a part of as many as it reads, which take `number_bytes` each where
-    that is not 0. Where what steps see lies anywhere, it asks for what the coming ones see; what it
-    does `beside(kernel, number of a step, arguments)` with a step is to ask for other memory.
+    that is not 0. Where what steps see lies anywhere, it asks for what the coming ones see. With
+    each step it calls `beside(kernel, number of the step, arguments)`, which asks for other memory.
     """
     k = Kernel(name, ["count", *arguments], inside=outer)
     a = dict(zip(["count", *arguments], k.arguments, strict=True))
-    words = shape.inner // 2 if shape.pairs else shape.inner
 
     def step(number: Value) -> tuple[Value, Value]:
         """Where the source and the filters of a step are, after what is read soon was asked for."""
@@ -64,7 +63,7 @@ def tile(
         # In a block of code of its own, under a condition that nothing can fold: so it is scheduled
         # apart, and sums stay in registers.
         with k.if_(number < a["count"] - 1):
-            whole = words * shape.blocks * shape.lanes * 4
+            whole = shape.words * shape.blocks * shape.lanes * 4
             coming = shape.inner * shape.blocks * shape.lanes * number_bytes or whole
             _prefetch(k, filters, number, a.get("ahead"), whole, coming)
             if beside:
@@ -97,7 +96,7 @@ def _summed(
     """The sums of a pixel and a vector of outputs, in vector registers."""
     lanes, blocks, width, pairs = shape.lanes, shape.blocks, shape.width, shape.pairs
     apart = a["step"] if shape.step is None else shape.step
-    inner = shape.inner // 2 if pairs else shape.inner
+    inner = shape.words
     type_ = I32 if pairs else F32
     sums = {
         (p, o): k.variable(begun(k, p, o, a) if begun else k.constant(0.0, F32, lanes))
@@ -195,7 +194,7 @@ def _pixel(seen: Sequence[Value], pixel: int, step: int | Value) -> Value:
 
 def _steps_ahead(shape: TileShape) -> int:
     """How many steps before it is seen data are asked for."""
-    return -(-_AHEAD_OF_DATA // (shape.inner * shape.width * shape.blocks))
+    return -(-_AHEAD_OF_DATA // (shape.words * shape.width * shape.blocks))
 
 
 def _unrolled(inner: int, width: int) -> int:

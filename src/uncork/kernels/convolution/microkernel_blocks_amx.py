@@ -17,8 +17,7 @@ _TURNS = 2
 
 
 def _registers(shape: TileShape) -> amx.TileRegisters:
-    words = shape.inner // 2
-    return amx.TileRegisters(shape.blocks, turns=_TURNS, lanes=shape.lanes, words=words)
+    return amx.TileRegisters(shape.blocks, turns=_TURNS, lanes=shape.lanes, words=shape.words)
 
 
 def write_configuration(k: Kernel, address: Value, shape: TileShape) -> None:

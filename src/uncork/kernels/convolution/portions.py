@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from uncork.kernels.convolution.blocked_work import BlockedWork
 from uncork.kernels.convolution.geometry import WindowAxis, known
+from uncork.kernels.convolution.microkernel_blocks import LINE
 from uncork.kernels.convolution.tap_regions import Region
 from uncork.kernels.convolution.tiles import most_pixels, widths_of
 from uncork.kernels.extents import certainly, largest, smallest
@@ -21,8 +22,6 @@ from uncork.symbolic import SizeLike
 #: Data of so many bytes stay in the second-level cache beside the filters of a set of outputs, of
 #: processors with AVX-512 and of others, which have half of such a cache.
 _STRIP_BYTES, _STRIP_BYTES_ELSEWHERE = 7 << 16, 3 << 16
-#: Bytes of a line of a cache.
-_LINE = 1 << 6
 
 
 def strip_bytes(target: Target) -> int:
@@ -58,7 +57,7 @@ class Portions(Struct, frozen=True):
         g = self.work.geometry
         pixel = self.work.inner * self.work.size
         seen = extent(g.columns.taps, g.columns.dilation)
-        if pixel >= _LINE and seen < g.columns.stride:  # lines between windows are not read
+        if pixel >= LINE and seen < g.columns.stride:  # lines between windows are not read
             row = g.columns.count * seen * pixel
         new_rows = min(g.rows.stride, extent(g.rows.taps, g.rows.dilation))
         of_row = row * new_rows * self._blocks_seen(region)

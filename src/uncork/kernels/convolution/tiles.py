@@ -53,6 +53,11 @@ class TileShape(Struct, frozen=True):
     pairs: bool
     amx: bool = False
 
+    @property
+    def words(self) -> int:
+        """What is multiplied at once of a pixel: numbers, or pairs of them."""
+        return self.inner // 2 if self.pairs else self.inner
+
 
 def block_of(channels: int, target: Target, *, deep: bool = False) -> int:
     """Channels of a block: as many as a vector has or, where only that divides them, half as many
