@@ -540,6 +540,28 @@ def test_zeros_fill_blocks(shape: Sequence[int | None]) -> None:
     assert in_and_out(residual_net(shape, UNEVEN), x) == [1, 1, 6]
 
 
+def test_exact_convolutions_of_infinities_have_no_zeros() -> None:
+    """An infinity times a zero would be no number; ReLU makes 0 of a negative one."""
+    b = uncork.Builder("net")
+    y = b.parameter("x", "f32", [1, UNEVEN, 28, 28])
+    for _ in range(2):
+        filters = np.abs(numbers(UNEVEN, UNEVEN, 3, 3)) + 0.1
+        filters[::2] *= -1
+        around = {"dilations": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1]}
+        (y,) = b.add("Convolution", 1, y, b.constant(filters), strides=[2, 2], **around)
+        (y,) = b.add("ReLU", 1, y)
+    b.result(y, "y")
+    x = np.abs(numbers(1, UNEVEN, 28, 28))
+    x[0, 3, 5, 5] = np.inf
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(block_choice, "TURNED", 1e9)
+        exact = compile_model(b.model(), exact_convolutions=True)(x)[0]
+    np.testing.assert_array_equal(
+        np.isnan(exact), np.isnan(compile_model(b.model(), backend="reference")(x)[0])
+    )
+    assert np.isinf(exact).any()
+
+
 def test_zeros_stay_zeros_behind_layers_between() -> None:
     """Constants of each channel, gates and means, strided and depthwise convolutions."""
     b = uncork.Builder("net")

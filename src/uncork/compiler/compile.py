@@ -129,7 +129,8 @@ def compile_model(
 
     3x3 convolutions may be computed with a quarter to half of their products (Winograd), which
     rounds a little otherwise: about 3e-6 of the largest result in place of 1e-6.
-    `exact_convolutions=True` makes every product.
+    `exact_convolutions=True` makes every product, and none with zeros that fill blocks of channels,
+    so that an infinity stays one where the formula says so.
 
     Layers between FakeQuantize layers multiply in integers, exactly; where a result is rounded to
     levels again, a number at the border of two may fall to the other one.

@@ -13,7 +13,8 @@ class Hints(Struct, frozen=True):
 
     #: What the factors of a recurrent layer's products are rounded to: f32, bf16 or bf16x3.
     precision: str = "f32"
-    #: Kernels multiply every pair that the formula has, by no algorithm with fewer products.
+    #: Kernels multiply every pair that the formula has and no other, by no algorithm with fewer
+    #: products.
     direct_sums: bool = False
     #: Kernels add up products in the same order for every row, however many rows there are.
     rows_alike: bool = False

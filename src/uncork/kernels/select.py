@@ -54,9 +54,10 @@ SELECTORS: Mapping[str, str] = {
         "Abs Acos Acosh Add Asin Asinh Atan Atan2 Atanh BatchNormInference BitwiseAnd"
         " BitwiseLeftShift BitwiseNot BitwiseOr BitwiseRightShift BitwiseXor Broadcast Ceiling"
         " Clamp Convert ConvertLike Cos Cosh Divide Elu Equal Erf ErfInv Exp FakeQuantize Floor"
-        " FloorMod Gelu Greater GreaterEqual HSigmoid HSwish HardSigmoid IsFinite IsInf IsNaN Less"
-        " LessEqual Log LogicalAnd LogicalNot LogicalOr LogicalXor Maximum Minimum Mish Mod"
-        " Multiply Negative NotEqual PReLU Power ReLU Round Rounded Select Selu Sigmoid Sign Sin"
+        " FloorMod Gelu Greater GreaterEqual HSigmoid HSwish HardSigmoid IsFinite IsInf IsNaN"
+        " KeptChannels Less LessEqual Log LogicalAnd LogicalNot LogicalOr LogicalXor Maximum"
+        " Minimum Mish Mod Multiply Negative NotEqual PReLU Power ReLU Round Rounded Select"
+        " Selu Sigmoid Sign Sin"
         " Sinh SoftPlus SoftSign Sqrt SquaredDifference Subtract Swish Tan Tanh Xor"
     ),
     "elementwise:select_fused": "Fused",

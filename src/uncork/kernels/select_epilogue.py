@@ -163,6 +163,7 @@ def bounded(
     so: to others it would bring more work, and they are seldom the same but for an activation.
     """
     ops, low, high = list(epilogue.ops), -math.inf, math.inf
+    kept = ops.pop() if ops and ops[-1].op == "kept" else None
     before = len(epilogue.operands) + len(ops) - 1 if len(ops) > 1 else 0
     if ops and ops[-1].arguments == (before,):
         if ops[-1].op == "relu":
@@ -178,10 +179,12 @@ def bounded(
         replace(op, arguments=tuple(n if n <= count else n + 2 for n in op.arguments)) for op in ops
     ]
     last = count + 2 + len(moved) if moved else 0
-    end = ScalarOp("bounded", (last, count + 1, count + 2))
+    moved.append(ScalarOp("bounded", (last, count + 1, count + 2)))
+    if kept is not None:
+        moved.append(replace(kept, arguments=(count + 2 + len(moved), kept.arguments[1])))
     bounds = np.array([low, high], np.float32)
     return (
-        Epilogue((*epilogue.operands, NUMBER, NUMBER), (*moved, end)),
+        Epilogue((*epilogue.operands, NUMBER, NUMBER), tuple(moved)),
         [*positions, bounds[:1], bounds[1:]],
     )
 

@@ -25,7 +25,7 @@ from uncork.passes.between_blocks import MOVES
 from uncork.passes.block_candidates import Candidate, side_of, stored_filters_of
 from uncork.passes.block_choice import chosen_of
 from uncork.passes.rewrite import NewLayers
-from uncork.passes.zero_channels import filled, stored_filled
+from uncork.passes.zero_channels import filled, kept_channels, stored_filled, with_kept
 from uncork.storage import encode
 from uncork.types import ElementType, TensorSpec
 
@@ -154,10 +154,15 @@ def _rewritten(
             continue
         other = candidate.other
         half = node.id in halves
+        operation, lies = node.checked_operation, candidate.lies
+        if other is None and not candidate.made[0].is_full:
+            kept = kept_channels(node, candidate)
+            inputs = (*inputs, layers.constant(kept, _SINGLE, f"{node.name} (kept channels)"))
+            operation, lies = with_kept(operation, len(lies)), (*lies, False)
         blocked = (
             BlockedConvolution(
-                node.checked_operation,
-                candidate.lies,
+                operation,
+                lies,
                 candidate.made[0].block,
                 half,
                 side_of(candidate.side, half, target),

@@ -5,8 +5,9 @@ and what cuts tensors move whole blocks: where parts begin, blocks begin. Blocks
 zeros where that makes few channels more; else a tensor lies in blocks that its channels fill, and
 what would cut them takes it out of blocks.
 
-What layers make of the zeros is never read but by zeros of filters, so it needs to be finite only.
-Layers that might make something else of them keep what they read and make in blocks that are full.
+What convolutions make of the zeros are zeros (`KeptChannels`). What other layers make of them is
+read by zeros of filters only, so it needs to be finite: layers that might make something else keep
+what they read and make in blocks that are full.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from uncork.ir.model import Model, Node, Source
 from uncork.kernels.convolution.select_pool import pooling_of
 from uncork.kernels.convolution.tiles import block_of, block_widths
 from uncork.kernels.elementwise.lowering import has_lowering, lowered
-from uncork.kernels.epilogue import CHANNEL, NUMBER
+from uncork.kernels.epilogue import CHANNEL
 from uncork.kernels.extents import KernelDeclined, extents, has_extents
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select_epilogue import epilogue_of
@@ -319,7 +320,7 @@ def _largest(model: Model, node: Node, given: Sequence[float]) -> float:
     if operation is None:
         return 0.0
     if isinstance(product, CONVOLUTIONS):
-        return _largest_of_convolution(model, node, given)
+        return 0.0 if _has_zeros(model, node) else inf
     if isinstance(operation, (Concat1, Split1, VariadicSplit1, Slice8)) or pooling_of(operation):
         return max(given)
     if node.type_name in REDUCTIONS:
@@ -340,27 +341,24 @@ def _largest(model: Model, node: Node, given: Sequence[float]) -> float:
     return _after(how.op, numbers, how.constants)
 
 
-def _largest_of_convolution(model: Model, node: Node, given: Sequence[float]) -> float:
+def _has_zeros(model: Model, node: Node) -> bool:
+    """Whether a convolution can be given zeros for channels: of numbers that are known."""
     operation = node.checked_operation
     specs = [model.spec(source) for source in node.inputs]
     constant = model.by_id[node.inputs[1].node].operation
     stored = constant.filters if isinstance(constant, StoredConstant) else None
     known = specs[1].value is not None if stored is None else stored.has_zeros
     grouped = getattr(product_of(operation), "lead", 2) > 2 and not _is_depthwise(model, node)
-    if not known or grouped:
-        return inf
+    if not known or grouped or node.hints.direct_sums:
+        return False
     try:
         end, positions = epilogue_of(operation, specs, model.spec(Source(node.id, 0)), 1)
     except KernelDeclined:
-        return inf
-    numbers = [0.0]
-    for kind, position in zip(end.operands, positions, strict=True):
-        if kind == CHANNEL and specs[position].value is None:
-            return inf
-        numbers.append(_number(specs[position]) if kind == NUMBER else given[position])
-    for op in end.ops:
-        numbers.append(_after(op.op, [numbers[n] for n in op.arguments], op.constants))
-    return numbers[-1]
+        return False
+    return all(
+        kind != CHANNEL or specs[position].value is not None
+        for kind, position in zip(end.operands, positions, strict=True)
+    )
 
 
 def _number(spec: TensorSpec) -> float:

@@ -1,13 +1,17 @@
-"""What a convolution multiplies by, and what ends it, with zeros for the channels and outputs that
-are zeros in its layouts.
+"""Convolutions with zeros for the channels and outputs that are zeros in their layouts: what they
+multiply by, what ends them, and that zeros are what they make of these, whatever the data are.
 """
 
 from __future__ import annotations
 
+import numpy as np
+
 from uncork.internal_ops.blocks import Layout
-from uncork.internal_ops.fused import product_of
+from uncork.internal_ops.fused import FusedConvolution, FusedMember, product_of
+from uncork.internal_ops.kept_channels import KeptChannels
 from uncork.internal_ops.stored_filters import StoredFilters
 from uncork.ir.model import Node
+from uncork.ops import Operation
 from uncork.ops.convolution import Convolution1
 from uncork.ops.convolution_backprop import ConvolutionBackpropData1
 from uncork.passes.block_candidates import Candidate
@@ -25,6 +29,31 @@ def filled(node: Node, candidate: Candidate, position: int, value: Array) -> Arr
     made = candidate.made[0]
     axes = [axis for axis, size in enumerate(value.shape) if size == sum(made.runs)]
     return made.filled(value, axes[0]) if len(axes) == 1 else value
+
+
+def with_kept(operation: Operation, count: int) -> FusedConvolution:
+    """A convolution of `count` inputs that ends with `KeptChannels`, which reads one more input."""
+    given = operation.given if isinstance(operation, FusedConvolution) else count
+    members = operation.members if isinstance(operation, FusedConvolution) else ()
+    # Results of members are numbered behind the inputs.
+    kept = count - given + 1
+    moved = [
+        FusedMember(m.operation, tuple(n + 1 if n >= kept else n for n in m.arguments))
+        for m in members
+    ]
+    last = kept + len(moved) if moved else 0
+    return FusedConvolution(
+        product=product_of(operation),
+        given=given,
+        members=(*moved, FusedMember(KeptChannels(), (last, kept))),
+    )
+
+
+def kept_channels(node: Node, candidate: Candidate) -> Array:
+    """What `KeptChannels` reads of the channels of a result."""
+    made, rank = candidate.made[0], node.outputs[0].spec.rank
+    assert rank is not None
+    return made.filled(np.ones((1, sum(made.runs), *[1] * (rank - 2)), np.float32), 1)
 
 
 def stored_filled(node: Node, candidate: Candidate, filters: StoredFilters) -> StoredFilters:

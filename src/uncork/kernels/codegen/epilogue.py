@@ -61,6 +61,7 @@ _SHORT = frozenset(
         "clamp",
         "bounded",
         "same",
+        "kept",
         "negative",
         "abs",
         "round_f16",

@@ -274,6 +274,7 @@ _BINARY: dict[str, Callable[[Kernel, Value, Value], Value]] = {
     "remainder_cut": _remainder_cut,
     "remainder_down": _remainder_down,
     "squared_difference": lambda k, a, b: _square(k, a - b),
+    "kept": lambda k, a, b: k.select(b.equals(0.0), _number(k, a, 0), a),
     "maximum": functions.larger,
     "minimum": functions.smaller,
     "equal": lambda k, a, b: a.equals(b),

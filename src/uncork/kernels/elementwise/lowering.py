@@ -54,6 +54,7 @@ _PLAIN: dict[str, tuple[str, frozenset[str]]] = {
     "Mod": ("remainder_cut", _INTEGERS | _SINGLE),
     "FloorMod": ("remainder_down", _INTEGERS | _SINGLE),
     "SquaredDifference": ("squared_difference", _NUMBERS),
+    "KeptChannels": ("kept", _SINGLE),
     "Maximum": ("maximum", _NUMBERS),
     "Minimum": ("minimum", _NUMBERS),
     "Equal": ("equal", _COMPARED),
