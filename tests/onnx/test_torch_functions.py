@@ -4,6 +4,7 @@ open: held against torch at another size.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -306,3 +307,22 @@ def test_resizing_to_a_size_of_the_call(mode: str) -> None:
         (1, 2, 4, 7),
         open_axes=[2, 3],
     )
+
+
+def test_running_logsumexp_of_a_long_axis() -> None:
+    """Of blocks, and blocks of blocks: the sizes are about theirs, and 300,000 numbers are not each
+    beside each, which would be 360 GB.
+    """
+    model = uncork.compile_model(
+        uncork.from_torch(
+            Computed(lambda x: x.logcumsumexp(-1)), torch.randn(2, 40), dynamic={"x": [1]}
+        )
+    )
+    for length in (0, 1, 31, 32, 33, 1024, 1025, 2100, 300_000):
+        x = torch.randn(2, length) * 30
+        x[0, 1:20] = -math.inf
+        x[1, :3] = -math.inf
+        x[0, 1500:1501] = math.inf
+        x[1, 2000:2001] = math.nan
+        made = torch.from_numpy(model(x.numpy())[0])
+        torch.testing.assert_close(made, x.logcumsumexp(-1), equal_nan=True)

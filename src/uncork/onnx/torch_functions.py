@@ -60,6 +60,12 @@ def _parts(either: Any, indices: Any = None, sections: Any = None) -> Any:
     return next(given for given in (either, indices, sections) if given is not None)
 
 
+#: Running sums of exponents are taken of blocks of so many numbers, of so many of these, and so on;
+#: at the last level each number is beside each: 1,048,576 numbers are there 1,024.
+_BLOCK = 32
+_LEVELS = 2
+
+
 class _Functions(Values):
     """Each method is a function of torch, with its arguments; those that are called by a method are
     the ones from before.
@@ -303,12 +309,28 @@ class _Functions(Values):
         return self.multiplied(input.to(dtype or input.dtype), dim)
 
     def logcumsumexp(self, input: Any, dim: int) -> Any:
-        torch = self.torch
         data = self.movedim(input, dim, -1)
-        places = torch.arange(data.shape[-1])
+        return self.movedim(self._running_logsumexp(data, _LEVELS), -1, dim)
+
+    def _running_logsumexp(self, data: Any, levels: int) -> Any:
+        """Along the last axis: of each block by all pairs of its numbers, and before each block
+        that of the blocks there.
+        """
+        torch = self.torch
         nothing = torch.full((), float("-inf"), dtype=data.dtype)
-        before = torch.where(places <= places.unsqueeze(1), data.unsqueeze(-2), nothing)
-        return self.movedim(before.logsumexp(-1), -1, dim)
+        if not levels:
+            places = torch.arange(data.shape[-1])
+            known = torch.where(places <= places.unsqueeze(1), data.unsqueeze(-2), nothing)
+            return known.logsumexp(-1)
+        *outer, length = data.shape
+        blocks = (length + _BLOCK - 1) // _BLOCK
+        rest = nothing.expand(*outer, blocks * _BLOCK - length)
+        parts = torch.cat([data, rest], -1).reshape(*outer, blocks, _BLOCK)
+        within = self._running_logsumexp(parts, 0)
+        until = self._running_logsumexp(within[..., -1], levels - 1)
+        before = torch.cat([nothing.expand(*outer, 1), until], -1)[..., :blocks].unsqueeze(-1)
+        found = torch.stack([before.expand_as(within), within]).logsumexp(0)
+        return found.reshape(*outer, blocks * _BLOCK)[..., :length]
 
     def rms_norm(
         self, input: Any, normalized_shape: Sequence[int], weight: Any = None, eps: Any = None
