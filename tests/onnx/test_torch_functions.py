@@ -70,6 +70,7 @@ SEQUENCES = {
     "diag_embed": lambda x: torch.diag_embed(x),
     "diag_embed above": lambda x: torch.diag_embed(x, 1),
     "diag_embed below, elsewhere": lambda x: torch.diag_embed(x, -2, 0, 2),
+    "gather by fewer indices": lambda x: x.gather(2, x.argsort(-1)[:, 2:, :1]),
     "take_along_dim": lambda x: torch.take_along_dim(x, x.argsort(1)[:, :2], 1),
     "take_along_dim, broadcast": lambda x: x.take_along_dim(x[:1].argsort(1)[:, :2], 1),
     "repeat_interleave by each": lambda x: x.repeat_interleave(x[0].argmax(-1), 1),

@@ -177,6 +177,16 @@ class _Functions(Values):
             input = input.expand(sizes)
         return input.gather(axis, places)
 
+    def gather(self, input: Any, dim: int, index: Any, **_: Any) -> Any:
+        """Of the first elements along axes of which the example has fewer indices: the exporter
+        writes what another reads only where there are as many.
+        """
+        axis = dim % max(input.dim(), 1)
+        for other in range(input.dim()):
+            if other != axis and input.shape[other] != index.shape[other]:
+                input = input.narrow(other, 0, index.shape[other])
+        return self.before("gather")(input, axis, index)
+
     def repeat_interleave(
         self, input: Any, repeats: Any = None, dim: int | None = None, *, output_size: Any = None
     ) -> Any:
