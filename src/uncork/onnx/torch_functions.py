@@ -164,6 +164,16 @@ class _Functions(Values):
         pairs = sorted([(dim1 % made.dim(), made.dim() - 2), (dim2 % made.dim(), made.dim() - 1)])
         return self.movedim(made, [own for _, own in pairs], [wanted for wanted, _ in pairs])
 
+    def kron(self, input: Any, other: Any) -> Any:
+        rank = max(input.dim(), other.dim())
+        one, two = (
+            each.reshape((1,) * (rank - each.dim()) + tuple(each.shape)) for each in (input, other)
+        )
+        sizes = [a * b for a, b in zip(one.shape, two.shape, strict=True)]
+        for axis in range(rank):
+            one, two = one.unsqueeze(2 * axis + 1), two.unsqueeze(2 * axis)
+        return (one * two).reshape(sizes)
+
     def take_along_dim(self, input: Any, indices: Any, dim: int | None = None) -> Any:
         torch = self.torch
         if dim is None:
@@ -514,9 +524,10 @@ class _Functions(Values):
         return counts.scatter_add(0, places, torch.ones_like(data))[:bins]
 
 
+_OPERATORS = ("__rshift__", "__and__", "__or__", "__xor__", "__invert__")
 _NAMES = tuple(
     name
     for kind in (_Functions, Values)
     for name, function in vars(kind).items()
-    if callable(function) and (not name.startswith("_") or name == "__rshift__")
+    if callable(function) and (not name.startswith("_") or name in _OPERATORS)
 )
