@@ -112,7 +112,9 @@ def test_layers_that_only_a_lowering_needs_are_left_out() -> None:
 )
 def test_logarithms_and_roots_of_whole_numbers_are_cut(name: str, wanted: list[int]) -> None:
     node = helper.make_node(name, ["x"], ["y"], axes=[1], keepdims=0)
-    proto = model_of([node], {"x": [2, 4]}, ["y"], opset=13, types=dict.fromkeys("xy", TensorProto.INT32))
+    proto = model_of(
+        [node], {"x": [2, 4]}, ["y"], opset=13, types=dict.fromkeys("xy", TensorProto.INT32)
+    )
     data = np.array([[1, 2, 3, 9], [-3, -8, 20, 1]], np.int32)
     assert run(proto, data)[0].tolist() == wanted
 

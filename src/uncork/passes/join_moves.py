@@ -98,7 +98,9 @@ def _joined(
                 waiting.append(moves[source.node])
         if len(found) > _MOST_MEMBERS:  # a chain of thousands is not walked from each of its layers
             return None
-    outside, members = as_members([found[number] for number in sorted(found, key=position.__getitem__)])
+    outside, members = as_members(
+        [found[number] for number in sorted(found, key=position.__getitem__)]
+    )
     return replace(node, inputs=outside, operation=Moved(members))
 
 
