@@ -277,3 +277,13 @@ def test_factors() -> None:
     assert factors_of(1) == []
     assert factors_of(2 * 4 * 4 * 3 * 25 * 31) == [4, 4, 2, 3, 5, 5, 31]
     assert factors_of(37) is None
+
+
+@pytest.mark.parametrize("backend", ["cpu", "reference"])
+def test_a_transform_of_one_number_is_that_number(backend: str) -> None:
+    builder = uncork.Builder("one")
+    x = builder.parameter("x", "f32", [None, 1, 2])
+    builder.result(builder.add("DFT", 7, x, builder.constant(np.array([1])))[0], "y")
+    compiled = uncork.compile_model(builder.model(), backend=backend)
+    data = np.array([[[np.inf, 1]], [[2, -np.inf]], [[np.nan, 3]], [[4, 5]]], np.float32)
+    np.testing.assert_array_equal(compiled(data)["y"], data)

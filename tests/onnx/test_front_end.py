@@ -102,6 +102,42 @@ def test_layers_that_only_a_lowering_needs_are_left_out() -> None:
     assert unread == []
 
 
+@pytest.mark.parametrize(
+    ("name", "wanted"),
+    [  # log 15 = 2.71, log 10 = 2.30; of exps: 9.003 and 20.0; roots of 95 and 474
+        ("ReduceLogSum", [2, 2]),
+        ("ReduceLogSumExp", [9, 20]),
+        ("ReduceL2", [9, 21]),
+    ],
+)
+def test_logarithms_and_roots_of_whole_numbers_are_cut(name: str, wanted: list[int]) -> None:
+    node = helper.make_node(name, ["x"], ["y"], axes=[1], keepdims=0)
+    proto = model_of(
+        [node], {"x": [2, 4]}, ["y"], opset=13, types=dict.fromkeys("xy", TensorProto.INT32)
+    )
+    data = np.array([[1, 2, 3, 9], [-3, -8, 20, 1]], np.int32)
+    assert run(proto, data)[0].tolist() == wanted
+
+
+def test_fewer_indices_than_data_along_other_axes() -> None:
+    node = helper.make_node("GatherElements", ["x", "i"], ["y"], axis=1)
+    sizes = {"x": [3, 2, 2], "i": [2, 3, 1]}
+    proto = model_of([node], sizes, ["y"], types={"i": TensorProto.INT64})
+    data = np.arange(12, dtype=np.float32).reshape(3, 2, 2)
+    indices = np.array([[[0], [1], [-1]], [[1], [0], [0]]])
+    # data[b, i, 0] = 4 b + 2 i
+    assert run(proto, data, indices)[0].tolist() == [[[0], [2], [2]], [[6], [4], [4]]]
+
+
+def test_a_slope_for_a_scalar() -> None:
+    nodes = [
+        helper.make_node("LeakyRelu", ["x"], ["a"], alpha=0.5),
+        helper.make_node("PRelu", ["a", "s"], ["y"]),
+    ]
+    proto = model_of(nodes, {"x": [], "s": []}, ["y"])
+    assert run(proto, np.array(-4, np.float32), np.array(3, np.float32))[0].tolist() == -6
+
+
 def test_functions_of_the_model_are_inlined() -> None:
     """Also those that call others, with attributes that are the caller's."""
     opsets = [helper.make_opsetid("", 17), helper.make_opsetid("mine", 1)]

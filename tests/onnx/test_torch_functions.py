@@ -4,6 +4,7 @@ open: held against torch at another size.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -69,6 +70,16 @@ SEQUENCES = {
     "diag_embed": lambda x: torch.diag_embed(x),
     "diag_embed above": lambda x: torch.diag_embed(x, 1),
     "diag_embed below, elsewhere": lambda x: torch.diag_embed(x, -2, 0, 2),
+    "gather by fewer indices": lambda x: x.gather(2, x.argsort(-1)[:, 2:, :1]),
+    "kron": lambda x: torch.kron(x, x[0, :2, :3] + 1),
+    "kron of a larger one": lambda x: torch.kron(x[0, :2, :3], x),
+    "inverse": lambda x: torch.inverse(x @ x.mT + torch.eye(x.shape[1])),
+    "and of bits": lambda x: (x * 100).long() & (x * 70).int().roll(1, 1),
+    "or of bits and a number": lambda x: (x * 100).int() | 5,
+    "xor of truths and numbers": lambda x: torch.bitwise_xor(x > 0, (x * 9).long()),
+    "not of bits": lambda x: ~(x * 100).short(),
+    "bits in place": lambda x: (x * 100).long().bitwise_and_(6),
+    "and of truths": lambda x: (x > 0) & (x < 1) | ~(x > -1),
     "take_along_dim": lambda x: torch.take_along_dim(x, x.argsort(1)[:, :2], 1),
     "take_along_dim, broadcast": lambda x: x.take_along_dim(x[:1].argsort(1)[:, :2], 1),
     "repeat_interleave by each": lambda x: x.repeat_interleave(x[0].argmax(-1), 1),
@@ -306,3 +317,22 @@ def test_resizing_to_a_size_of_the_call(mode: str) -> None:
         (1, 2, 4, 7),
         open_axes=[2, 3],
     )
+
+
+def test_running_logsumexp_of_a_long_axis() -> None:
+    """Of blocks, and blocks of blocks: the sizes are about theirs, and 300,000 numbers are not each
+    beside each, which would be 360 GB.
+    """
+    model = uncork.compile_model(
+        uncork.from_torch(
+            Computed(lambda x: x.logcumsumexp(-1)), torch.randn(2, 40), dynamic={"x": [1]}
+        )
+    )
+    for length in (0, 1, 31, 32, 33, 1024, 1025, 2100, 300_000):
+        x = torch.randn(2, length) * 30
+        x[0, 1:20] = -math.inf
+        x[1, :3] = -math.inf
+        x[0, 1500:1501] = math.inf
+        x[1, 2000:2001] = math.nan
+        made = torch.from_numpy(model(x.numpy())[0])
+        torch.testing.assert_close(made, x.logcumsumexp(-1), equal_nan=True)

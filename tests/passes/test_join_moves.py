@@ -14,7 +14,8 @@ pytest.importorskip("llvmlite")
 
 import uncork
 from uncork.compiler.compile import CompiledModel, compile_model
-from uncork.ir.model import Source
+from uncork.ir.model import Node, Source
+from uncork.passes import join_moves
 
 Sizes = list[Any]
 Body = Callable[[uncork.Builder, Source], Source]
@@ -250,3 +251,24 @@ def test_a_tensor_joined_with_itself_again_and_again() -> None:
     builder.result(joined)
     compiled = uncork.compile_model(builder.model())
     assert compiled(np.zeros(0, np.float32))[0].shape == (0,)
+
+
+def test_a_long_chain_costs_each_of_its_layers_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A chain that is too long to be one layer is not walked to its end from each of its layers."""
+    walked: list[int] = []
+    data = join_moves._data
+
+    def counted(node: Node) -> tuple[Source, ...]:
+        walked[-1] += 1
+        return data(node)
+
+    monkeypatch.setattr(join_moves, "_data", counted)
+    for pairs in (100, 200):
+        b = uncork.Builder("chain")
+        x = tail = b.parameter("x", "f32", [2, 8])
+        for _ in range(pairs):
+            tail = cut(b, joined(b, 1, tail, x), 1, 1, 9)
+        b.result(tail, "y")
+        walked.append(0)
+        _ = compile_model(b.model()).plan_for([2, 8])
+    assert 0 < walked[1] < 2.5 * walked[0]

@@ -60,6 +60,12 @@ def _parts(either: Any, indices: Any = None, sections: Any = None) -> Any:
     return next(given for given in (either, indices, sections) if given is not None)
 
 
+#: Running sums of exponents are taken of blocks of so many numbers, of so many of these, and so on;
+#: at the last level each number is beside each: 1,048,576 numbers are there 1,024.
+_BLOCK = 32
+_LEVELS = 2
+
+
 class _Functions(Values):
     """Each method is a function of torch, with its arguments; those that are called by a method are
     the ones from before.
@@ -158,6 +164,16 @@ class _Functions(Values):
         pairs = sorted([(dim1 % made.dim(), made.dim() - 2), (dim2 % made.dim(), made.dim() - 1)])
         return self.movedim(made, [own for _, own in pairs], [wanted for wanted, _ in pairs])
 
+    def kron(self, input: Any, other: Any) -> Any:
+        rank = max(input.dim(), other.dim())
+        one, two = (
+            each.reshape((1,) * (rank - each.dim()) + tuple(each.shape)) for each in (input, other)
+        )
+        sizes = [a * b for a, b in zip(one.shape, two.shape, strict=True)]
+        for axis in range(rank):
+            one, two = one.unsqueeze(2 * axis + 1), two.unsqueeze(2 * axis)
+        return (one * two).reshape(sizes)
+
     def take_along_dim(self, input: Any, indices: Any, dim: int | None = None) -> Any:
         torch = self.torch
         if dim is None:
@@ -170,6 +186,16 @@ class _Functions(Values):
             sizes[axis] = input.shape[axis]
             input = input.expand(sizes)
         return input.gather(axis, places)
+
+    def gather(self, input: Any, dim: int, index: Any, **_: Any) -> Any:
+        """Of the first elements along axes of which the example has fewer indices: the exporter
+        writes what another reads only where there are as many.
+        """
+        axis = dim % max(input.dim(), 1)
+        for other in range(input.dim()):
+            if other != axis and input.shape[other] != index.shape[other]:
+                input = input.narrow(other, 0, index.shape[other])
+        return self.before("gather")(input, axis, index)
 
     def repeat_interleave(
         self, input: Any, repeats: Any = None, dim: int | None = None, *, output_size: Any = None
@@ -303,12 +329,28 @@ class _Functions(Values):
         return self.multiplied(input.to(dtype or input.dtype), dim)
 
     def logcumsumexp(self, input: Any, dim: int) -> Any:
-        torch = self.torch
         data = self.movedim(input, dim, -1)
-        places = torch.arange(data.shape[-1])
+        return self.movedim(self._running_logsumexp(data, _LEVELS), -1, dim)
+
+    def _running_logsumexp(self, data: Any, levels: int) -> Any:
+        """Along the last axis: of each block by all pairs of its numbers, and before each block
+        that of the blocks there.
+        """
+        torch = self.torch
         nothing = torch.full((), float("-inf"), dtype=data.dtype)
-        before = torch.where(places <= places.unsqueeze(1), data.unsqueeze(-2), nothing)
-        return self.movedim(before.logsumexp(-1), -1, dim)
+        if not levels:
+            places = torch.arange(data.shape[-1])
+            known = torch.where(places <= places.unsqueeze(1), data.unsqueeze(-2), nothing)
+            return known.logsumexp(-1)
+        *outer, length = data.shape
+        blocks = (length + _BLOCK - 1) // _BLOCK
+        rest = nothing.expand(*outer, blocks * _BLOCK - length)
+        parts = torch.cat([data, rest], -1).reshape(*outer, blocks, _BLOCK)
+        within = self._running_logsumexp(parts, 0)
+        until = self._running_logsumexp(within[..., -1], levels - 1)
+        before = torch.cat([nothing.expand(*outer, 1), until], -1)[..., :blocks].unsqueeze(-1)
+        found = torch.stack([before.expand_as(within), within]).logsumexp(0)
+        return found.reshape(*outer, blocks * _BLOCK)[..., :length]
 
     def rms_norm(
         self, input: Any, normalized_shape: Sequence[int], weight: Any = None, eps: Any = None
@@ -482,9 +524,10 @@ class _Functions(Values):
         return counts.scatter_add(0, places, torch.ones_like(data))[:bins]
 
 
+_OPERATORS = ("__rshift__", "__and__", "__or__", "__xor__", "__invert__")
 _NAMES = tuple(
     name
     for kind in (_Functions, Values)
     for name, function in vars(kind).items()
-    if callable(function) and (not name.startswith("_") or name == "__rshift__")
+    if callable(function) and (not name.startswith("_") or name in _OPERATORS)
 )

@@ -34,6 +34,10 @@ def own_symbols(torch: Any, opset: int) -> Iterator[None]:
         "stft": ("", _short_transform),
         "istft": ("v i i i v b b b v b", _short_inverse),
     }
+    for name in ("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not"):
+        symbols[name] = "", partial(_bitwise, word=name.removeprefix("bitwise_").capitalize())
+    for name in ("inverse", "linalg_inv"):
+        symbols[name] = "v", _inverse
     for axes in (1, 2, 3):
         symbols[f"adaptive_avg_pool{axes}d"] = "", partial(_adaptive_avg_pool, axes=axes)
         symbols[f"adaptive_max_pool{axes}d"] = "", _adaptive_max_pool
@@ -129,6 +133,22 @@ def _diff(torch: Any, g: Any, data: Any, n: int, axis: int, before: Any, behind:
     if len(given) > 1:
         data = g.op("Concat", *given, axis_i=axis)
     return g.op("uncork::Diff", data, n_i=n, axis_i=axis)
+
+
+def _bitwise(torch: Any, g: Any, *data: Any, word: str) -> Any:
+    """Torch writes those of truths alone."""
+    truths = data[0].type().dtype() == torch.bool
+    made = g.op(word if truths else f"uncork::Bitwise{word}", *data)
+    sizes = [each.type().varyingSizes() for each in data]
+    if None not in sizes:
+        made.setType(data[0].type().with_sizes([None] * max(map(len, sizes))))
+    return made
+
+
+def _inverse(torch: Any, g: Any, data: Any) -> Any:
+    made = g.op("uncork::Inverse", data)
+    made.setType(data.type())
+    return made
 
 
 def _cumprod(torch: Any, g: Any, data: Any, axis: int, dtype: Any) -> Any:

@@ -41,6 +41,34 @@ class Values:
 
     __rshift__ = bitwise_right_shift
 
+    def bitwise_and(self, input: Any, other: Any) -> Any:
+        return self._of_bits("bitwise_and", input, other)
+
+    def bitwise_or(self, input: Any, other: Any) -> Any:
+        return self._of_bits("bitwise_or", input, other)
+
+    def bitwise_xor(self, input: Any, other: Any) -> Any:
+        return self._of_bits("bitwise_xor", input, other)
+
+    def bitwise_not(self, input: Any) -> Any:
+        return self.before("bitwise_not")(input)
+
+    __and__, __or__, __xor__, __invert__ = bitwise_and, bitwise_or, bitwise_xor, bitwise_not
+
+    def _of_bits(self, name: str, first: Any, second: Any) -> Any:
+        """Of numbers in the type of the result: torch writes those of truths alone."""
+        torch = self.torch
+        kind = torch.result_type(first, second)
+        numbers = (
+            torch.full((), each, dtype=kind)
+            if not isinstance(each, torch.Tensor)
+            else each
+            if each.dtype == kind
+            else each.to(kind)
+            for each in (first, second)
+        )
+        return self.before(name)(*numbers)
+
     def any(self, input: Any, *axes: Any, **options: Any) -> Any:
         """Torch writes that the sum of the whole parts is above 0."""
         return self.before("any")(self._as_truth(input), *axes, **options)

@@ -28,6 +28,7 @@ import numpy as np
 # NumPy imports it when it is first asked for: here, and not in the middle of a call
 import numpy.fft
 
+from uncork.ops._common.pairs import complex_of
 from uncork.ops._common.vectors import known_axes, vector
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import I32_I64, REAL, Input, Output
@@ -118,7 +119,7 @@ class _Fourier(Operation):
         return [size if wanted == -1 else wanted for size, wanted in zip(full, given, strict=True)]
 
     def reference(self, data: Array, axes: Array, signal_size: Array | None) -> Array:
-        values = data[..., 0] + 1j * data[..., 1] if self.from_complex else data
+        values = complex_of(data) if self.from_complex else data
         places = [a % values.ndim for a in axes.tolist()]
         sizes = self.sizes(values, places, signal_size)
         results = list(values.shape)

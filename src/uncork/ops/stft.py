@@ -30,6 +30,7 @@ import numpy as np
 # NumPy imports it when it is first asked for: here, and not in the middle of a call
 import numpy.fft
 
+from uncork.ops._common.pairs import complex_of
 from uncork.ops._common.shapes import check_array_fits, require_rank
 from uncork.ops._common.vectors import scalar
 from uncork.ops._common.vectors import size as size_of
@@ -187,7 +188,7 @@ class ISTFT16(Operation):
     ) -> Array:
         size, step = frame_size.item(), frame_step.item()
         lead, frames = data.shape[:-3], data.shape[-2]
-        pieces = np.fft.irfft(data[..., 0] + 1j * data[..., 1], size, axis=-2)  # [.., size, frames]
+        pieces = np.fft.irfft(complex_of(data), size, axis=-2)  # [.., size, frames]
         reached = (frames - 1) * step + size
         check_array_fits((*lead, reached), data)
         framed = in_frame(window, size)

@@ -31,6 +31,7 @@ def join_moves(model: Model, target: Target) -> Model:
     moves = {node.id: node for node in model.nodes if _is_move(node)}
     inner = {number for number, node in moves.items() if _only_moved(node, read_by, moves)}
     copying = _copying(moves, inner)
+    position = {number: place for place, number in enumerate(moves)}
     new: dict[int, Node] = {}
     waiting = [node for number, node in moves.items() if number not in inner]
     tried = {node.id for node in waiting}
@@ -39,7 +40,7 @@ def join_moves(model: Model, target: Target) -> Model:
         before = {source.node for source in _data(node) if source.node in inner}
         if not before:
             continue
-        joined = _joined(model, node, inner, moves) if node.id in copying else None
+        joined = _joined(node, inner, moves, position) if node.id in copying else None
         if joined is not None and has_kernel(model, joined, target):
             new[node.id] = joined
         else:
@@ -80,8 +81,12 @@ def _others(node: Node) -> tuple[Source, ...]:
     return () if node.type_name == "Concat" else node.inputs[1:]
 
 
-def _joined(model: Model, node: Node, inner: set[int], moves: Mapping[int, Node]) -> Node | None:
-    """A move with those before it as members; None where these are too many."""
+def _joined(
+    node: Node, inner: set[int], moves: Mapping[int, Node], position: Mapping[int, int]
+) -> Node | None:
+    """A move with those before it as members, each at its position in the model; None where these
+    are too many.
+    """
     if len(node.outputs) != 1:
         return None
     found = {node.id: node}
@@ -91,9 +96,11 @@ def _joined(model: Model, node: Node, inner: set[int], moves: Mapping[int, Node]
             if source.node in inner and source.node not in found:
                 found[source.node] = moves[source.node]
                 waiting.append(moves[source.node])
-    if len(found) > _MOST_MEMBERS:
-        return None
-    outside, members = as_members([each for each in model.nodes if each.id in found])
+        if len(found) > _MOST_MEMBERS:  # a chain of thousands is not walked from each of its layers
+            return None
+    outside, members = as_members(
+        [found[number] for number in sorted(found, key=position.__getitem__)]
+    )
     return replace(node, inputs=outside, operation=Moved(members))
 
 

@@ -210,15 +210,19 @@ def _hard_sigmoid(g: Graph, call: Call, data: Source) -> Source:
 
 @lowering("LeakyRelu")
 def _leaky_relu(g: Graph, call: Call, data: Source) -> Source:
-    slope = g.reshape(g.like(call.number("alpha", 0.01), data), [1])
-    return g.make("PReLU", data, slope)
+    return _sloped(g, data, g.like(call.number("alpha", 0.01), data))
+
+
+def _sloped(g: Graph, data: Source, slope: Source) -> Source:
+    """PReLU with one slope, whose shape is [1], or [] beside a scalar."""
+    return g.make("PReLU", data, g.reshape(slope, [] if g.spec(data).rank == 0 else [1]))
 
 
 @lowering("PRelu")
 def _prelu(g: Graph, call: Call, data: Source, slope: Source) -> Source:
     # PReLU of the IR takes a slope of one dimension for that of channels, ONNX for the last one.
     if g.spec(slope).shape.size == 1 and g.type(data).is_float:
-        return g.make("PReLU", data, g.reshape(slope, [1]))
+        return _sloped(g, data, slope)
     sizes = g.spec(slope).shape
     rank = g.spec(data).rank
     channels = (call.version < 7 and sizes.rank == 1) or (

@@ -21,8 +21,15 @@ def _gather(g: Graph, call: Call, data: Source, indices: Source) -> Source:
 
 @lowering("GatherElements")
 def _gather_elements(g: Graph, call: Call, data: Source, indices: Source) -> Source:
+    """ONNX, as torch, takes fewer indices than there are data along the other axes, and reads the
+    first data there; the IR takes as many.
+    """
     axis = call.axis(g.rank(data))
     indices = from_the_front(g, indices, data, axis)
+    if g.rank(indices) == g.rank(data):
+        for other, (size, wanted) in enumerate(zip(g.sizes(data), g.sizes(indices), strict=True)):
+            if other != axis and size is not None and wanted is not None and wanted < size:
+                data = g.slice(data, 0, wanted, other)
     return g.make("GatherElements", data, indices, axis=axis)
 
 

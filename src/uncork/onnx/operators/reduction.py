@@ -34,6 +34,9 @@ def _reduced(g: Graph, call: Call, data: Source) -> Source:
     if g.type(data) is T.boolean:
         bytes_ = g.convert(data, T.u8)
         return g.convert(g.make(name, bytes_, axes, keep_dims=keep), T.boolean)
+    if name == "ReduceL2" and not g.type(data).is_float:
+        squares = g.make("ReduceSum", g.times(data, data), axes, keep_dims=keep)
+        return g.convert(g.make("Sqrt", _as_float(g, squares)), g.type(data))
     return g.make(name, data, axes, keep_dims=keep)
 
 
@@ -70,19 +73,27 @@ def _composed(g: Graph, call: Call, data: Source) -> Source:
     if call.op_type == "ReduceSumSquare":
         squares = g.times(data, data)
         return squares if axes is None else g.make("ReduceSum", squares, axes, keep_dims=keep)
+    kind = g.type(data)
     if call.op_type == "ReduceLogSum":
-        if axes is None:
-            return g.make("Log", data)
-        return g.make("Log", g.make("ReduceSum", data, axes, keep_dims=keep))
+        total = data if axes is None else g.make("ReduceSum", data, axes, keep_dims=keep)
+        return g.convert(g.make("Log", _as_float(g, total)), kind)
     if axes is None:
         return data
+    data = _as_float(g, data)
     # exp of large numbers is infinite: the greatest one is taken out before
     most = g.make("ReduceMax", data, axes, keep_dims=True)
     finite = g.make("Less", g.make("Abs", most), g.like(np.inf, data))
     most = g.select(finite, most, g.like(0.0, data))
     total = g.make("ReduceSum", g.make("Exp", g.minus(data, most)), axes, keep_dims=True)
-    result = g.plus(g.make("Log", total), most)
+    result = g.convert(g.plus(g.make("Log", total), most), kind)
     return result if keep else g.make("Squeeze", result, axes)
+
+
+def _as_float(g: Graph, data: Source) -> Source:
+    """Whole numbers as f64, in which the operators' functions compute: what is made of them is cut
+    when it goes back, not rounded.
+    """
+    return data if g.type(data).is_float else g.convert(data, T.f64)
 
 
 @lowering("CumSum")

@@ -161,6 +161,18 @@ def _unfold(g: Graph, call: Call, data: Source) -> Source:
     return g.transpose(rows, [i for i in range(rank + 1) if i != axis + 1] + [axis + 1])
 
 
+@lowering("BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor", domain=OWN)
+def _bitwise(g: Graph, call: Call) -> Source:
+    """Of whole numbers: the result has the type of the first."""
+    first, *others = call.tensors
+    return g.make(call.op_type, first, *(g.convert(each, g.type(first)) for each in others))
+
+
+@lowering("Inverse", domain=OWN)
+def _inverse(g: Graph, call: Call, data: Source) -> Source:
+    return g.make("Inverse", data, adjoint=False)
+
+
 @lowering("Diff", domain=OWN)
 def _diff(g: Graph, call: Call, data: Source) -> Source:
     """torch.diff: each number less the one before it, several times; of truths, where they
