@@ -315,6 +315,8 @@ class _DirectCalls:
         spec = self.spec if self.alone or ends else replace(self.spec, rest=())
         if spec.gathers and count <= self.block:
             spec = replace(spec, gathers=False)
+        if panel is None:
+            panel = scratch + self.size(part) - self.panel
         share = -(-g.inner // max(1, (count - 1) // self.block))
         operands: dict[str, Operand] = {
             "source": source,
@@ -342,7 +344,7 @@ class _DirectCalls:
             "full_blocks": count // self.block,
             "channels": count,
             "target_channel": g.pixels * 4,
-            "panel": Scratch(scratch + self.size(part) - self.panel if panel is None else panel),
+            "panel": Scratch(panel) if spec.gathers else 0,
             "share": share,
             "pause": max(1, (g.inner // share).bit_length() - 1),
         }
