@@ -155,6 +155,21 @@ def test_channels_around_blocks(way: str, outputs: int) -> None:
     convolved((3, 2, 1, 2), (1, outputs, 2, 1, 2))
 
 
+@pytest.mark.parametrize("outputs", [24, 31, 64])
+@pytest.mark.parametrize(
+    ("data", "taps"), [((2, 37, 5, 23), (1, 1)), ((1, 6, 9, 50), (3, 2)), ((2, 70, 1, 8), (1, 1))]
+)
+def test_the_first_channels_keep_what_they_read(
+    monkeypatch: pytest.MonkeyPatch, data: tuple[int, ...], taps: tuple[int, int], outputs: int
+) -> None:
+    """In working memory that is exactly as large as the plan says, of each thread its own."""
+    go(monkeypatch, "planes")
+    chosen = convolved(data, (1, outputs, data[1], *taps))
+    direct_calls = [spec for spec, _ in chosen.calls if hasattr(spec, "gathers")]
+    assert direct_calls
+    assert all(spec.gathers for spec in direct_calls)
+
+
 @pytest.mark.parametrize("stride", [1, 2, 3, 5])
 @pytest.mark.parametrize("dilation", [1, 2, 3])
 @pytest.mark.parametrize("pads", [(0, 0), (1, 0), (0, 2), (3, 3)])

@@ -115,7 +115,7 @@ def test_large_matrices_are_asked_for_ahead(rows: int, inner: int) -> None:
     a = generator.standard_normal((rows, inner)).astype(np.float32)
     b = generator.standard_normal((inner, columns)).astype(np.float32)
     results, choice = run_native(find("MatMul", 1)(), [spec(a), spec(b)], shift=4)
-    assert isinstance(choice, KernelPlan) and choice.kernel.endswith("_ahead"), choice
+    assert isinstance(choice, KernelPlan) and "_ahead" in choice.kernel, choice
     np.testing.assert_allclose(results[0], a.astype(np.float64) @ b, rtol=1e-5, atol=1e-4)
 
 

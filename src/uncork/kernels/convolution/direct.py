@@ -39,6 +39,7 @@ from uncork.kernels.kernel_plan import (
     Stages,
     grid,
     shares,
+    whole_lines,
 )
 from uncork.kernels.movement.nd_copy import Loop, layout_copy, zeros
 from uncork.kernels.movement.shared_moves import shared_moves
@@ -52,6 +53,9 @@ from uncork.types import Array
 
 #: Bytes that are laid out at a time, where more than one row of the output needs no more.
 _SCRATCH_BYTES = 1 << 18
+#: So many blocks of channels are worth storing what the first one reads: taps of planes lie far
+#: from each other, where lines of a cache take each other's places.
+_GATHERED = 3
 #: Channels of a block at most, and vectors of pixels of the widest block.
 _BLOCK, _WIDEST = 8, 3
 #: Channels for themselves have at most so many taps.
@@ -154,7 +158,10 @@ class _DirectCalls:
             not isinstance(columns, int),
             self.far,
             self.block,
+            not self.alone and direct(g) and g.outputs >= _GATHERED * self.block,
         )
+        #: Bytes of what a block of pixels sees, for those who read it again.
+        self.panel = whole_lines(g.inner * lanes * max(vectors) * 4) if self.spec.gathers else 0
         how = ("planes", g.weights, self.alone, work.type_name, self.block)
         self.packed_weights = packed(
             [work.source], how, lambda: filters_for(g, work.filters, self.alone, self.block)
@@ -182,7 +189,8 @@ class _DirectCalls:
         """Bytes of what is laid out for a part, and of its offsets where they are made in the
         call.
         """
-        return self.laid_out(part) + (self.g.inner * 8 if self.far else 0)
+        offsets = self.g.inner * 8 if self.far else 0
+        return whole_lines(self.laid_out(part) + offsets) + self.panel
 
     def layout(self, part: Part) -> Layout:
         whole = is_known(self.g.images) or same(part.images[1], self.g.images)
@@ -285,9 +293,11 @@ class _DirectCalls:
                 calls.append(layout_copy(In(0, source), Scratch(target), loops))
         return calls
 
-    def compute(self, part: Part, scratch: SizeLike, held: Part | None = None) -> KernelCall:
+    def compute(
+        self, part: Part, scratch: SizeLike, held: Part | None = None, panel: SizeLike | None = None
+    ) -> KernelCall:
         """The call that computes a part, from its own cells or from those laid out for `held`, a
-        part that contains it.
+        part that contains it, with a panel of its own.
         """
         g = self.g
         layout = self.layout(held or part)
@@ -303,6 +313,11 @@ class _DirectCalls:
         begin = (channel * g.pixels + part.rows[0] * g.columns.count) * 4
         ends = first + count == g.outputs
         spec = self.spec if self.alone or ends else replace(self.spec, rest=())
+        if spec.gathers and count <= self.block:
+            spec = replace(spec, gathers=False)
+        if panel is None:
+            panel = scratch + self.size(part) - self.panel
+        share = -(-g.inner // max(1, (count - 1) // self.block))
         operands: dict[str, Operand] = {
             "source": source,
             "target": Out(0, begin),
@@ -329,6 +344,9 @@ class _DirectCalls:
             "full_blocks": count // self.block,
             "channels": count,
             "target_channel": g.pixels * 4,
+            "panel": Scratch(panel) if spec.gathers else 0,
+            "share": share,
+            "pause": max(1, (g.inner // share).bit_length() - 1),
         }
         channels = (part.groups[0] * g.outputs + first) * 4
         operands |= operands_for(spec.end, self.others, channels, begin)
@@ -360,8 +378,12 @@ class _DirectCalls:
                 )
             ]
             alone = shared_moves(self.lay_out(whole, 0), threads)
-            computed = [self.compute(part, 0, whole) for part in own]
-            return Stages([*alone, computed], self.size(whole))
+            first = self.size(whole)
+            computed = [
+                self.compute(part, 0, whole, first + number * self.panel)
+                for number, part in enumerate(own)
+            ]
+            return Stages([*alone, computed], first + len(own) * self.panel)
         scratches: list[SizeLike] = [0]
         for part in own:
             scratches.append(scratches[-1] + self.size(part))

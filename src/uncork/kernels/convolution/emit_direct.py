@@ -7,13 +7,17 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable, Mapping
+from itertools import product
 
 from uncork.kernels.codegen.emit import F32, I32, I64, Kernel, Value, emitter
 from uncork.kernels.codegen.epilogue import advanced_operands, apply_epilogue, relative_operands
 from uncork.kernels.convolution.spec import BLOCK_WORDS, MASKED, DirectConvolution
 from uncork.kernels.epilogue import CHANNEL, ELEMENT
-from uncork.kernels.gemm.microkernel import joined, over_accumulators
+from uncork.kernels.gemm.microkernel import LINE, joined, over_accumulators
 
+#: How a block of channels sees pixels: in the data, there and storing them in the panel, or in the
+#: panel. They are parts of names.
+SEES, STORES, READS = "", "_stores", "_reads"
 #: Taps of a channel for itself whose filter is kept in registers all the time.
 _HELD = 25
 #: Taps for which a sum of their own pays, and the most such sums.
@@ -26,11 +30,11 @@ def emit_direct(k: Kernel, spec: DirectConvolution) -> None:
     a = k.named
     places = relative_operands(spec.end, a, a["target"])
     channels = (*((spec.block,) if spec.full_blocks else ()), *spec.rest)
-    blocks = (
-        None
-        if spec.taps
-        else {(n, v): _block(k, spec, n, v) for n in channels for v in _kinds(spec)}
-    )
+    later = READS if spec.gathers else SEES
+    kinds = [(n, v, later) for n in channels for v in _kinds(spec)]
+    if spec.gathers:
+        kinds += [(spec.block, v, STORES) for v in _kinds(spec)]
+    blocks = None if spec.taps else {kind: _block(k, spec, *kind) for kind in kinds}
     with k.loop(0, a["images"]) as image, k.loop(0, a["groups"]) as group:
         source = a["source"] + image * a["source_image"] + group * a["source_group"]
         target = a["target"] + image * a["target_image"] + group * a["target_group"]
@@ -51,13 +55,14 @@ def _by_blocks(
     k: Kernel,
     spec: DirectConvolution,
     a: dict[str, Value],
-    blocks: dict[tuple[int, int], Kernel],
+    blocks: dict[tuple[int, int, str], Kernel],
     source: Value,
     target: Value,
     filters: Value,
     ends: Mapping[str, Value],
 ) -> None:
     """Every block of pixels, with all blocks of channels while it is near."""
+    later = READS if spec.gathers else SEES
 
     def block(row: Value, column: Value, vectors: Value, last: Value) -> None:
         pixels, result = (
@@ -65,7 +70,13 @@ def _by_blocks(
             target + row * a["target_row"] + column,
         )
 
-        def run(channels: int, done: Value, filters: Value, result: Value) -> None:
+        def run(
+            channels: int,
+            done: Value,
+            filters: Value,
+            result: Value,
+            how: str = later,
+        ) -> None:
             for v in _kinds(spec):
                 with k.if_(vectors.equals(v)):
                     given = [
@@ -76,15 +87,20 @@ def _by_blocks(
                         a["inner"],
                         result,
                         a["target_channel"],
+                        a["panel"],
+                        a["share"] * (done // spec.block - 1),
+                        a["pause"],
                     ]
                     k.call(
-                        blocks[channels, v],
+                        blocks[channels, v, how],
                         [*given, *advanced_operands(spec.end, ends, done * 4).values()],
                     )
 
         full = spec.block
+        if spec.gathers:
+            run(full, k.integer(0), filters, result, STORES)
         if spec.full_blocks:
-            with k.loop(0, a["full_blocks"]) as number:
+            with k.loop(int(spec.gathers), a["full_blocks"]) as number:
                 run(
                     full,
                     number * full,
@@ -124,11 +140,11 @@ def _open_blocks(
             block(k.integer(0), k.integer(MASKED), columns)
 
 
-def _block(outer: Kernel, spec: DirectConvolution, channels: int, vectors: int) -> Kernel:
+def _block(outer: Kernel, spec: DirectConvolution, channels: int, vectors: int, how: str) -> Kernel:
     """`channels` channels of `vectors` vectors of pixels, the last one `last` bytes from the first:
     sums stay in registers until whole.
 
-    `MASKED` is one vector of `last` pixels.
+    `MASKED` is one vector of `last` pixels. `how` pixels are seen: `SEES`, `STORES` or `READS`.
     """
     masked = vectors == MASKED
     vectors = 1 if masked else vectors
@@ -140,11 +156,15 @@ def _block(outer: Kernel, spec: DirectConvolution, channels: int, vectors: int) 
         "inner",
         "target",
         "target_channel",
+        "panel",
+        "soon",
+        "pause",
         *spec.end.arguments,
     ]
-    name = f"block_{channels}_masked" if masked else f"block_{channels}_{vectors}"
+    name = f"block_{channels}_{'masked' if masked else vectors}{how}"
     k = Kernel(name, arguments, inside=outer)
-    source, last, filters, offsets, inner, target, target_channel, *others = k.arguments
+    source, last, filters, offsets, inner, target, target_channel, panel, *others = k.arguments
+    soon, pause, *others = others
     ends = dict(zip(spec.end.arguments, others, strict=True))
     mask = k.lanes_below(last, spec.lanes) if masked else None
 
@@ -163,14 +183,35 @@ def _block(outer: Kernel, spec: DirectConvolution, channels: int, vectors: int) 
     ]
 
     def step(position: Value, chain: int) -> None:
-        place = source + _offset(k, spec, offsets, position)
-        pixels = [k.load(at(v, place), F32, spec.lanes, mask) for v in range(vectors)]
+        kept = [panel + (position * vectors + v) * (spec.lanes * 4) for v in range(vectors)]
+        if how == READS:
+            pixels = [k.load(own, F32, spec.lanes) for own in kept]
+        else:
+            place = source + _offset(k, spec, offsets, position)
+            pixels = [k.load(at(v, place), F32, spec.lanes, mask) for v in range(vectors)]
+        if how == STORES:
+            for pixel, own in zip(pixels, kept, strict=True):
+                k.store(pixel, own)
         for channel in range(channels):
             weight = k.splat(k.load(filters + (position * channels + channel) * 4, F32), spec.lanes)
             for total, pixel in zip(sums[chain][channel], pixels, strict=True):
                 total.set(k.fma(weight, pixel, total.get()))
 
-    over_accumulators(k, inner, accumulators, channels * vectors, step)
+    def ask(position: Value, _: int) -> None:
+        """Ask for what a product sees of the next block of pixels, where one is due."""
+        number = position >> pause
+        with k.if_((number << pause).equals(position)):
+            later = k.minimum(soon + number, inner - 1)
+            place = source + _offset(k, spec, offsets, later) + vectors * spec.lanes * 4
+            for line in range(0, vectors * spec.lanes * 4, LINE):
+                k.prefetch(place + line)
+
+    if how != SEES:
+        for channel, line in product(range(channels), range(0, vectors * spec.lanes * 4, LINE)):
+            k.prefetch(target + target_channel * channel + line)
+    over_accumulators(
+        k, inner, accumulators, channels * vectors, step, ask if how == READS else None
+    )
     for channel in range(channels):
         held = _held(k, spec, ends, channel)
         for v in range(vectors):

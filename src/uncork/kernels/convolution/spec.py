@@ -25,7 +25,7 @@ class DirectConvolution(EpilogueSpec, frozen=True):
         "source", "target", "filters", "offsets", "inner", "block_table", "blocks", "columns",
         "images", "source_image", "target_image", "groups", "source_group", "target_group",
         "filters_group", "end_group", "rows", "source_row", "target_row", "full_blocks", "channels",
-        "target_channel",
+        "target_channel", "panel", "share", "pause",
     )  # fmt: skip
     lanes: int
     vectors: tuple[int, ...]
@@ -41,3 +41,7 @@ class DirectConvolution(EpilogueSpec, frozen=True):
     far: bool = False
     #: Channels of a whole block.
     block: int = 8
+    #: The first block of channels stores what it reads of a block of pixels in the working memory
+    #: at `panel`, where all others read it. Meanwhile each of these asks for the next block's, for
+    #: `share` of its products, one after 1 << `pause` of its own. There are two blocks of channels.
+    gathers: bool = False

@@ -4,6 +4,8 @@ applied before a sum is first stored.
 
 from __future__ import annotations
 
+from itertools import product
+
 from uncork.kernels.codegen.emit import F32, F64, U16, Kernel, Type, Value, emitter
 from uncork.kernels.codegen.epilogue import advanced_operands, is_long, relative_operands
 from uncork.kernels.elementwise.emit import widened
@@ -11,6 +13,7 @@ from uncork.kernels.gemm.emit_few import multiply_few
 from uncork.kernels.gemm.emit_tile_panels import TilePanels
 from uncork.kernels.gemm.microkernel import (
     AHEAD,
+    LINE,
     MANY,
     NEVER,
     EpilogueEmitter,
@@ -104,6 +107,8 @@ class _Panels:
             prefetches=spec.ahead,
             pairs=spec.pairs,
             alike=spec.alike,
+            streams=spec.streams,
+            results=self._ask_for_results,
         )
         self.blocks = InnerBlocks(k, tile, k.named["sums"] if spec.deep else None)
         self.full, self.tail = of_panels(
@@ -114,6 +119,13 @@ class _Panels:
             masked,
             lambda columns: row_epilogue(spec, columns, type_, spec.narrow),
         )
+
+    def _ask_for_results(self, k: Kernel, rows: int, extra: dict[str, Value]) -> None:
+        """Ask for the lines of a panel's results of some rows."""
+        for row, column in product(
+            range(rows), range(0, self.spec.width * self.spec.result_size, LINE)
+        ):
+            k.prefetch(extra["target"] + (extra["target_row"] * row + column))
 
     def multiply(self, first: Value, second: Value, output: Value) -> None:
         """Multiply all rows, of which the first one, the second matrix and the result lie at these

@@ -32,7 +32,10 @@ _TURN = 24
 #: wait: what is stored with a mask is not read before it is in the cache.
 MANY = 4
 #: Bytes of a line of the cache.
-_LINE = 64
+LINE = 64
+#: Bytes of a panel between what is multiplied and what is asked for: so many take longer than
+#: reading from the second cache.
+_SOON = 2048
 #: No function has masks.
 NEVER = 1 << 30
 #: What blocks of many rows are told of what they ask for: where it is, and how far the next
@@ -41,6 +44,8 @@ AHEAD = ("ahead", "pace")
 EpilogueEmitter = Callable[[Kernel, "Row"], None]
 #: The vector of f32 from a number of a panel on: `widened(kernel, panel, number)`.
 Widening = Callable[[Kernel, Value, Value], Value]
+#: Asks for memory that the ends of some rows will write: `places(kernel, rows, arguments)`.
+Places = Callable[[Kernel, int, "dict[str, Value]"], None]
 
 
 class Row(Struct, frozen=True):
@@ -98,6 +103,11 @@ class RegisterTile(Struct, frozen=True):
     #: Blocks of more than half the most rows ask for the next panel while they multiply this one:
     #: at the extra argument `ahead`, and `pace` bytes further for each position.
     prefetches: bool = False
+    #: A panel does not stay in the first cache: blocks of more than half the most rows ask for its
+    #: lines a little before they read them, and before all for those of their results, if that is
+    #: given.
+    streams: bool = False
+    results: Places | None = None
 
     def rows(self, registers: int) -> list[int]:
         """The rows of blocks: their sums, a vector of the panel for each and a factor are held in
@@ -155,7 +165,10 @@ class Microkernel:
         if tile.resumed:
             sources = [source + extra["begin"] for source in sources]
         used, accumulators = self.used, self._chains(rows)
-        asks_ahead = tile.prefetches and rows > self.sizes[0] // 2
+        many = rows > self.sizes[0] // 2
+        asks_ahead = tile.prefetches and many
+        if tile.streams and many and tile.results is not None:
+            tile.results(k, rows, extra)
         sums = [
             [
                 [k.variable(k.constant(0.0, tile.number, lanes)) for _ in range(used)]
@@ -204,7 +217,16 @@ class Microkernel:
                 for row in range(rows):
                     add(row, v, factors[row], of_all)
 
-        over_accumulators(k, inner, accumulators, rows * used, step)
+        def soon(position: Value, count: int) -> None:
+            """Ask for what is multiplied some positions after so many ones."""
+            type_ = I32 if tile.pairs else tile.number
+            size = vectors * lanes * type_.bytes
+            place = panel + position * size
+            for line in range(0, count * size, LINE):
+                k.prefetch(place + (_SOON + line))
+
+        turn = soon if tile.streams and many else None
+        over_accumulators(k, inner, accumulators, rows * used, step, turn)
         totals = [
             [joined([chain[row][v] for chain in sums]) for v in range(used)] for row in range(rows)
         ]
@@ -273,10 +295,10 @@ class Microkernel:
     ) -> dict[str, Value]:
         """What the block of rows from this one on asks for: its share of the `size` bytes there."""
         one = k.integer(1)
-        share = (size // k.maximum(rows, one)) & -_LINE
+        share = (size // k.maximum(rows, one)) & -LINE
         pace = share * self.sizes[0] // k.maximum(inner, one) + 1
         if self.registers <= FEW_REGISTERS:  # else lines of what few rows share are left out
-            pace = k.minimum(pace, k.integer(_LINE))
+            pace = k.minimum(pace, k.integer(LINE))
         return {"ahead": place + row * share, "pace": pace}
 
 
@@ -356,13 +378,21 @@ def _piece(
 
 
 def over_accumulators(
-    k: Kernel, inner: Value, accumulators: int, width: int, step: Callable[[Value, int], None]
+    k: Kernel,
+    inner: Value,
+    accumulators: int,
+    width: int,
+    step: Callable[[Value, int], None],
+    begun: Callable[[Value, int], None] | None = None,
 ) -> None:
     """Call `step(position, accumulator)` for every position of an inner product, each of `width`
-    multiplications, two or four positions at a time; the accumulators take turns.
+    multiplications, two or four positions at a time; the accumulators take turns. Before all of a
+    turn's it calls `begun(its first position, how many)`.
     """
     unrolled = 2 if 2 * width >= _TURN and accumulators <= 2 else 4
     for turn, position in enumerate(k.unrolled(inner, unrolled)):
+        if begun is not None and turn == 0:
+            begun(position, unrolled)
         step(position, turn % accumulators)
 
 

@@ -138,7 +138,7 @@ class InnerBlocks:
         """The microkernels that add a block to the sums, of the first `used` vectors of a panel."""
         if used not in self.adding:
             extra = (*RESUMED, *(AHEAD if self.tile.prefetches else ()))
-            tile = replace(self.tile, resumed=True, long=False)
+            tile = replace(self.tile, resumed=True, long=False, results=None)
             self.adding[used] = Microkernel(
                 self.k, f"add_{used}", tile, extra, self._keep, used=used
             )

@@ -36,6 +36,7 @@ from uncork.kernels.gemm.spec_matmul import (
     TILE_PAIRS,
     TILE_ROWS,
     Matmul,
+    streams,
 )
 from uncork.kernels.kernel_plan import (
     In,
@@ -110,9 +111,10 @@ def specialised(
     whole = inner * columns
     large = isinstance(whole, int) and whole * size > SECOND_CACHE
     ahead = packed and large and not one_row
-    return Matmul(
+    spec = Matmul(
         vectors, tail, width, end, packed, size, deep, one_row, ahead, pairs, tiles, narrow, alike
     )
+    return replace(spec, streams=not (one_row or tiles) and streams(inner, spec.width, size))
 
 
 def pack(spec: Matmul, matrix: Array) -> Array:
@@ -290,7 +292,9 @@ class _Maker:
         panels = (shape.columns + (spec.width - 1)) // spec.width
         inner: SizeLike = shape.inner
         if spec.rows == FEW_ROWS:
-            spec = self.spec = replace(spec, vectors=1, tail=0, deep=False, one_row=False)
+            spec = self.spec = replace(
+                spec, vectors=1, tail=0, deep=False, one_row=False, streams=False
+            )
             panels = (shape.columns + (spec.width - 1)) // spec.width
             inner = 0 if spec.turned else shape.rows
         elif spec.rows == EITHER:  # working memory is of panels, or of the sums of few rows
@@ -306,7 +310,14 @@ class _Maker:
     def _packing(self) -> Matmul:
         """What packed weights depend on."""
         return replace(
-            self.spec, end=PLAIN, deep=False, one_row=False, ahead=False, narrow=False, alike=False
+            self.spec,
+            end=PLAIN,
+            deep=False,
+            one_row=False,
+            ahead=False,
+            narrow=False,
+            alike=False,
+            streams=False,
         )
 
     def turn_first(self) -> Iterator[KernelCall]:

@@ -36,6 +36,7 @@ class Microkernels:
             pairs=self.spec.parts > 0,
             alike=self.spec.alike,
             together=_TOGETHER,
+            streams=self.spec.streams,
         )
         return Microkernel(self.k, name, tile, extra, end)
 

@@ -10,6 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from uncork.kernels.extents import as_number, certainly, decline_if, extents, nanoseconds
+from uncork.kernels.gemm.spec_matmul import streams
 from uncork.kernels.kernel_plan import KernelPlan, Selection
 from uncork.kernels.layer import Layer
 from uncork.kernels.recurrent.sequence_calls import Lookup, SequenceCalls
@@ -141,6 +142,10 @@ def planned(
             f"no kernel for products looked up in {precision}",
         )
         spec = replace(spec, lookup=x.element_type.name, wraps=lookup.wraps, strict=lookup.strict)
+    longest = max(operation.hidden_size, inner if lookup is None else 0)
+    if not (tiles or certainly(batch, 1)):
+        words = longest // 2 if spec.parts else longest
+        spec = replace(spec, streams=streams(words, spec.gates * spec.units, size))
     clip = int(np.float32(operation.clip).view(np.int32)) if clipped else 0
     sequence = SequenceCalls(
         spec,

@@ -39,6 +39,8 @@ class Recurrent(KernelSpec, frozen=True):
     wraps: bool = False  # negative ids count from the end
     strict: bool = False  # ids that are outside are refused; otherwise they stand for zeros
     size: int = SINGLE  # bytes of a number: of f32, or of f64
+    #: Panels do not stay in the first cache: see `Matmul`.
+    streams: bool = False
     alike: bool = False  # rows are added up in one order, however many there are
 
     @property
