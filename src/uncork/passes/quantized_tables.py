@@ -72,7 +72,12 @@ def compressed_tables(model: Model, target: Target | None) -> Model:
         # products read them as they are stored
         and (target is None or node.id not in multiplied)
     ]
-    tables = {source: _table(model, source) for source in {node.inputs[0] for node in lookups}}
+    # Sums of rows read them where they lie.
+    summed = {node.inputs[0] for node in lookups if not isinstance(node.operation, Gather)}
+    tables = {
+        source: _table(model, source, source not in summed)
+        for source in {node.inputs[0] for node in lookups}
+    }
     if not any(tables.values()):
         return model
     # where ids are converted first, they are taken as they come
@@ -129,10 +134,12 @@ def _is_made(model: Model, source: Source) -> bool:
     return static and spec.value is None and spec.element_type is ElementType.f32
 
 
-def _table(model: Model, source: Source) -> CompressedTable | None:
-    """The table that layers make of small numbers, as those are stored; None where it is not."""
+def _table(model: Model, source: Source, planes: bool) -> CompressedTable | None:
+    """The table that layers make of small numbers, as those are stored, perhaps in bit planes; None
+    where it is not.
+    """
     stored = stored_values(model, source) if _is_made(model, source) else None
-    found = None if stored is None else stored.table()
+    found = None if stored is None else stored.table(planes)
     if found is None:
         return None
     groups, later = found.shape[1], found.later
@@ -157,6 +164,7 @@ def _table(model: Model, source: Source) -> CompressedTable | None:
         groups,
         found.numbers,
         later,
+        found.planes,
     )
 
 

@@ -199,7 +199,7 @@ def multiply_rows(
                 # Of codes of four bits the data is padded.
                 mask = None
                 if partly and not decoder.four_bits:
-                    mask = k.lanes_below(a["inner"] - position, lanes)
+                    mask = k.lanes_below(a["inner"] - (position + j * lanes), lanes)
                 x = k.load(address, F32, lanes, mask)
                 for c, vectors in enumerate(decoded):
                     total = sums[row][c][chain]
@@ -238,7 +238,7 @@ def _over_blocks(
     with k.loop(begin, turns, step) as position:
         if ahead is not None:
             for column in columns:
-                k.prefetch(column.codes + ahead + (position * stored.bits >> 3))
+                k.prefetch(column.codes + ahead + (position * stored.bits_in_memory >> 3))
         here = [decoder.loaded(column, position, step) for column in columns]
         for first in range(0, step, size):
             block(here, position + first, False)

@@ -49,7 +49,7 @@ def stored_of(weights: CompressedMatrix, target: Target) -> Stored:
         and all(map(target.has, ("avx2", "f16c")))
     )
     return Stored(
-        weights.element_type.name,
+        weights.read_as.name,
         target.lanes,
         group,
         kind(zeros, target),
@@ -61,6 +61,7 @@ def stored_of(weights: CompressedMatrix, target: Target) -> Stored:
         weights.numbers is not None and len(weights.numbers) > BOOK,
         by_bytes=by_bytes,
         factored=_is_factored(weights, rounds, group, target),
+        planes=weights.element_type.name if weights.planes else "",
     )
 
 
