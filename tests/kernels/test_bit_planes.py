@@ -36,7 +36,7 @@ LYING = {
     "u6": (8, [(4, 0), (2, 4)]),
 }
 #: Columns, inner size, size of a group: of whole blocks and parts of one.
-SIZES = [(34, 136, 0), (3, 320, 64), (51, 160, 40), (6, 1288, 0)]
+SIZES = [(34, 136, 0), (9, 96, 32), (3, 320, 64), (51, 160, 40), (6, 1288, 0)]
 
 
 def codes_in_planes(name: str, shape: tuple[int, ...]) -> tuple[Array, Array]:

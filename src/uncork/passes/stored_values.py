@@ -624,7 +624,7 @@ def _powers(model: Model, source: Source) -> Array | None:
 #: and are so by the factors that kernels have for them.
 _IN_F16, _IN_F32 = (127 - 24, 127 + 15), (1, 127 + 100)
 #: Values that are looked at together.
-_PART = 1 << 20
+_PART = 1 << 16
 
 
 def _narrowed(operand: Array, *dtypes: npt.DTypeLike) -> Array:

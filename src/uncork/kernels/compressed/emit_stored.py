@@ -239,13 +239,12 @@ class Decoder:
     def _of_bytes(self, column: Column, position: Value, partly: bool) -> list[Value]:
         """The numbers of a block of codes that become bytes, in their order."""
         k, lanes = self.k, self.stored.lanes
+        left = self.inner - position if partly else None
         codes = bytes_of(k, words_of(k, self.stored, column.codes, position >> 2, None))
-        vectors = []
+        steps, vectors = column.whole, []
         for first in range(0, codes.lanes, lanes):
-            at, left = position + first, None
-            if partly:  # zero points and scales behind the last ones are those
-                at, left = k.minimum(at, self.inner - 1), self.inner - at
-            steps = column.whole or self._parameters(column, at, left)
+            if steps is None or not (column.whole or self._is_alone):
+                steps = self._parameters(column, position, left, first)
             vectors.append(self._chain(self._number(codes.part(first, lanes).to(I32)), steps))
         return vectors
 

@@ -27,7 +27,7 @@ _DIGITS, _UNIT_OF_F16 = 11, 2.0**-24
 #: Scales with which nothing overflows, or is too small for f32.
 _LEAST_SCALE, _MOST_SCALE = 2.0**-40, 2.0**40
 #: Numbers that are looked at together.
-_PART = 1 << 20
+_PART = 1 << 16
 
 
 def stored_of(weights: CompressedMatrix, target: Target) -> Stored:
