@@ -17,7 +17,7 @@ from uncork.internal_ops.codes import Codes
 from uncork.internal_ops.compressed_linear import CompressedLinear, CompressedMatrix
 from uncork.internal_ops.quantized_lookup import CompressedGather, CompressedTable
 from uncork.kernels.kernel_plan import KernelPlan
-from uncork.kernels.runtime.target import LEVELS, Target, host_target
+from uncork.kernels.runtime.target import LEVELS, host_target
 from uncork.ops import find
 from uncork.types import Array, ElementType
 

@@ -20,10 +20,10 @@ from msgspec import Struct
 from uncork.kernels.codegen.emit import F32, I8, I16, I32, U8, Kernel, Value, Variable, emitter
 from uncork.kernels.compressed.emit_dots import Book, rows_without_digits
 from uncork.kernels.compressed.emit_few import AHEAD, across, store_columns
-from uncork.kernels.codegen.planes import block_at, words_at
 from uncork.kernels.compressed.emit_stored import Column, arguments_of, bytes_of, column_at
 from uncork.kernels.compressed.form import code_added
 from uncork.kernels.compressed.spec_dots import COLUMNS, DotFew
+from uncork.kernels.elementwise.emit_planes import block_at, words_at
 from uncork.kernels.elementwise.emit_steps import Operand
 from uncork.kernels.gemm.dots import FOUR_MIXED, FOUR_SMALL, flipped
 from uncork.kernels.gemm.microkernel_dots import (
@@ -368,8 +368,10 @@ class _Tile:
         k, blocks, lanes = self.k, self.blocks, self.blocks.lanes
         form = self.spec.stored.form
         if left is None:
-            there = form and block_at(form, self.column.codes, address, lanes)
-            k.prefetch((there or address) + AHEAD)
+            begin = address
+            if form is not None:
+                begin = block_at(form, self.column.codes, address, lanes)
+            k.prefetch(begin + AHEAD)
         if blocks.wide and self.book is None:
             return self._widened(address, left)
         if form is not None:

@@ -16,11 +16,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from uncork.kernels.codegen import llvm_ir as ir
-from uncork.kernels.codegen.planes import words_at
 from uncork.kernels.codegen.emit import F16, F32, I8, I32, I64, U8, U16, Kernel, Value
 from uncork.kernels.compressed.spec import BOOK, HALF_BLOCK, SPLIT, FewRows, ManyRows
 from uncork.kernels.compressed.spec_dots import DotFew, DotRows
 from uncork.kernels.elementwise.emit import UNIT_OF_E4M3, decoded, of_halves, widened
+from uncork.kernels.elementwise.emit_planes import words_at
 from uncork.kernels.elementwise.emit_steps import Operand, stepped
 from uncork.kernels.movement.emit_transpose import columns_of
 from uncork.kernels.stored_form import FOUR_BITS, PER_WORD, Stored
@@ -79,9 +79,7 @@ def codes_of(k: Kernel, a: Mapping[str, Value], first: Value, count: int) -> lis
     return [a["codes"] + number * a["code_row"] for number in numbers]
 
 
-def words_of(
-    k: Kernel, stored: Stored, codes: Value, position: Value, mask: Value | None
-) -> Value:
+def words_of(k: Kernel, stored: Stored, codes: Value, position: Value, mask: Value | None) -> Value:
     """A vector of words of a column, from one on that is a multiple of the lanes; of those in a
     mask, where not all are.
     """

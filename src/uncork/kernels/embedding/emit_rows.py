@@ -30,9 +30,9 @@ from uncork.kernels.codegen.emit import (
     Value,
     pieces,
 )
-from uncork.kernels.codegen.planes import words_at
 from uncork.kernels.codegen.scalar_ops import COMPUTED
 from uncork.kernels.elementwise.emit import STORED, decoded, narrowed, widened
+from uncork.kernels.elementwise.emit_planes import words_at
 from uncork.kernels.elementwise.emit_steps import Operand, stepped
 from uncork.kernels.embedding.spec_bags import DenseRows, QuantizedRows
 

@@ -39,7 +39,15 @@ def rows_of(table: CompressedTable, target: Target) -> QuantizedRows:
     numbers = () if table.numbers is None or long else tuple(table.numbers.tolist())
     later = steps_of(table.later, target)
     return QuantizedRows(
-        stored, columns, *steps, target.lanes, permutes, table.groups, later, numbers, long,
+        stored,
+        columns,
+        *steps,
+        target.lanes,
+        permutes,
+        table.groups,
+        later,
+        numbers,
+        long,
         table.element_type.name if table.planes else "",
     )
 
