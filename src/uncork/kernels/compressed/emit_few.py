@@ -59,12 +59,19 @@ def emit_few_rows(k: Kernel, spec: FewRows) -> None:
         with _columns(k, a, max(1, spec.halves), end) as columns:
             rows(k.integer(0), 1, columns)
 
-    def several() -> None:
+    def two() -> None:
+        with _columns(k, a, spec.columns, end) as columns:
+            rows(k.integer(0), 2, columns)
+
+    def some() -> None:
         with (
             _columns(k, a, spec.columns, end) as columns,
             k.loop(0, a["rows"], spec.rows) as row,
         ):
             rows(row, spec.rows, columns)
+
+    def several() -> None:
+        k.either(a["rows"] <= 2, two, some)
 
     def many() -> None:
         lines = a["scratch"]
