@@ -9,13 +9,14 @@ import pytest
 
 pytest.importorskip("llvmlite")
 
+import uncork
 from tests.kernels._run import run_native, spec_of
 from tests.kernels.test_compressed_dots import AVX2, AVX512, AVX_VNNI, runnable
 from uncork import storage
 from uncork.internal_ops.bit_planes import BIT_PLANES
 from uncork.internal_ops.codes import Codes
 from uncork.internal_ops.compressed_linear import CompressedLinear, CompressedMatrix
-from uncork.internal_ops.quantized_lookup import CompressedGather, CompressedTable
+from uncork.internal_ops.quantized_lookup import CompressedGather, CompressedLookup, CompressedTable
 from uncork.kernels.kernel_plan import KernelPlan
 from uncork.kernels.runtime.target import LEVELS, host_target
 from uncork.ops import find
@@ -122,3 +123,30 @@ def test_look_ups(name: str, target: str) -> None:
     assert isinstance(choice, KernelPlan), choice
     np.testing.assert_array_equal(results[0], expected[ids])
     np.testing.assert_array_equal(table.rows(ids), expected[ids])
+
+
+@pytest.mark.parametrize(("columns", "planes"), [(1 << 15, True), ((1 << 15) + 8, False)])
+@pytest.mark.parametrize("how", ["Gather", "bags"])
+def test_tables_whose_rows_are_long_or_summed_are_held_in_four_bits(
+    columns: int, planes: bool, how: str
+) -> None:
+    codes = np.random.default_rng(2).integers(0, 4, (2, columns)).astype(np.uint8)
+    builder = uncork.Builder("table")
+    ids = builder.parameter("ids", "i32", [3])
+    (table,) = builder.add("Convert", 1, builder.constant(codes, "u2"), destination_type="f32")
+    (table,) = builder.add("Multiply", 1, table, builder.constant(np.float32(0.5)))
+    if how == "Gather":
+        (y,) = builder.add("Gather", 8, table, ids, builder.constant(np.int64(0)))
+    else:
+        offsets = builder.constant(np.array([0, 1, 2], np.int32))
+        (y,) = builder.add("EmbeddingBagOffsetsSum", 3, table, ids, offsets)
+    builder.result(y, "y")
+    compiled = uncork.compile_model(builder.model())
+    places = np.array([1, 0, 1], np.int32)
+    np.testing.assert_array_equal(compiled(places)["y"], codes[places] * np.float32(0.5))
+    (table_read,) = (
+        node.operation.table
+        for node in compiled.executor.prepared.nodes
+        if isinstance(node.operation, CompressedLookup)
+    )
+    assert table_read.planes == (planes and how == "Gather")

@@ -7,6 +7,8 @@ constants already.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from msgspec.structs import replace
 
@@ -50,6 +52,8 @@ LOOKUPS: dict[type[Operation], type[CompressedLookup]] = {
     Gather8: CompressedGather,
 }
 _FOUR_BITS = frozenset({ElementType.u4, ElementType.i4})
+#: Numbers of a row that kernels have room for on their stacks.
+_LONGEST = 1 << 15
 
 
 def compressed_tables(model: Model, target: Target | None) -> Model:
@@ -139,7 +143,10 @@ def _table(model: Model, source: Source, planes: bool) -> CompressedTable | None
     where it is not.
     """
     stored = stored_values(model, source) if _is_made(model, source) else None
-    found = None if stored is None else stored.table(planes)
+    if stored is None:
+        return None
+    shape = model.spec(source).shape.static
+    found = stored.table(planes and math.prod(shape[1:]) <= _LONGEST)
     if found is None:
         return None
     groups, later = found.shape[1], found.later
@@ -155,7 +162,7 @@ def _table(model: Model, source: Source, planes: bool) -> CompressedTable | None
     )
     return CompressedTable(
         found.element_type,
-        model.spec(source).shape.static,
+        shape,
         found.codes,
         zero_point,
         scale,
