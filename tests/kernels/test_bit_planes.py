@@ -121,6 +121,7 @@ def test_look_ups(name: str, target: str) -> None:
     operation = CompressedGather(find("Gather", 8)(), table)
     results, choice = run_native(operation, specs, target=given)
     assert isinstance(choice, KernelPlan), choice
+    assert results is not None
     np.testing.assert_array_equal(results[0], expected[ids])
     np.testing.assert_array_equal(table.rows(ids), expected[ids])
 

@@ -388,11 +388,11 @@ class Stored:
         numbered = self.numbers is not None and held is ElementType.u16
         if not numbered and held not in _FOUR_BITS | _EIGHT_BITS | _WIDE:
             return None
-        if planes:
+        if not planes:
+            codes, axes, packed = self._lying(blocks, shape, held)
+        else:
             held, axes, packed = self.element_type, (0, 1, 2), shape
             codes = self._in_planes(shape[0], shape[1] * shape[2])
-        else:
-            codes, axes, packed = self._lying(blocks, shape, held)
         numbers = self.numbers
         if held is ElementType.f8e4m3 and _has_nan(codes):
             held, numbers = ElementType.u8, code_book(held)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import or_
+
 from uncork.internal_ops.bit_planes import BLOCK_BYTES, BitPlanes
 from uncork.kernels.codegen import llvm_ir as ir
 from uncork.kernels.codegen.emit import I32, Kernel, Value
@@ -16,29 +19,26 @@ def words_at(k: Kernel, form: BitPlanes, codes: Value, number: Value, lanes: int
     """A vector of words of 32 bits of a row, by its number: of the lanes of which one, two or four
     make a block.
     """
-    vectors, size = _vectors(lanes), 4 * lanes
+    vectors = _vectors(lanes)
     place = block_at(form, codes, number, lanes)
-    within = (number & (vectors - 1)) * size if vectors > 1 else k.integer(0)
-    total: Value | None = None
+    within = (number & (vectors - 1)) * (4 * lanes)
+    fields = []
     for plane in form.planes:
-        of_plane = form.size(plane)
-        read = min(of_plane // 4, lanes)
-        address = place + (within & (of_plane - 1)) if vectors > 1 else place
+        size = form.size(plane)
+        read = min(size // 4, lanes)
+        # A block is the plane, the plane shifted, and so on: where this vector begins in it.
+        address = place + (within & (size - 1)) if vectors > 1 else place
         part = k.load(address, I32, read)
         if read < lanes:
             part = k.picked(part, part, [lane % read for lane in range(lanes)])
-        # Where each word's bits begin: those of the vector, and of its parts.
-        if read < lanes:
             part = part >> _constants(k, [lane // read * plane.bits for lane in range(lanes)])
         if vectors > 1:
-            part = part >> k.splat((within // of_plane * plane.bits).to(I32), lanes)
-        part = part << plane.first if plane.first else part
+            part = part >> k.splat((within // size * plane.bits).to(I32), lanes)
         mask = (plane.field(form.wide.bits) << plane.first) * 0x01010101
-        part = part & (mask if mask < 1 << 31 else mask - (1 << 32))
-        total = part if total is None else total | part
-        place = place + of_plane
-    assert total is not None, "a code has bits"
-    return total
+        signed = mask - (1 << 32) if mask >> 31 else mask
+        fields.append((part << plane.first if plane.first else part) & signed)
+        place = place + size
+    return reduce(or_, fields)
 
 
 def _vectors(lanes: int) -> int:
