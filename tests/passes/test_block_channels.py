@@ -521,7 +521,7 @@ def test_what_blocks_cannot_hold_stays_outside() -> None:
 
 
 #: Channels that fill no blocks: with zeros they are few more.
-UNEVEN = 3 * WIDE - 3
+UNEVEN = 4 * WIDE - 1
 
 
 def in_and_out(model: uncork.Model, *arrays: np.ndarray, **options: object) -> list[int]:

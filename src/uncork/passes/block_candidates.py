@@ -46,10 +46,12 @@ _DENSE, _APART, _GROUPED = 6.0, 1.0, 3.0
 #: Numbers that change their layout in a nanosecond.
 TURNED = 5.0
 #: The part of its time that a convolution saves over blocks: by Winograd's tiles, of groups of
-#: channels, of those whose windows are strided and overlap, of all others, and of those over planes
-#: that lie so many bytes apart that they meet in the same sets of a cache.
-_BY_TILES, _BY_CHANNEL, _STRIDED = {4: 0.6, 2: 0.4}, 0.6, 0.4
-_ELSE, _MEETING = 0.06, 0.25
+#: channels, of those whose windows are strided and overlap, of all others.
+_BY_TILES, _BY_CHANNEL, _STRIDED, _ELSE = {4: 0.6, 2: 0.4}, 0.6, 0.4, 0.06
+#: That of those of one tap, whose data and results are at most so many bytes; else planes lie in
+#: pages of their own, and more than the first or the second cache keeps. And that over planes that
+#: lie so many bytes apart that they meet in the same sets of a cache.
+_ONE_TAP, _LARGEST, _MEETING = {1 << 17: 0.05, 1 << 20: 0.27}, 0.42, 0.45
 #: The part that one of three axes saves: else planes are gathered and scattered. And that of
 #: windows that leave the data above and below alone: else rows are laid out with zeros.
 _VOLUMES, _BY_ROWS = 0.5, 0.3
@@ -264,8 +266,8 @@ def _saved(g: Geometry, side: int, block: int, target: Target) -> float:
         if g.columns.inside and not g.rows.inside
         else _STRIDED
         if any(axis.stride > 1 and axis.taps > axis.stride for axis in (g.rows, g.columns))
-        else _MEETING
-        if direct(g) and isinstance(g.data_size, int) and g.data_size * 4 % _PAGE == 0
+        else _of_one_tap(g, one)
+        if g.rows.taps == g.columns.taps == 1
         else _ELSE
     )
     part = least if regions is None else 1 - sum(region.products for region in regions) / whole
@@ -273,6 +275,15 @@ def _saved(g: Geometry, side: int, block: int, target: Target) -> float:
         target.lanes / block if side or g.outputs == block else 1
     )
     return products / (_DENSE * target.lanes) * (1 - spent)
+
+
+def _of_one_tap(g: Geometry, one: Geometry) -> float:
+    """The part that a convolution of single pixels saves; `one` has typical sizes."""
+    if direct(g) and isinstance(g.data_size, int) and g.data_size * 4 % _PAGE == 0:
+        return _MEETING
+    numbers = g.channels * known(one.data_size) + g.outputs * known(one.pixels)
+    size = numbers * _SINGLE.dtype.itemsize
+    return next((part for most, part in _ONE_TAP.items() if size <= most), _LARGEST)
 
 
 def _rate(g: Geometry) -> float:
