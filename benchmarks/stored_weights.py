@@ -17,7 +17,7 @@ from uncork.types import Array, ElementType
 #: The least code and one more than the largest, by type; and where zero points lie about.
 _CODES = {
     **{"i8": (-128, 128, 0), "u8": (0, 256, 128), "i4": (-8, 8, 0), "u4": (0, 16, 8)},
-    **{"u3": (0, 8, 4), "u2": (0, 4, 2)},
+    **{"u6": (0, 64, 32), "u3": (0, 8, 4), "u2": (0, 4, 2)},
 }
 #: Codes of 4 bits that stand for numbers of a table: NNCF's CB4.
 _CB4 = (

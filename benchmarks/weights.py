@@ -26,7 +26,7 @@ FORMS = (
     *(Form("u4", group) for group in (32, 64, 128)),
     *(Form("i4", group) for group in (32, 64, 128)),
     *(Form("u8"), Form("i8"), Form("nf4", 64), Form("f8e4m3"), Form("f4e2m1", 32)),
-    *(Form("u3", 64), Form("u2", 64), Form("cb4", 64)),
+    *(Form("u6", 64), Form("u3", 64), Form("u2", 64), Form("cb4", 64)),
 )
 SIZES = ((896, 4864), (4096, 4096))
 ROWS = (1, 2, 4, 8, 16, 32, 128)

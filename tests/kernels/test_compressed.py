@@ -44,8 +44,8 @@ SIZES = [
     (7, 240, 40),
     (6, 1288, 0),
 ]
-#: One, a tile, rows for which columns are decoded into lines, and many.
-ROWS = [1, 3, 6, 16, 17, 33]
+#: One, two, a tile, rows for which columns are decoded into lines, and many.
+ROWS = [1, 2, 3, 6, 16, 17, 33]
 
 
 def numbers(*shape: int) -> np.ndarray:

@@ -15,12 +15,13 @@ import numpy as np
 from msgspec import Struct
 
 from uncork.files import let_go
+from uncork.internal_ops.bit_planes import BIT_PLANES
 from uncork.internal_ops.packed_const import PackedConst
 from uncork.ops.parameter import Const
 from uncork.storage import packed_size, unpack
 from uncork.types import Array, ElementType
 
-#: Codes that are looked at together.
+#: Codes that are looked at together; an eighth where a part becomes several larger arrays.
 _PART = 1 << 20
 #: So many codes are whole bytes in every type.
 _WHOLE = 8
@@ -45,17 +46,19 @@ class Codes(Struct, frozen=True, eq=False):
         return Codes(constant.element_type, constant.value)
 
     def parts(
-        self, sizes: Sequence[int], pairs: int | None = None
+        self, sizes: Sequence[int], pairs: int | None = None, most: int | None = None
     ) -> Iterator[tuple[tuple[slice, ...], Array]]:
         """Carrier values of one part after the other, with the slice of each axis of these sizes
-        that it is; along the axis `pairs` parts begin at even places.
+        that it is, of `most` codes where that is possible; along the axis `pairs` parts begin at
+        even places.
         """
+        most = most or _PART
         flat = np.ascontiguousarray(self.array).reshape(-1)
         axis, within = 0, math.prod(sizes[1:])
-        while within > _PART and axis != pairs and axis + 1 < len(sizes):
+        while within > most and axis != pairs and axis + 1 < len(sizes):
             axis += 1
             within //= sizes[axis]
-        step = max(1, _PART // within)
+        step = max(1, most // within)
         if axis == pairs:
             step += step % 2
         done = 0
@@ -71,6 +74,14 @@ class Codes(Struct, frozen=True, eq=False):
                 done += count
                 # all so far: looking at a page brings those before it back
                 let_go(flat[: self._bytes(done) if self.packed else done])
+
+    def in_planes(self, rows: int, count: int) -> Codes:
+        """Rows of so many codes in bit planes, carriers of bytes [rows, bytes of a row]."""
+        form = BIT_PLANES[self.element_type]
+        made = _made(self.element_type, [rows, form.row(count)])
+        for place, codes in self.parts([rows, count], 0, _PART // 8):
+            made[place[0]] = form.packed(codes)
+        return Codes(self.element_type, made)
 
     def _bytes(self, count: int) -> int:
         return packed_size(self.element_type, count // _WHOLE * _WHOLE)
@@ -136,19 +147,21 @@ def laid_once(
     sizes: Sequence[int],
     order: Sequence[int] | None = None,
     held: ElementType | None = None,
+    planes: bool = False,
 ) -> Codes:
-    """The codes of a constant laid anew, once for all who want them so: a product and a look-up
-    read the same.
+    """The codes of a constant laid anew, or in `planes`, once for all who want them so: a product
+    and a look-up read the same.
     """
     known = _LAID.setdefault(constant, {})
-    key = tuple(sizes), tuple(order or ()), held
+    key = tuple(sizes), tuple(order or ()), held, planes
     kind = held or constant.element_type
     if key in known:
         memory, shape = known[key]
         there = memory()
         if there is not None:
             return Codes(kind, _made(kind, shape, there), kind.bits == 4)
-    made = Codes.of(constant).laid(sizes, order, held)
+    codes = Codes.of(constant)
+    made = codes.in_planes(*sizes) if planes else codes.laid(sizes, order, held)
     base = made.array.base
     assert isinstance(base, np.ndarray)
     known[key] = ref(base), made.array.shape

@@ -18,6 +18,7 @@ import numpy as np
 from msgspec import Struct
 
 from uncork.concurrency import lazy
+from uncork.internal_ops.bit_planes import BIT_PLANES
 from uncork.internal_ops.codes import Codes
 from uncork.internal_ops.decompression import Step, numbers_of
 from uncork.internal_ops.fused import FusedProduct
@@ -44,7 +45,8 @@ class CompressedMatrix(Struct, frozen=True, eq=False, dict=True):
     in f32, or rounded to f16 with `half`; then the steps that are `later`.
 
     `codes` are carrier values [columns, groups, size of a group], in the order of `axes` as they
-    are stored, or with `packed`, which is that shape, the bytes of `model.bin`. `zero_points` and
+    are stored, or with `packed`, which is that shape, the bytes of `model.bin`, or (`planes`) a row
+    of bit planes for each column. `zero_points` and
     `scales` are [columns or 1, groups or 1], of f32 or of a type (u8, f16,
     `POWERS`) that holds the same numbers in fewer bytes; None where the layers have no such step.
     `numbers` f32 [16 or more] are what codes below that stand for, where that is not themselves.
@@ -62,6 +64,7 @@ class CompressedMatrix(Struct, frozen=True, eq=False, dict=True):
     numbers: Array | None = None
     stack: int = 1
     later: tuple[Step, ...] = ()
+    planes: bool = False
 
     @property
     def operands(self) -> list[Array]:
@@ -84,6 +87,11 @@ class CompressedMatrix(Struct, frozen=True, eq=False, dict=True):
     def inner(self) -> int:
         return self.shape[1] * self.shape[2]
 
+    @property
+    def read_as(self) -> ElementType:
+        """The type of the codes that kernels compute with."""
+        return BIT_PLANES[self.element_type].wide if self.planes else self.element_type
+
     def rounded_together(self, activations: str = "f32") -> int:
         """The numbers of a row of the data that are whole multiples of one unit where they are
         rounded: a group, or a part of one; 0 where groups are not made of such runs.
@@ -100,7 +108,9 @@ class CompressedMatrix(Struct, frozen=True, eq=False, dict=True):
     def carriers(self) -> Array:
         """The codes as carrier values [columns, groups, size of a group], which are not kept."""
         codes = self.codes
-        if self.packed is not None:
+        if self.planes:
+            codes = BIT_PLANES[self.element_type].unpacked(codes, self.inner).reshape(self.shape)
+        elif self.packed is not None:
             count = math.prod(self.packed)
             codes = unpack(codes.data, self.element_type, count).reshape(self.packed)
         return np.asarray(codes.transpose(self.axes))

@@ -20,6 +20,7 @@ import numpy as np
 from msgspec import Struct
 
 from uncork.concurrency import lazy
+from uncork.internal_ops.bit_planes import BIT_PLANES
 from uncork.internal_ops.decompression import Step, numbers_of
 from uncork.ops._operation import Operation
 from uncork.ops._ports import Field
@@ -32,7 +33,8 @@ class CompressedTable(Struct, frozen=True, eq=False, dict=True):
     f32, or rounded to f16 with `half`; then the steps that are `later`.
 
     `codes` are carrier values in the table's shape, or with `packed` the bytes of `model.bin`:
-    4-bit values, two a byte, the first in the low bits. `zero_point` and `scale` are [rows] or [1],
+    4-bit values, two a byte, the first in the low bits; or (`planes`) a row of bit planes for each
+    row. `zero_point` and `scale` are [rows] or [1],
     of f32 or of a type (u8, f16, `POWERS`) that holds the same numbers in fewer bytes; None where
     the chain has no such step. A row is made of `groups` parts of one length, one after the other,
     with operands of their own of later steps. `numbers` f32 [16 or more] are what codes stand for,
@@ -49,11 +51,17 @@ class CompressedTable(Struct, frozen=True, eq=False, dict=True):
     groups: int = 1
     numbers: Array | None = None
     later: tuple[Step, ...] = ()
+    planes: bool = False
 
     @property
     def columns(self) -> int:
         """Elements of a row."""
         return math.prod(self.shape[1:])
+
+    @property
+    def read_as(self) -> ElementType:
+        """The type of the codes that kernels compute with."""
+        return BIT_PLANES[self.element_type].wide if self.planes else self.element_type
 
     @lazy
     def parameters(self) -> Array | None:
@@ -89,6 +97,8 @@ class CompressedTable(Struct, frozen=True, eq=False, dict=True):
         return values
 
     def _codes(self, ids: Array) -> Array:
+        if self.planes:
+            return BIT_PLANES[self.element_type].unpacked(self.codes[ids], self.columns)
         if not self.packed:
             return np.asarray(self.codes.reshape(self.shape[0], self.columns)[ids])
         places = ids[:, np.newaxis] * self.columns + np.arange(self.columns)

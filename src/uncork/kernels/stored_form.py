@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from uncork.internal_ops.bit_planes import BIT_PLANES, BitPlanes
 from uncork.kernels.names import flags
 from uncork.kernels.steps import StepSpec
+from uncork.types import ElementType
 
 #: Types of which a byte has two.
 FOUR_BITS = frozenset({"i4", "u4"})
@@ -41,10 +43,28 @@ class Stored(Struct, frozen=True):
     #: The scale may multiply the sum of its codes' products: nothing is rounded before, and nothing
     #: overflows.
     factored: bool = False
+    #: The type whose bit planes are in memory, where codes do not lie as `element_type`.
+    planes: str = ""
+
+    @property
+    def form(self) -> BitPlanes | None:
+        """How bits lie in planes; None where codes lie as they are."""
+        return BIT_PLANES[ElementType.parse(self.planes)] if self.planes else None
+
+    def column_bytes(self, count: int) -> int:
+        """Bytes of a column of so many codes."""
+        return count * self.bits // 8 if self.form is None else self.form.row(count)
+
+    @property
+    def bits_in_memory(self) -> int:
+        """Bits of a code where it lies."""
+        return ElementType.parse(self.planes).bits if self.planes else self.bits
 
     @property
     def block(self) -> int:
         """Weights of a column that are decoded at once."""
+        if self.planes:
+            return self.lanes * 32 // self.bits
         return self.lanes * PER_WORD if self.element_type in FOUR_BITS else self.lanes
 
     @property
@@ -71,7 +91,7 @@ class Stored(Struct, frozen=True):
         group = f"_by_{self.group}" if self.group else ""
         rounds = f"_{self.rounds_product}" if self.rounds_product else ""
         return (
-            f"{self.element_type}{group}"
+            f"{self.planes or self.element_type}{group}"
             + flags(self, "book", "long", "chosen", "by_bytes", "factored")
             + (f"_zeros_{self.zeros}" if self.zeros else "")
             + (f"_scales_{self.scales}" if self.scales else "")

@@ -7,6 +7,8 @@ constants already.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from msgspec.structs import replace
 
@@ -50,6 +52,8 @@ LOOKUPS: dict[type[Operation], type[CompressedLookup]] = {
     Gather8: CompressedGather,
 }
 _FOUR_BITS = frozenset({ElementType.u4, ElementType.i4})
+#: Numbers of a row that kernels have room for on their stacks.
+_LONGEST = 1 << 15
 
 
 def compressed_tables(model: Model, target: Target | None) -> Model:
@@ -72,7 +76,12 @@ def compressed_tables(model: Model, target: Target | None) -> Model:
         # products read them as they are stored
         and (target is None or node.id not in multiplied)
     ]
-    tables = {source: _table(model, source) for source in {node.inputs[0] for node in lookups}}
+    # Sums of rows read them where they lie.
+    summed = {node.inputs[0] for node in lookups if not isinstance(node.operation, Gather)}
+    tables = {
+        source: _table(model, source, source not in summed)
+        for source in {node.inputs[0] for node in lookups}
+    }
     if not any(tables.values()):
         return model
     # where ids are converted first, they are taken as they come
@@ -129,10 +138,15 @@ def _is_made(model: Model, source: Source) -> bool:
     return static and spec.value is None and spec.element_type is ElementType.f32
 
 
-def _table(model: Model, source: Source) -> CompressedTable | None:
-    """The table that layers make of small numbers, as those are stored; None where it is not."""
+def _table(model: Model, source: Source, planes: bool) -> CompressedTable | None:
+    """The table that layers make of small numbers, as those are stored, perhaps in bit planes; None
+    where it is not.
+    """
     stored = stored_values(model, source) if _is_made(model, source) else None
-    found = None if stored is None else stored.table()
+    if stored is None:
+        return None
+    shape = model.spec(source).shape.static
+    found = stored.table(planes and math.prod(shape[1:]) <= _LONGEST)
     if found is None:
         return None
     groups, later = found.shape[1], found.later
@@ -148,7 +162,7 @@ def _table(model: Model, source: Source) -> CompressedTable | None:
     )
     return CompressedTable(
         found.element_type,
-        model.spec(source).shape.static,
+        shape,
         found.codes,
         zero_point,
         scale,
@@ -157,6 +171,7 @@ def _table(model: Model, source: Source) -> CompressedTable | None:
         groups,
         found.numbers,
         later,
+        found.planes,
     )
 
 

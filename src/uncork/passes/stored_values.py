@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec.structs import replace
 
+from uncork.internal_ops.bit_planes import BIT_PLANES
 from uncork.internal_ops.codes import Change, Codes, laid_once
 from uncork.internal_ops.compressed_linear import CompressedMatrix
 from uncork.internal_ops.decompression import POWERS, Step, numbers_of
@@ -328,7 +329,7 @@ class Stored:
             return None
         columns, inner = self.dims[-2:] if transposed else self.dims[:-3:-1]
         matrices = [axis for dim in self.dims[:-2] for axis in dim]
-        found = self._runs([*matrices, *columns], inner, self._few_steps(), _PER_WORD)
+        found = self._runs([*matrices, *columns], inner, self._few_steps(), _PER_WORD, True)
         if found is None:
             return None
         return replace(found, stack=math.prod(self.sizes[axis] for axis in matrices))
@@ -344,14 +345,15 @@ class Stored:
         )
         return self._runs(before, behind, self._few_steps(), _IN_BYTES)
 
-    def table(self) -> CompressedMatrix | None:
+    def table(self, planes: bool = False) -> CompressedMatrix | None:
         """The tensor as a table, whose rows are along the first axis and exactly the numbers that
-        the layers make; None where it is none that is stored.
+        the layers make, of codes in bit planes if they may lie so; None where it is none that is
+        stored.
         """
         if not self.dims:
             return None
         inner = [axis for dim in self.dims[1:] for axis in dim]
-        found = self._runs(self.dims[0], inner, self.steps, 1)
+        found = self._runs(self.dims[0], inner, self.steps, 1, planes)
         if found is None or found.axes == (0, 1, 2):
             return found
         # Rows lie one after the other.
@@ -359,9 +361,16 @@ class Stored:
         return replace(found, codes=found.in_columns(), axes=(0, 1, 2), packed=packed)
 
     def _runs(
-        self, columns: list[int], inner: list[int], steps: list[Step], whole: int
+        self,
+        columns: list[int],
+        inner: list[int],
+        steps: list[Step],
+        whole: int,
+        planes: bool = False,
     ) -> CompressedMatrix | None:
-        """The tensor as columns of groups, a column of 4-bit codes being a multiple of `whole`."""
+        """The tensor as columns of groups, a column of 4-bit codes being a multiple of `whole`; of
+        codes in bit planes if they may lie so, and take fewer bytes.
+        """
         if self.computed is not ElementType.f32:
             return None
         varies = [
@@ -373,12 +382,17 @@ class Stored:
         short = self.numbers is not None and len(self.numbers) == _BOOK
         element_type = ElementType.u4 if short else self.element_type
         held = _held_as(element_type)
+        planes = planes and self._fits_planes(blocks, shape)
         if held in _FOUR_BITS and shape[1] * shape[2] % whole:
             held = ElementType.i8 if held is ElementType.i4 else ElementType.u8
         numbered = self.numbers is not None and held is ElementType.u16
         if not numbered and held not in _FOUR_BITS | _EIGHT_BITS | _WIDE:
             return None
-        codes, axes, packed = self._lying(blocks, shape, held)
+        if not planes:
+            codes, axes, packed = self._lying(blocks, shape, held)
+        else:
+            held, axes, packed = self.element_type, (0, 1, 2), shape
+            codes = self._in_planes(shape[0], shape[1] * shape[2])
         numbers = self.numbers
         if held is ElementType.f8e4m3 and _has_nan(codes):
             held, numbers = ElementType.u8, code_book(held)
@@ -399,8 +413,25 @@ class Stored:
         last = scale or zero
         half = last is not None and last.rounds
         return CompressedMatrix(
-            held, codes, axes, zero_points, scales, half, packed, numbers, later=tuple(later)
+            *(held, codes, axes, zero_points, scales, half, packed, numbers),
+            later=tuple(later),
+            planes=planes,
         )
+
+    def _fits_planes(self, blocks: Sequence[Sequence[int]], shape: tuple[int, ...]) -> bool:
+        """Whether the codes of columns are bits that kernels read, and follow each other."""
+        form = BIT_PLANES.get(self.element_type)
+        if form is None or self.numbers is not None or self.constant is None:
+            return False
+        inner = shape[1] * shape[2]
+        places = [self.order.index(axis) for block in blocks for axis in block]
+        return places == sorted(places) and inner % _PER_WORD == 0 and form.spares(inner)
+
+    def _in_planes(self, columns: int, inner: int) -> Array:
+        """The codes of columns in bit planes."""
+        if self.constant is None:
+            return self.codes.in_planes(columns, inner).array
+        return laid_once(self.constant, [columns, inner], planes=True).array
 
     def _of_groups(self, step: Step, blocks: Sequence[Sequence[int]]) -> Array:
         """The operand of a step as [columns or 1, groups or 1]."""
@@ -593,7 +624,7 @@ def _powers(model: Model, source: Source) -> Array | None:
 #: and are so by the factors that kernels have for them.
 _IN_F16, _IN_F32 = (127 - 24, 127 + 15), (1, 127 + 100)
 #: Values that are looked at together.
-_PART = 1 << 20
+_PART = 1 << 16
 
 
 def _narrowed(operand: Array, *dtypes: npt.DTypeLike) -> Array:

@@ -193,7 +193,7 @@ def _turn(
     flip, _ = flipped(spec.how, spec.stored.element_type)
     begin, end = part
     columns = codes_of(k, a, first, spec.lanes)
-    for position, _, turned in turned_words(k, columns, begin, end):
+    for position, _, turned in turned_words(k, spec.stored, columns, begin, end):
         for d, line in enumerate(turned):
             line = line ^ flip if flip else line
             place = panel + (position - begin + d) * (spec.lines * spec.width * 4)

@@ -59,12 +59,19 @@ def emit_few_rows(k: Kernel, spec: FewRows) -> None:
         with _columns(k, a, max(1, spec.halves), end) as columns:
             rows(k.integer(0), 1, columns)
 
-    def several() -> None:
+    def two() -> None:
+        with _columns(k, a, spec.columns, end) as columns:
+            rows(k.integer(0), 2, columns)
+
+    def some() -> None:
         with (
             _columns(k, a, spec.columns, end) as columns,
             k.loop(0, a["rows"], spec.rows) as row,
         ):
             rows(row, spec.rows, columns)
+
+    def several() -> None:
+        k.either(a["rows"] <= 2, two, some)
 
     def many() -> None:
         lines = a["scratch"]
@@ -199,7 +206,7 @@ def multiply_rows(
                 # Of codes of four bits the data is padded.
                 mask = None
                 if partly and not decoder.four_bits:
-                    mask = k.lanes_below(a["inner"] - position, lanes)
+                    mask = k.lanes_below(a["inner"] - (position + j * lanes), lanes)
                 x = k.load(address, F32, lanes, mask)
                 for c, vectors in enumerate(decoded):
                     total = sums[row][c][chain]
@@ -238,7 +245,7 @@ def _over_blocks(
     with k.loop(begin, turns, step) as position:
         if ahead is not None:
             for column in columns:
-                k.prefetch(column.codes + ahead + (position * stored.bits >> 3))
+                k.prefetch(column.codes + ahead + (position * stored.bits_in_memory >> 3))
         here = [decoder.loaded(column, position, step) for column in columns]
         for first in range(0, step, size):
             block(here, position + first, False)

@@ -20,9 +20,10 @@ from msgspec import Struct
 from uncork.kernels.codegen.emit import F32, I8, I16, I32, U8, Kernel, Value, Variable, emitter
 from uncork.kernels.compressed.emit_dots import Book, rows_without_digits
 from uncork.kernels.compressed.emit_few import AHEAD, across, store_columns
-from uncork.kernels.compressed.emit_stored import Column, arguments_of, column_at
+from uncork.kernels.compressed.emit_stored import Column, arguments_of, bytes_of, column_at
 from uncork.kernels.compressed.form import code_added
 from uncork.kernels.compressed.spec_dots import COLUMNS, DotFew
+from uncork.kernels.elementwise.emit_planes import block_at, words_at
 from uncork.kernels.elementwise.emit_steps import Operand
 from uncork.kernels.gemm.dots import FOUR_MIXED, FOUR_SMALL, flipped
 from uncork.kernels.gemm.microkernel_dots import (
@@ -78,6 +79,8 @@ class _Tile:
         self.k, self.spec, self.a, self.blocks, self.book = k, spec, a, spec.blocks, book
         blocks, group, inner = spec.blocks, spec.stored.group, a["inner"]
         self.vector = 4 * blocks.lanes
+        #: What a vector of codes is counted on by: bytes, or of bit planes vectors.
+        self.code_step = 1 if spec.stored.planes else self.vector
         #: Sums of columns, lane by lane, `[row, column]`.
         self.sums = k.stack_bytes(spec.rows * COLUMNS * self.vector)
         #: Blocks all of whose numbers exist; all blocks; and steps likewise.
@@ -170,7 +173,8 @@ class _Tile:
         """The first step of the column."""
         row_digits = self.steps * self.blocks.step
         lines = [self.a["digits"] + number * row_digits for number in self.numbers]
-        return _Place(self.column.codes, lines)
+        codes = self.k.integer(0) if self.spec.stored.planes else self.column.codes
+        return _Place(codes, lines)
 
     def _turns(self, begin: Value, end: Value) -> None:
         """Add some turns of steps whose scales are read together, or of a step each."""
@@ -214,7 +218,7 @@ class _Tile:
     def _behind(self, place: _Place, steps: Value | int) -> _Place:
         """The place so many steps later."""
         blocks = self.blocks
-        codes = place.codes + steps * (blocks.of_step * self.vector)
+        codes = place.codes + steps * (blocks.of_step * self.code_step)
         return _Place(codes, [line + steps * blocks.step for line in place.lines])
 
     def _last_steps(self, place: _Place) -> None:
@@ -261,7 +265,7 @@ class _Tile:
         """A block of a step: its codes, and the digits of each row."""
         blocks = self.blocks
         lines = [line + number * blocks.size + blocks.start for line in place.lines]
-        return _Place(place.codes + number * self.vector, lines)
+        return _Place(place.codes + number * self.code_step, lines)
 
     @contextmanager
     def _over_blocks(self, place: _Place, count: Value) -> Iterator[_Place]:
@@ -362,12 +366,19 @@ class _Tile:
     def _codes(self, address: Value, left: Value | None) -> list[Value]:
         """The codes of a block, of which there may be so many `left`, as they are multiplied."""
         k, blocks, lanes = self.k, self.blocks, self.blocks.lanes
+        form = self.spec.stored.form
         if left is None:
-            k.prefetch(address + AHEAD)
+            begin = address
+            if form is not None:
+                begin = block_at(form, self.column.codes, address, lanes)
+            k.prefetch(begin + AHEAD)
         if blocks.wide and self.book is None:
             return self._widened(address, left)
-        mask = None if left is None else k.lanes_below((left * blocks.bits) >> 5, lanes)
-        word = k.load(address, I32, lanes, mask)
+        if form is not None:
+            word = words_at(k, form, self.column.codes, address, lanes)
+        else:
+            mask = None if left is None else k.lanes_below((left * blocks.bits) >> 5, lanes)
+            word = k.load(address, I32, lanes, mask)
         flip, _ = flipped(blocks.how, self.spec.stored.element_type)
         word = word ^ flip if flip else word
         halves = [word]
@@ -379,7 +390,11 @@ class _Tile:
 
     def _widened(self, address: Value, left: Value | None) -> list[Value]:
         """The codes of a block in 16 bits."""
-        k, blocks = self.k, self.blocks
+        k, blocks, form = self.k, self.blocks, self.spec.stored.form
+        if form is not None:
+            word = words_at(k, form, self.column.codes, address, blocks.lanes)
+            codes, size = bytes_of(k, word), 2 * blocks.lanes
+            return [codes.part(half * size, size).to(I16) for half in range(blocks.halves)]
         lanes, type_ = 2 * blocks.lanes, I8 if self.spec.stored.element_type == "i8" else U8
         found = []
         for half in range(blocks.halves):

@@ -190,7 +190,7 @@ class _DecodedPanels:
         size, per = self.stored.bits // 8, 32 // self.stored.bits
         columns = codes_of(k, self.a, first, lanes)
         whole = end // per
-        for position, partly, turned in turned_words(k, columns, begin // per, whole):
+        for position, partly, turned in turned_words(k, self.stored, columns, begin // per, whole):
             for index, of_all in enumerate(turned):
                 k.store(of_all, self.words + index * (lanes * 4))
             count = whole - position if partly else k.integer(lanes)
@@ -240,7 +240,7 @@ def _turn_pairs(
     """Transpose a block of as many columns of pairs as a vector has lanes; columns that do not
     exist are the last one again.
     """
-    columns = codes_of(k, a, first, spec.lanes)
-    for position, _, turned in turned_words(k, columns, part.begin, part.begin + part.inner):
+    columns, end = codes_of(k, a, first, spec.lanes), part.begin + part.inner
+    for position, _, turned in turned_words(k, spec.stored, columns, part.begin, end):
         for d, pairs in enumerate(turned):
             k.store(pairs, panel + (position - part.begin + d) * (spec.width * 4))

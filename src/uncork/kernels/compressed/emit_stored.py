@@ -20,6 +20,7 @@ from uncork.kernels.codegen.emit import F16, F32, I8, I32, I64, U8, U16, Kernel,
 from uncork.kernels.compressed.spec import BOOK, HALF_BLOCK, SPLIT, FewRows, ManyRows
 from uncork.kernels.compressed.spec_dots import DotFew, DotRows
 from uncork.kernels.elementwise.emit import UNIT_OF_E4M3, decoded, of_halves, widened
+from uncork.kernels.elementwise.emit_planes import words_at
 from uncork.kernels.elementwise.emit_steps import Operand, stepped
 from uncork.kernels.movement.emit_transpose import columns_of
 from uncork.kernels.stored_form import FOUR_BITS, PER_WORD, Stored
@@ -78,8 +79,17 @@ def codes_of(k: Kernel, a: Mapping[str, Value], first: Value, count: int) -> lis
     return [a["codes"] + number * a["code_row"] for number in numbers]
 
 
+def words_of(k: Kernel, stored: Stored, codes: Value, position: Value, mask: Value | None) -> Value:
+    """A vector of words of a column, from one on that is a multiple of the lanes; of those in a
+    mask, where not all are.
+    """
+    if stored.form is None:
+        return k.load(codes + position * 4, I32, stored.lanes, mask)
+    return words_at(k, stored.form, codes, position // stored.lanes, stored.lanes)
+
+
 def turned_words(
-    k: Kernel, columns: Sequence[Value], begin: Value, end: Value
+    k: Kernel, stored: Stored, columns: Sequence[Value], begin: Value, end: Value
 ) -> Iterator[tuple[Value, bool, list[Value]]]:
     """The bodies of a loop over words of as many columns as a vector has lanes: the number of the
     first word, whether there are fewer than lanes, and words of all columns, one after the other.
@@ -87,8 +97,14 @@ def turned_words(
     lanes = len(columns)
     for position, partly in k.blocks(end, lanes, begin):
         there = k.lanes_below(end - position, lanes) if partly else None
-        rows = [k.load(place + position * 4, I32, lanes, there) for place in columns]
+        rows = [words_of(k, stored, place, position, there) for place in columns]
         yield position, partly, columns_of(rows)
+
+
+def bytes_of(k: Kernel, words: Value) -> Value:
+    """The bytes of words, without signs."""
+    kind = ir.VectorType(ir.IntType(8), 4 * words.lanes)
+    return Value(k, k.builder.bitcast(words.llvm, kind), U8, 4 * words.lanes)
 
 
 def turned_operands(
@@ -185,12 +201,13 @@ class Decoder:
         """
         k, stored = self.k, self.stored
         left = self.inner - position if partly else None
+        if not self.four_bits and stored.planes:
+            return self._of_bytes(column, position, partly)
         if not self.four_bits:
             steps = column.whole or self._parameters(column, position, left)
             return [self._chain(self._loaded(column.codes, position, left), steps)]
-        address = column.codes + (position >> 1)
         there = None if left is None else k.lanes_below(left >> 3, stored.lanes)
-        words = k.load(address, I32, stored.lanes, there)
+        words = words_of(k, stored, column.codes, position >> 3, there)
         if stored.by_bytes:
             return self._by_bytes(words, column, position)
         if stored.group % PER_WORD:  # which begin within words: each vector meets others
@@ -216,6 +233,18 @@ class Decoder:
         return [
             self._chain(self._number(code), steps) for code, steps in zip(codes, each, strict=True)
         ]
+
+    def _of_bytes(self, column: Column, position: Value, partly: bool) -> list[Value]:
+        """The numbers of a block of codes that become bytes, in their order."""
+        k, lanes = self.k, self.stored.lanes
+        left = self.inner - position if partly else None
+        codes = bytes_of(k, words_of(k, self.stored, column.codes, position >> 2, None))
+        steps, vectors = column.whole, []
+        for first in range(0, codes.lanes, lanes):
+            if steps is None or not (column.whole or self._is_alone):
+                steps = self._parameters(column, position, left, first)
+            vectors.append(self._chain(self._number(codes.part(first, lanes).to(I32)), steps))
+        return vectors
 
     def of_columns(self, words: Value, each: Sequence[Steps]) -> list[Value]:
         """The first numbers of words, each of which is of a column of its own: as many vectors as

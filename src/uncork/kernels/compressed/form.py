@@ -27,7 +27,7 @@ _DIGITS, _UNIT_OF_F16 = 11, 2.0**-24
 #: Scales with which nothing overflows, or is too small for f32.
 _LEAST_SCALE, _MOST_SCALE = 2.0**-40, 2.0**40
 #: Numbers that are looked at together.
-_PART = 1 << 20
+_PART = 1 << 16
 
 
 def stored_of(weights: CompressedMatrix, target: Target) -> Stored:
@@ -49,7 +49,7 @@ def stored_of(weights: CompressedMatrix, target: Target) -> Stored:
         and all(map(target.has, ("avx2", "f16c")))
     )
     return Stored(
-        weights.element_type.name,
+        weights.read_as.name,
         target.lanes,
         group,
         kind(zeros, target),
@@ -61,6 +61,7 @@ def stored_of(weights: CompressedMatrix, target: Target) -> Stored:
         weights.numbers is not None and len(weights.numbers) > BOOK,
         by_bytes=by_bytes,
         factored=_is_factored(weights, rounds, group, target),
+        planes=weights.element_type.name if weights.planes else "",
     )
 
 

@@ -139,7 +139,7 @@ def select_compressed(layer: Layer) -> Selection:
     kept, lying = _in_panels(weights, width, pairs) if panels else _codes(weights, stored)
     parameters, later = _parameters(weights, stored), _later(weights, stored)
     groups = weights.shape[1] if stored.group else 1
-    code_row = weights.inner * stored.bits // 8
+    code_row = stored.column_bytes(weights.inner)
     book = None if weights.numbers is None else laid_out_book(weights.numbers)
     choice = None if linear.choice is None else _choice(layer, linear.choice)
     products: list[_Product] = []
@@ -333,7 +333,8 @@ class _Products(Struct, frozen=True):
         already; of `pairs` the data are made bf16 before.
         """
         # Panels of few columns are codes in short runs, which the processor does not foresee.
-        large = self.weights.columns * self.weights.inner * self.stored.bits // 8 > SECOND_CACHE
+        codes = self.weights.columns * self.stored.column_bytes(self.weights.inner)
+        large = codes > SECOND_CACHE
         few, vectors = target.vector_registers <= FEW_REGISTERS, _vectors(target)
         inner, block = self.weights.inner // (2 if pairs else 1), self.stored.block
         deep = has_blocks(inner) and not certainly(self.rows, 1)

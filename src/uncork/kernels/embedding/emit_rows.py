@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from uncork.internal_ops.bit_planes import BLOCK_BYTES, BitPlanes
 from uncork.kernels.codegen import llvm_ir as ir
 from uncork.kernels.codegen.emit import (
     F16,
@@ -31,6 +32,7 @@ from uncork.kernels.codegen.emit import (
 )
 from uncork.kernels.codegen.scalar_ops import COMPUTED
 from uncork.kernels.elementwise.emit import STORED, decoded, narrowed, widened
+from uncork.kernels.elementwise.emit_planes import words_at
 from uncork.kernels.elementwise.emit_steps import Operand, stepped
 from uncork.kernels.embedding.spec_bags import DenseRows, QuantizedRows
 
@@ -236,9 +238,20 @@ class _QuantizedReader(RowReader):
         lines = -(-rows.columns * bits // 512) + rows.per_row
         self.ahead = max(_LEAST_AHEAD, min(_MOST_AHEAD, _LINES_AHEAD // lines))
         self.ahead_of_sums = self.ahead
+        form = rows.form
+        if form is not None:
+            #: Where rows of bit planes begin, and room for the codes of one.
+            self.rows_begin = self.table
+            self.line = k.stack_bytes(-(-self._count // form.count) * BLOCK_BYTES)
 
     def prefetch(self, index: Value, column: Value, columns: int) -> None:
-        super().prefetch(index, column, columns)
+        form = self.rows.form
+        if form is None:
+            super().prefetch(index, column, columns)
+        else:
+            row = self.rows_begin + index // self.groups * form.row(self._count)
+            for byte in range(0, form.row(min(self._count, columns)), 64):
+                self.k.prefetch(row + byte)
         if self.rows.per_row:
             self.k.prefetch(self._place(index))
         for operand in self.later:
@@ -260,6 +273,21 @@ class _QuantizedReader(RowReader):
             return self._looked_up(row.values, self.address(row.index, column))
         codes = self._codes(row.index, column, lanes)
         return self._computed(self._numbers(codes), row)
+
+    def _widened(self, form: BitPlanes, index: Value) -> Value:
+        """Where a table would begin, of which a row of bit planes is made in working memory."""
+        k, lanes, count = self.k, min(self.rows.lanes, BLOCK_BYTES // 4), self._count
+        row = self.rows_begin + index * form.row(count)
+        vectors = -(-count // form.count) * (BLOCK_BYTES // (4 * lanes))
+        with k.loop(0, vectors) as number:
+            words = words_at(k, form, row, number, lanes)
+            k.store(words, self.line + number * (4 * lanes))
+        return self.line - index * (count * self.bits // 8)
+
+    @property
+    def _count(self) -> int:
+        """The numbers of a row of all groups."""
+        return self.groups * self.columns
 
     def _place(self, index: Value) -> Value:
         """Where the parameters of a row lie."""
@@ -298,6 +326,8 @@ class _QuantizedReader(RowReader):
         self.k.store(x, address)
 
     def copy_row(self, index: Value, target: Value) -> None:
+        if self.rows.form is not None:
+            self.table = self._widened(self.rows.form, index)
         with self.k.loop(0, self.groups) as group:
             row = self.row(index * self.groups + group, self.k.integer(0))
             place = target + group * self.row_bytes

@@ -27,7 +27,7 @@ from uncork.ops.gather import Gather
 
 def rows_of(table: CompressedTable, target: Target) -> QuantizedRows:
     """The kind of rows that kernels of this table are specialised for."""
-    stored = table.element_type.name
+    stored = table.read_as.name
     if stored in ("u4", "i4") and not table.packed:
         stored = {"u4": "u8", "i4": "i8"}[stored]  # carriers: a byte each
     pairs = table.parameters
@@ -39,7 +39,16 @@ def rows_of(table: CompressedTable, target: Target) -> QuantizedRows:
     numbers = () if table.numbers is None or long else tuple(table.numbers.tolist())
     later = steps_of(table.later, target)
     return QuantizedRows(
-        stored, columns, *steps, target.lanes, permutes, table.groups, later, numbers, long
+        stored,
+        columns,
+        *steps,
+        target.lanes,
+        permutes,
+        table.groups,
+        later,
+        numbers,
+        long,
+        table.element_type.name if table.planes else "",
     )
 
 

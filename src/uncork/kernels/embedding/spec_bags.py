@@ -9,9 +9,11 @@ from zlib import crc32
 
 from msgspec import Struct
 
+from uncork.internal_ops.bit_planes import BIT_PLANES, BitPlanes
 from uncork.kernels.kernel_spec import KernelSpec
 from uncork.kernels.names import flags
 from uncork.kernels.steps import StepSpec
+from uncork.types import ElementType
 
 
 class DenseRows(Struct, frozen=True):
@@ -53,6 +55,14 @@ class QuantizedRows(Struct, frozen=True):
     later: tuple[StepSpec, ...] = ()
     numbers: tuple[float, ...] = ()
     long: bool = False
+    #: The type whose bit planes are in memory, where codes do not lie as `stored`: of rows that are
+    #: copied.
+    planes: str = ""
+
+    @property
+    def form(self) -> BitPlanes | None:
+        """How bits lie in planes; None where codes lie as they are."""
+        return BIT_PLANES[ElementType.parse(self.planes)] if self.planes else None
 
     @property
     def name(self) -> str:
@@ -60,7 +70,7 @@ class QuantizedRows(Struct, frozen=True):
         book = f"_book_{crc32(repr(self.numbers).encode()):08x}" if self.numbers else ""
         steps = flags(self, "long", "zero_point", "scale", "per_row", "half")
         later = "".join(step.name for step in self.later)
-        return f"{self.stored}_{groups}{self.columns}{book}{steps}{later}"
+        return f"{self.planes or self.stored}_{groups}{self.columns}{book}{steps}{later}"
 
     @property
     def arguments(self) -> tuple[str, ...]:
