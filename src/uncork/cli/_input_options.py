@@ -136,7 +136,7 @@ def check_random(parser: Parser, arguments: argparse.Namespace) -> None:
 def collect(
     ports: Sequence[ModelPort],
     arguments: argparse.Namespace,
-    lookups: RandomBounds | None = None,
+    lookups: RandomBounds | None,
     known: Mapping[int, Any] | None = None,
 ) -> tuple[dict[int, Any], list[Summary]]:
     """The value of every input by position, and summaries of the random ones.

@@ -134,8 +134,8 @@ _LAID: WeakKeyDictionary[Const, dict[object, tuple[ref[Array], tuple[int, ...]]]
 def laid_once(
     constant: Const,
     sizes: Sequence[int],
-    order: Sequence[int] | None = None,
-    held: ElementType | None = None,
+    order: Sequence[int] | None,
+    held: ElementType | None,
 ) -> Codes:
     """The codes of a constant laid anew, once for all who want them so: a product and a look-up
     read the same.

@@ -502,7 +502,7 @@ class Constant(Node):
     tensor_view = attribute(get_tensor_view)
 
 
-def constant_of(value: Any, element_type: Any = None, shared: bool = False) -> ends.Const:
+def constant_of(value: Any, element_type: Any, shared: bool) -> ends.Const:
     """The operation of a constant, of an array, a tensor, numbers or texts."""
     if isinstance(value, Tensor):
         element = value._element
