@@ -31,7 +31,7 @@ from uncork.passes.straight_ids import (
 from uncork.types import ElementType
 
 
-def whole_ids(model: Model, roots: Mapping[int, Inputs] | None) -> Model:
+def whole_ids(model: Model, roots: Mapping[int, Inputs] | None = None) -> Model:
     """The model with such ids uncut. `roots`: see `straight`."""
     return _Uncut(model, roots).model()
 
