@@ -41,6 +41,11 @@ _NUMBERS = {
 }
 
 
+def words_of(name: str) -> tuple[str, ...]:
+    """The words that an option of a compilation may be."""
+    return get_args(_WORDS[name])
+
+
 class OptionRecord(Struct, frozen=True, kw_only=True):
     """Options by name, with their types and defaults: functions take them as keywords (`taking`),
     and have them as a record (`asked`).
@@ -85,9 +90,9 @@ class Options(OptionRecord, frozen=True, kw_only=True):
 
     def check(self) -> None:
         """Raise ValidationError for a value that an option does not take."""
-        for name, words in _WORDS.items():
-            *most, last = map(repr, get_args(words))
-            if getattr(self, name) not in get_args(words):
+        for name in _WORDS:
+            *most, last = map(repr, words_of(name))
+            if getattr(self, name) not in words_of(name):
                 expected = f"{', '.join(most)} or {last}"
                 raise ValidationError(f"{name}: expected {expected}, got {getattr(self, name)!r}")
         for name, (least, expected) in _NUMBERS.items():
