@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from uncork.functional._arguments import bound
@@ -188,6 +188,13 @@ _ANNOTATIONS = {
     "strict": "bool",
     "precision": "str",
 }
+#: What attributes are made of arguments.
+_AS: dict[str, Callable[[Any], Any]] = {
+    "direction": lambda direction: direction,
+    "activations": lambda names: (names,) if isinstance(names, str) else tuple(names),
+    "clip": float,
+    "linear_before_reset": bool,
+}
 
 
 def _recurrent(name: str, states: Sequence[str], activations: Sequence[str], text: str) -> Any:
@@ -214,27 +221,21 @@ def _recurrent(name: str, states: Sequence[str], activations: Sequence[str], tex
         call.same_type(**{own: given[own] for own in states})
         call.counts(**{own: given[own] for own in lengths})
         call.same_type(**{own: given[own] for own in "wrb"})
-        chosen = {own: given[own] for own in settings if given[own] is not None}
-        one_name = isinstance(given["activations"], str)
-        chosen["activations"] = (given["activations"],) if one_name else (*given["activations"],)
-        if "clip" in chosen:
-            chosen["clip"] = float(chosen["clip"])
-        if "linear_before_reset" in chosen:
-            chosen["linear_before_reset"] = bool(chosen["linear_before_reset"])
+        taken = [own for own in settings if own != "clip" or given[own] is not None]
+        chosen = {own: _AS[own](given[own]) for own in taken}
         return call.with_attributes(hidden_size=call.hidden_size(states[0]), **chosen)
 
-    def parameter(own: str, kind: Any, default: Any = inspect.Parameter.empty) -> inspect.Parameter:
-        annotation = _ANNOTATIONS.get(own, "Any")
-        return inspect.Parameter(own, kind, default=default, annotation=annotation)
-
     anyhow, keyword = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
-    bias = {} if sequences else {"default": None}
+    inputs: dict[str, Any] = dict.fromkeys(
+        ("x", *states, *lengths, "w", "r", "b"), inspect.Parameter.empty
+    )
+    if not sequences:
+        inputs["b"] = None
     signature = inspect.Signature(
         [
-            *(parameter(own, anyhow) for own in ("x", *states, *lengths, "w", "r")),
-            parameter("b", anyhow, **bias),
-            *(parameter(own, anyhow, default) for own, default in settings.items()),
-            *(parameter(own, keyword, default) for own, default in named.items()),
+            inspect.Parameter(own, how, default=default, annotation=_ANNOTATIONS.get(own, "Any"))
+            for parameters, how in ((inputs | settings, anyhow), (named, keyword))
+            for own, default in parameters.items()
         ]
     )
     describe.__name__ = describe.__qualname__ = name
