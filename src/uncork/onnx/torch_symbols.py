@@ -5,9 +5,10 @@ is one node of the domain `uncork`, which `operators/torch.py` lowers, or right 
 from __future__ import annotations
 
 import contextlib
+import inspect
 from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import compress
+from itertools import compress, zip_longest
 from typing import Any
 
 
@@ -48,6 +49,7 @@ def own_symbols(torch: Any, opset: int) -> Iterator[None]:
         symbol: Any = partial(write, torch)
         if arguments:
             symbol = _read(torch, symbol, name, arguments.split())
+        symbol.__name__ = name  # torch's messages tell it
         torch.onnx.register_custom_op_symbolic(f"aten::{name}", symbol, opset)
     try:
         yield
@@ -58,11 +60,12 @@ def own_symbols(torch: Any, opset: int) -> Iterator[None]:
 
 def _read(torch: Any, write: Callable[..., Any], name: str, kinds: list[str]) -> Any:
     """A function that reads its arguments as such kinds, of which the last may be left out."""
-    helper = torch.onnx.symbolic_helper
+    parse, names = torch.onnx.symbolic_helper._parse_arg, [*inspect.signature(write).parameters][1:]
 
     def symbol(g: Any, *values: Any) -> Any:
-        pairs = enumerate(zip(values, kinds, strict=False), 1)
-        return write(g, *(helper._parse_arg(v, kind, f"{n}", name) for n, (v, kind) in pairs))
+        named = zip_longest(kinds[: len(values)], names[: len(values)], fillvalue=names[-1])
+        pairs = zip(values, named, strict=True)
+        return write(g, *(parse(value, kind, own, name) for value, (kind, own) in pairs))
 
     return symbol
 
