@@ -107,8 +107,8 @@ def taking_record(
         def whole(*args: Any, **options: Any) -> Result:
             try:
                 call = record(*args, **options)
-            except TypeError as error:
-                raise TypeError(f"{function.__name__}(): {error}") from None
+            except TypeError:
+                call = record(**bound(function.__name__, signature, args, options))
             return function(call)
 
         returned = inspect.signature(function).return_annotation

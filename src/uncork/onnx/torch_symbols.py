@@ -462,7 +462,12 @@ def _short_inverse(
     center, normalized, _, length, _ = settings
     inputs = [data, window]
     if not length.node().mustBeNone():
-        inputs.append(_vector(torch, g, length))
+        known = torch.onnx.symbolic_helper._maybe_get_const(length, "i")
+        inputs.append(
+            g.op("Constant", value_t=torch.tensor([known]))
+            if isinstance(known, int)
+            else _vector(torch, g, length)
+        )
     made = g.op(
         "uncork::ShortInverse",
         *inputs,
