@@ -22,6 +22,7 @@ from tests.kernels.test_convolution import spread as transposed_by_formula
 from uncork.internal_ops.blocks import (
     BlockedConvolution,
     FromBlocks,
+    Layout,
     ToBlocks,
     from_blocks,
     to_blocks,
@@ -255,8 +256,29 @@ def test_blocks_with_zeros(channels: int, pixels: tuple[int, int], images: int) 
     data = numbers(np.random.default_rng(channels), images, channels, *pixels)
     expected = np.zeros((images, 1, *pixels, block), np.float32)
     expected[:, 0, :, :, :channels] = np.moveaxis(data, 1, -1)
-    assert np.array_equal(to_blocks(data, block), expected)
-    run(ToBlocks(block), [data], expected, threads=(1, 3), tolerance=0)
+    layout = Layout(block, (channels,))
+    assert np.array_equal(layout.laid(data), expected)
+    run(ToBlocks(layout=layout), [data], expected, threads=(1, 3), tolerance=0)
+    run(FromBlocks(layout=layout), [expected], data, threads=(1, 3), tolerance=0)
+
+
+@pytest.mark.parametrize("runs", [(5,), (16, 3), (3, 40, 1), (8, 8, 7), (1, 1, 1), (33, 32)])
+@pytest.mark.parametrize("pixels", [(1, 1), (2, 3), (5, 17)])
+@pytest.mark.parametrize("block", [4, 8, 16])
+def test_runs_of_channels(runs: tuple[int, ...], pixels: tuple[int, int], block: int) -> None:
+    """Each run begins a block: written down run by run, beside what both directions make."""
+    data = numbers(np.random.default_rng(block), 2, sum(runs), *pixels)
+    parts = []
+    for part in np.split(data, np.cumsum(runs)[:-1], axis=1):
+        count = -(-part.shape[1] // block)
+        zeros = np.zeros((2, count * block - part.shape[1], *pixels), np.float32)
+        whole = np.concatenate([part, zeros], axis=1).reshape(2, count, block, *pixels)
+        parts.append(whole.transpose(0, 1, 3, 4, 2))
+    expected = np.ascontiguousarray(np.concatenate(parts, axis=1))
+    layout = Layout(block, runs)
+    assert np.array_equal(layout.laid(data), expected)
+    run(ToBlocks(layout=layout), [data], expected, threads=(1, 3), tolerance=0)
+    run(FromBlocks(layout=layout), [expected], data, threads=(1, 3), tolerance=0)
 
 
 #: Ends that are computed with fewer digits where results are rounded to bf16.
@@ -635,8 +657,9 @@ def test_depthwise_dilated(dilation: int) -> None:
 @pytest.mark.parametrize("block", BLOCKS)
 def test_blocks_and_back(block: int, sizes: tuple[int, int]) -> None:
     data = numbers(np.random.default_rng(1), 2, 3 * block, *sizes)
-    run(ToBlocks(block), [data], to_blocks(data, block), (1, 2), 0)
-    run(FromBlocks(), [to_blocks(data, block)], data, (1, 2), 0)
+    layout = Layout(block, (3 * block,))
+    run(ToBlocks(layout=layout), [data], to_blocks(data, block), (1, 2), 0)
+    run(FromBlocks(layout=layout), [to_blocks(data, block)], data, (1, 2), 0)
     np.testing.assert_array_equal(from_blocks(to_blocks(data, block)), data)
 
 

@@ -518,3 +518,118 @@ def test_what_blocks_cannot_hold_stays_outside() -> None:
     (y,) = b.add("Concat", 1, y, b.parameter("few", "f32", [1, 3, 14, 14]), axis=1)
     b.result(convolution(b, y, channels + 3, channels), "y")
     agree(b.model(), numbers(1, channels, 14, 14), numbers(1, 1, 14, 14), numbers(1, 3, 14, 14))
+
+
+#: Channels that fill no blocks: with zeros they are few more.
+UNEVEN = 4 * WIDE - 1
+
+
+def in_and_out(model: uncork.Model, *arrays: np.ndarray, **options: object) -> list[int]:
+    """How many steps bring data into blocks, out of them, and convolve in them."""
+    agree(model, *arrays, **options)
+    compiled = compile_model(model, **options)
+    compiled(*arrays)
+    operations = [step.operation for step in compiled.plan.steps]
+    names = "ToBlocks-0", "FromBlocks-0", "BlockedConvolution-0"
+    return [operations.count(name) for name in names]
+
+
+@pytest.mark.parametrize("shape", [[2, UNEVEN, 28, 26], [None, UNEVEN, None, None]])
+def test_zeros_fill_blocks(shape: Sequence[int | None]) -> None:
+    x = numbers(2, UNEVEN, 28, 26)
+    assert in_and_out(residual_net(shape, UNEVEN), x) == [1, 1, 6]
+
+
+def test_zeros_stay_zeros_behind_layers_between() -> None:
+    """Constants of each channel, gates and means, strided and depthwise convolutions."""
+    b = uncork.Builder("net")
+    y = convolution(b, b.parameter("x", "f32", [2, UNEVEN, 28, 28]), UNEVEN, UNEVEN)
+    y = between(b, y, UNEVEN)
+    filters = b.constant(numbers(3 * UNEVEN, 1, 1, 3, 3))
+    around = {"strides": [2, 2], "dilations": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1]}
+    (y,) = b.add("GroupConvolution", 1, y, filters, **around)
+    (y,) = b.add("PReLU", 1, y, b.constant(numbers(3 * UNEVEN)))
+    b.result(convolution(b, y, 3 * UNEVEN, UNEVEN), "y")
+    into, out, convolved = in_and_out(b.model(), numbers(2, UNEVEN, 28, 28))
+    assert (into, out) == (1, 1)
+    assert convolved == 3
+
+
+@pytest.mark.parametrize("shape", [[2, 4 * UNEVEN, 28, 28], [None, 4 * UNEVEN, None, None]])
+@pytest.mark.parametrize("way", ["split", "slices"])
+def test_parts_of_channels_begin_blocks(shape: Sequence[int | None], way: str) -> None:
+    """As networks of parts do it: each is convolved with the sum so far, then all are joined."""
+    channels = 4 * UNEVEN
+    b = uncork.Builder("net")
+    y = convolution(b, b.parameter("x", "f32", shape), channels, channels, 1)
+    if way == "split":
+        parts = b.add("Split", 1, y, b.constant(np.array(1)), num_splits=4)
+    else:
+        bounds = [(n * UNEVEN, (n + 1) * UNEVEN, 1, 1) for n in range(4)]
+        slices = [[b.constant(np.array([n])) for n in bound] for bound in bounds]
+        parts = [b.add("Slice", 8, y, *constants)[0] for constants in slices]
+    done = [parts[0]]
+    for part in parts[1:]:
+        (so_far,) = b.add("Add", 1, part, done[-1])
+        done.append(convolution(b, so_far, UNEVEN, UNEVEN))
+    (y,) = b.add("Concat", 1, *done, axis=1)
+    b.result(convolution(b, y, channels, channels, 1), "y")
+    into, out, convolved = in_and_out(b.model(), numbers(2, channels, 28, 28))
+    assert (into, out) == (1, 1)
+    assert convolved >= 3
+
+
+@pytest.mark.parametrize("kind", ["f16", "i8"])
+def test_stored_filters_with_zeros(kind: str) -> None:
+    b = uncork.Builder("net")
+    y = b.parameter("x", "f32", [1, UNEVEN, 28, 28])
+    around = {"dilations": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1]}
+    for stride in (2, 2):
+        values = GENERATOR.integers(-99, 99, (UNEVEN, UNEVEN, 3, 3))
+        stored = b.constant((values / 999).astype(np.float16) if kind == "f16" else values, kind)
+        (filters,) = b.add("Convert", 1, stored, destination_type="f32")
+        if kind == "i8":
+            scales = numbers(UNEVEN, 1, 1, 1) / 99
+            (filters,) = b.add("Multiply", 1, filters, b.constant(scales))
+        (y,) = b.add("Convolution", 1, y, filters, strides=[stride] * 2, **around)
+        (y,) = b.add("Add", 1, y, b.constant(numbers(1, UNEVEN, 1, 1)))
+    b.result(y, "y")
+    assert in_and_out(b.model(), numbers(1, UNEVEN, 28, 28)) == [1, 1, 2]
+
+
+@pytest.mark.parametrize(
+    "layers",
+    [
+        ["Log"],
+        ["Divide by itself"],
+        ["Divide by constants"],
+        ["Exp"] * 4,
+        ["Multiply by an input"],
+        ["Power"],
+    ],
+    ids=" ".join,
+)
+def test_what_may_make_infinities_of_zeros_keeps_blocks_full(layers: list[str]) -> None:
+    """Zeros of filters times an infinity would be no number."""
+    b = uncork.Builder("net")
+    arrays = [np.abs(numbers(1, UNEVEN, 28, 28))]
+    x = b.parameter("x", "f32", [1, UNEVEN, 28, 28])
+    filters = b.constant(np.abs(numbers(UNEVEN, UNEVEN, 3, 3)))
+    around = {"strides": [1, 1], "dilations": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1]}
+    (y,) = b.add("Convolution", 1, x, filters, **around)
+    for layer in layers:
+        if layer == "Divide by itself":
+            (y,) = b.add("Divide", 1, y, y)
+        elif layer == "Divide by constants":
+            (y,) = b.add("Divide", 1, y, b.constant(np.abs(numbers(1, UNEVEN, 1, 1)) + 1))
+        elif layer == "Multiply by an input":
+            (y,) = b.add("Multiply", 1, y, b.parameter("s", "f32", [1, 1, 1, 1]))
+            arrays.append(numbers(1, 1, 1, 1))
+        elif layer == "Power":
+            (y,) = b.add("Power", 1, y, b.constant(np.full((1, 1, 1, 1), -1, np.float32)))
+        else:
+            (y,) = b.add(layer, 1, y)
+    if layers[0] == "Exp":
+        (y,) = b.add("Log", 1, b.add("Log", 1, b.add("Log", 1, y)[0])[0])
+    b.result(convolution(b, y, UNEVEN, UNEVEN), "y")
+    agree(b.model(), *arrays)

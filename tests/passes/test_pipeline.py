@@ -41,6 +41,8 @@ OTHERS |= {
     "match_masks",
     "block_candidates",
     "block_choice",
+    "channel_layouts",
+    "zero_channels",
     "functionalize_variables",
     "match_appends",
     "state_rows",

@@ -1,7 +1,8 @@
 """Internal operations: layers over data in blocks of channels.
 
-`[N, C, ..]` in blocks of b channels is `[N, C / b, .., b]`. Zeros fill the last block of channels
-that are no whole number of blocks.
+`[N, C, ..]` in blocks of b channels is `[N, C / b, .., b]`. Channels that are no whole number of
+blocks, and parts of them that others join or cut, are runs, each of which begins a block: zeros
+fill the last one of a run (`Layout`). To all layers over blocks these are channels like others.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from msgspec import Struct
 from msgspec.structs import replace
 
 from uncork import storage
@@ -20,9 +22,9 @@ from uncork.types import Array, ElementType, PartialShape, TensorSpec
 
 
 def blocked_shape(shape: PartialShape, block: int) -> PartialShape:
-    """The shape of `[N, C, ..]` in blocks of channels."""
+    """The shape of `[N, C, ..]` in blocks of channels, all of which are full."""
     images, channels, *others = shape.dims
-    return PartialShape([images, -(-int(channels) // block), *others, block])
+    return PartialShape([images, int(channels) // block, *others, block])
 
 
 def plain_shape(shape: PartialShape) -> PartialShape:
@@ -32,13 +34,9 @@ def plain_shape(shape: PartialShape) -> PartialShape:
 
 
 def to_blocks(data: Array, block: int) -> Array:
-    """`[N, C, ..]` in blocks."""
+    """`[N, C, ..]` in blocks, all of which are full."""
     images, channels, *others = data.shape
-    blocks = -(-channels // block)
-    if channels < blocks * block:
-        more = [(0, 0), (0, blocks * block - channels), *[(0, 0)] * len(others)]
-        data = np.pad(data, more)
-    apart = data.reshape(images, blocks, block, *others)
+    apart = data.reshape(images, channels // block, block, *others)
     return np.ascontiguousarray(np.moveaxis(apart, 2, -1))
 
 
@@ -48,19 +46,97 @@ def from_blocks(data: Array) -> Array:
     return np.ascontiguousarray(np.moveaxis(data, -1, 2)).reshape(images, blocks * block, *others)
 
 
+class Layout(Struct, frozen=True):
+    """How channels lie in blocks of `block`: `runs` of so many channels follow each other."""
+
+    block: int
+    runs: tuple[int, ...]
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no zeros fill blocks."""
+        return all(run % self.block == 0 for run in self.runs)
+
+    @property
+    def blocks(self) -> int:
+        return sum(-(-run // self.block) for run in self.runs)
+
+    @property
+    def channels(self) -> int:
+        """The channels, with those of zeros."""
+        return self.blocks * self.block
+
+    def part(self, first: int, end: int) -> Layout | None:
+        """The layout of neighbouring channels; None where they are not some whole blocks."""
+        runs: list[int] = []
+        for run in self.runs:
+            begin, stop = max(first, 0), min(end, run)
+            if begin < stop:
+                if begin % self.block or (stop % self.block and stop != run):
+                    return None
+                runs.append(stop - begin)
+            first, end = first - run, end - run
+        return Layout(self.block, tuple(runs))
+
+    def shape(self, shape: PartialShape) -> PartialShape:
+        """The shape of `[N, C, ..]` in blocks."""
+        images, _, *others = shape.dims
+        return PartialShape([images, self.blocks, *others, self.block])
+
+    def filled(self, array: Array, axis: int) -> Array:
+        """An array with zeros for the channels of zeros, which lie along an axis."""
+        if self.is_full:
+            return array
+        sizes = list(array.shape)
+        sizes[axis] = self.channels
+        result = np.zeros(sizes, array.dtype)
+        np.moveaxis(result, axis, 0)[self._places] = np.moveaxis(array, axis, 0)
+        return result
+
+    def laid(self, data: Array) -> Array:
+        """`[N, C, ..]` in blocks."""
+        return to_blocks(self.filled(data, 1), self.block)
+
+    def taken(self, data: Array) -> Array:
+        """The array `[N, C, ..]` of one that lies in blocks."""
+        plain = from_blocks(data)
+        return plain if self.is_full else np.ascontiguousarray(plain[:, self._places])
+
+    @property
+    def _places(self) -> list[int]:
+        """Where channels are among those with zeros."""
+        found: list[int] = []
+        first = 0
+        for run in self.runs:
+            found += range(first, first + run)
+            first += -(-run // self.block) * self.block
+        return found
+
+
+def joined(runs: Sequence[int], block: int) -> tuple[int, ...]:
+    """The runs, one in place of neighbours between which no zeros are."""
+    found: list[int] = []
+    for run in runs:
+        if found and found[-1] % block == 0:
+            found[-1] += run
+        else:
+            found.append(run)
+    return tuple(found)
+
+
 class ToBlocks(Operation):
     """`[N, C, ..]` in blocks of channels."""
 
     data = Input(ANY, "T", moved=True)
     output = Output("T")
 
-    block = Field[int]()
+    layout = Field[Layout]()
 
     def infer(self, data: TensorSpec) -> PartialShape:
-        return blocked_shape(data.shape, self.block)
+        return self.layout.shape(data.shape)
 
     def reference(self, data: Array) -> Array:
-        return to_blocks(data, self.block)
+        return self.layout.laid(data)
 
 
 class FromBlocks(Operation):
@@ -69,11 +145,14 @@ class FromBlocks(Operation):
     data = Input(ANY, "T", moved=True)
     output = Output("T")
 
+    layout = Field[Layout]()
+
     def infer(self, data: TensorSpec) -> PartialShape:
-        return plain_shape(data.shape)
+        images, _, *others, _ = data.shape.dims
+        return PartialShape([images, sum(self.layout.runs), *others])
 
     def reference(self, data: Array) -> Array:
-        return from_blocks(data)
+        return self.layout.taken(data)
 
 
 class OnBlocks(Operation):

@@ -7,12 +7,13 @@ block of its data, which is short, beside zeros where they are an odd number.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import gcd, prod
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from uncork.internal_ops.blocks import Layout
 from uncork.internal_ops.fused import product_of
 from uncork.internal_ops.stored_filters import StoredConstant, StoredFilters
 from uncork.ir.model import Model, Node, Source
@@ -24,7 +25,7 @@ from uncork.kernels.convolution.phases import are_spread, have_phases
 from uncork.kernels.convolution.select import given_sizes
 from uncork.kernels.convolution.spec_blocks import multiplies_transformed
 from uncork.kernels.convolution.tap_regions import regions_of
-from uncork.kernels.convolution.tiles import block_of, block_of_few, is_few
+from uncork.kernels.convolution.tiles import block_of_few, is_few
 from uncork.kernels.epilogue import ELEMENT
 from uncork.kernels.extents import PICTURE, KernelDeclined, extents, has_extents, is_empty
 from uncork.kernels.runtime.target import Target
@@ -32,8 +33,8 @@ from uncork.kernels.select_epilogue import epilogue_of
 from uncork.kernels.stored_types import multiplies_pairs
 from uncork.ops import Operation
 from uncork.ops.convolution import Convolution1
-from uncork.ops.convolution_backprop import ConvolutionBackpropData1
 from uncork.passes.between_blocks import Between, between
+from uncork.passes.channel_layouts import CONVOLUTIONS
 from uncork.types import ElementType, TensorSpec
 
 #: Transformed filters of a model take at most so many bytes; what comes after that is summed
@@ -45,10 +46,12 @@ _DENSE, _APART, _GROUPED = 6.0, 1.0, 3.0
 #: Numbers that change their layout in a nanosecond.
 TURNED = 5.0
 #: The part of its time that a convolution saves over blocks: by Winograd's tiles, of groups of
-#: channels, of those whose windows are strided and overlap, of all others, and of those over planes
-#: that lie so many bytes apart that they meet in the same sets of a cache.
-_BY_TILES, _BY_CHANNEL, _STRIDED = {4: 0.6, 2: 0.4}, 0.6, 0.4
-_ELSE, _MEETING = 0.06, 0.25
+#: channels, of those whose windows are strided and overlap, of all others.
+_BY_TILES, _BY_CHANNEL, _STRIDED, _ELSE = {4: 0.6, 2: 0.4}, 0.6, 0.4, 0.06
+#: That of those of one tap, whose data and results are at most so many bytes; else planes lie in
+#: pages of their own, and more than the first or the second cache keeps. And that over planes that
+#: lie so many bytes apart that they meet in the same sets of a cache.
+_ONE_TAP, _LARGEST, _MEETING = {1 << 17: 0.05, 1 << 20: 0.27}, 0.42, 0.45
 #: The part that one of three axes saves: else planes are gathered and scattered. And that of
 #: windows that leave the data above and below alone: else rows are laid out with zeros.
 _VOLUMES, _BY_ROWS = 0.5, 0.3
@@ -58,7 +61,6 @@ _HALVED = 0.5
 #: Bytes that are read from memory in a nanosecond.
 _READ = 10.0
 _SINGLE = ElementType.f32
-_CONVOLUTIONS = Convolution1, ConvolutionBackpropData1
 #: The input of a transposed convolution that may give the sizes of its result.
 _SIZES = 2
 
@@ -69,18 +71,22 @@ class Candidate(Struct, frozen=True):
     """
 
     node: Node
-    lies: tuple[bool, ...]
-    block: int
+    #: The layout of each input that would lie in blocks, and those of the results.
+    given: tuple[Layout | None, ...]
+    made: tuple[Layout, ...]
     side: int
     saved: float
     #: How it is done where it is no convolution.
     other: Between | None = None
     #: What bf16 saves of it; None where it may not be rounded, or has no kernel for that.
     halved: float | None = None
-    #: Its blocks, and those of what it reads, are `deep`.
-    deep: bool = False
-    #: The channels of the only block of its data where these are few, which pays in bf16; else 0.
-    few: int = 0
+    #: Its data have few channels, in their only block, which pays in bf16.
+    few: bool = False
+
+    @property
+    def lies(self) -> tuple[bool, ...]:
+        """Which inputs would lie in blocks."""
+        return tuple(layout is not None for layout in self.given)
 
     @property
     def sources(self) -> list[Source]:
@@ -93,35 +99,40 @@ class Candidate(Struct, frozen=True):
         return {*self.sources, *(Source(self.node.id, n) for n in range(len(self.node.outputs)))}
 
 
-def candidates_of(model: Model, target: Target) -> dict[int, Candidate]:
+def candidates_of(
+    model: Model, layouts: Mapping[Source, Layout], target: Target
+) -> dict[int, Candidate]:
     """All layers that could be done over blocks."""
     candidates: dict[int, Candidate] = {}
     filters = 0
     for node in model.nodes:
-        found = candidate_of(model, node, target, _MOST_FILTERS - filters)
+        found = candidate_of(model, node, layouts, target, _MOST_FILTERS - filters)
         if found is not None:
             candidates[node.id], bytes_of_filters = found
             filters += bytes_of_filters
     if candidates:
         for node in model.nodes:
-            other = None if node.id in candidates else between(model, node, target)
+            other = None if node.id in candidates else between(model, node, layouts)
             if other is not None:
-                candidates[node.id] = Candidate(
-                    node, other.lies, other.block, 0, other.saved, other
-                )
+                candidates[node.id] = candidate_between(node, other)
     return candidates
 
 
+def candidate_between(node: Node, other: Between) -> Candidate:
+    """The candidate that another layer than a convolution is."""
+    return Candidate(node, other.given, other.made, 0, other.saved, other)
+
+
 def candidate_of(
-    model: Model, node: Node, target: Target, room: int, *, deep: bool = False
+    model: Model, node: Node, layouts: Mapping[Source, Layout], target: Target, room: int
 ) -> tuple[Candidate, int] | None:
-    """The candidate that a convolution is, over blocks that may be `deep`, with the bytes of its
-    transformed filters, for which there is `room` left.
+    """The candidate that a convolution is, with the bytes of its transformed filters, for which
+    there is `room` left.
     """
     operation = node.checked_operation
     product = product_of(operation)
     specs = [model.spec(source) for source in node.inputs]
-    if not isinstance(product, _CONVOLUTIONS):
+    if not isinstance(product, CONVOLUTIONS):
         return None
     sized = given_sizes(operation, specs)
     read = [spec for number, spec in enumerate(specs) if not (sized and number == _SIZES)]
@@ -133,18 +144,18 @@ def candidate_of(
     g = _geometry(product, specs, node.outputs[0].spec, sized)
     if g is None or is_few(g.plane) or not (filters is None or all_finite(filters)):
         return None
-    inner, block = (
-        block_of(g.groups * each, target, deep=deep) for each in (g.channels, g.outputs)
-    )
-    few = 0
+    data, made = layouts.get(node.inputs[0]), layouts.get(Source(node.id, 0))
+    few = False
     ordered = isinstance(product, Convolution1)
-    if not inner and ordered and node.hints.precision == "bf16" and multiplies_pairs(target):
-        few = inner = _block_of_few(g, specs)
-    if not inner or not block:
+    if not data and ordered and node.hints.precision == "bf16" and multiplies_pairs(target):
+        data = _layout_of_few(g, specs)
+        few = data is not None
+    if not data or not made:
         return None
-    added = (few - g.channels) / g.channels * _products(g) if few else 0.0
-    if few:
-        g = replace(g, channels=few)
+    inner, block = data.block, made.block
+    as_given = g
+    if not data.is_full or not made.is_full:
+        g = _with_zeros(g, data, made)
     apart = groups_fit(g, inner, block)
     if are_spread(g.axes) and (apart or not have_phases(g.axes)):
         return None
@@ -163,8 +174,12 @@ def candidate_of(
         return None
     most = 0 if few or node.hints.direct_sums else _side(g, room, target)
     saved, side = max((_saved(g, side, block, target), side) for side in {0, most})
-    saved -= added / (_DENSE * target.lanes)
-    lies = tuple(position == 0 or position in like for position in range(len(specs)))
+    added = _products(g) - _products(as_given)
+    saved -= added / (_rate(g) * target.lanes)
+    given = tuple(
+        data if position == 0 else made if position in like else None
+        for position in range(len(specs))
+    )
     if stored is not None and not side and not apart:
         saved += _unread(stored)
     halved = None
@@ -172,14 +187,22 @@ def candidate_of(
         multiplied = not side_of(side, True, target) or multiplies_transformed(True, side)
         halved = 0.0 if apart or not multiplied else _HALVED
         halved *= _products(g) / (_DENSE * target.lanes)
-    found = Candidate(node, lies, block, side, saved, halved=halved, deep=deep, few=few)
+    found = Candidate(node, given, (made,), side, saved, halved=halved, few=few)
     return found, filter_bytes(g, side) if side else 0
 
 
-def _block_of_few(g: Geometry, specs: Sequence[TensorSpec]) -> int:
-    """The block of data that have few channels, 0 where they cannot lie in one."""
+def _layout_of_few(g: Geometry, specs: Sequence[TensorSpec]) -> Layout | None:
+    """The layout of data that have few channels, None where they cannot lie in one block."""
     plain = g.groups == 1 and specs[0].value is None and specs[1].value is not None
-    return block_of_few(g.channels) if plain else 0
+    block = block_of_few(g.channels) if plain else 0
+    return Layout(block, (g.channels,)) if block else None
+
+
+def _with_zeros(g: Geometry, data: Layout, made: Layout) -> Geometry:
+    """The geometry with channels and outputs of zeros."""
+    if g.groups > 1:
+        return replace(g, groups=made.channels)
+    return replace(g, channels=data.channels, outputs=made.channels)
 
 
 def stored_filters_of(model: Model, node: Node) -> StoredFilters | None:
@@ -231,10 +254,9 @@ def _saved(g: Geometry, side: int, block: int, target: Target) -> float:
     """
     one, products = typical(g, PICTURE), _products(g)
     if g.groups > 1:
-        rate = _APART if g.channels == 1 else _GROUPED
         moved = 0.0 if g.depth.trivial else _gathered(one) / TURNED
         part = 1 - (1 - _BY_CHANNEL) * target.lanes / block
-        return products / (rate * target.lanes) * part + moved
+        return products / (_rate(g) * target.lanes) * part + moved
     regions = regions_of(g)
     whole = known(one.plane.pixels) * g.rows.taps * g.columns.taps
     least = (
@@ -244,8 +266,8 @@ def _saved(g: Geometry, side: int, block: int, target: Target) -> float:
         if g.columns.inside and not g.rows.inside
         else _STRIDED
         if any(axis.stride > 1 and axis.taps > axis.stride for axis in (g.rows, g.columns))
-        else _MEETING
-        if direct(g) and isinstance(g.data_size, int) and g.data_size * 4 % _PAGE == 0
+        else _of_one_tap(g, one)
+        if g.rows.taps == g.columns.taps == 1
         else _ELSE
     )
     part = least if regions is None else 1 - sum(region.products for region in regions) / whole
@@ -253,6 +275,20 @@ def _saved(g: Geometry, side: int, block: int, target: Target) -> float:
         target.lanes / block if side or g.outputs == block else 1
     )
     return products / (_DENSE * target.lanes) * (1 - spent)
+
+
+def _of_one_tap(g: Geometry, one: Geometry) -> float:
+    """The part that a convolution of single pixels saves; `one` has typical sizes."""
+    if direct(g) and isinstance(g.data_size, int) and g.data_size * 4 % _PAGE == 0:
+        return _MEETING
+    numbers = g.channels * known(one.data_size) + g.outputs * known(one.pixels)
+    size = numbers * _SINGLE.dtype.itemsize
+    return next((part for most, part in _ONE_TAP.items() if size <= most), _LARGEST)
+
+
+def _rate(g: Geometry) -> float:
+    """Products in a nanosecond and lane, where channels are not in blocks."""
+    return _DENSE if g.groups == 1 else _APART if g.channels == 1 else _GROUPED
 
 
 def _unread(filters: StoredFilters) -> float:

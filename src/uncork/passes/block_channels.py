@@ -13,22 +13,19 @@ from uncork.internal_ops.blocks import (
     BlockedConvolution,
     BlockedPooling,
     FromBlocks,
+    Layout,
     ToBlocks,
-    blocked_shape,
-    to_blocks,
 )
-from uncork.internal_ops.fused import product_of
 from uncork.internal_ops.held import HALF
 from uncork.internal_ops.view import View
 from uncork.ir.model import Model, Node, Source
-from uncork.kernels.convolution.tiles import block_of
 from uncork.kernels.runtime.target import Target
 from uncork.ops.convert import Convert1
-from uncork.ops.convolution import Convolution1
 from uncork.passes.between_blocks import MOVES
 from uncork.passes.block_candidates import Candidate, side_of, stored_filters_of
 from uncork.passes.block_choice import chosen_of
 from uncork.passes.rewrite import NewLayers
+from uncork.passes.zero_channels import filled, stored_filled
 from uncork.storage import encode
 from uncork.types import ElementType, TensorSpec
 
@@ -50,7 +47,7 @@ def _rewritten(
     layers = NewLayers(model)
     added, nodes = layers.add, layers.nodes
     names = {node.id: node.name for node in model.nodes}
-    changed: dict[tuple[Source, bool], Source] = {}
+    changed: dict[tuple[Source, bool, Layout], Source] = {}
     converted: dict[tuple[Source, ElementType], Source] = {}
 
     def held(source: Source, spec: TensorSpec, element_type: ElementType) -> Source:
@@ -65,28 +62,29 @@ def _rewritten(
             converted[key] = added(name, operation, (source,), made)
         return converted[key]
 
-    def lying(source: Source, block: int) -> TensorSpec:
+    def lying(source: Source) -> TensorSpec:
         """The spec of a tensor that a chosen layer makes."""
         spec = model.spec(source)
         kind = HALF if source.node in halves else spec.element_type
-        shape = blocked_shape(spec.shape, block)
+        shape = chosen[source.node].made[source.output].shape(spec.shape)
         return replace(spec, element_type=kind, shape=shape, value=None, elements=None)
 
     def turned(
         source: Source, operation: ToBlocks | FromBlocks, spec: TensorSpec, there: Source
     ) -> Source:
         """A tensor, which lies `there` in f32, in the other layout, made where it is first read."""
-        key = source, isinstance(operation, ToBlocks)
+        into, layout = isinstance(operation, ToBlocks), operation.layout
+        key = source, into, layout
         if key not in changed:
-            name = f"{model.by_id[source.node].name} ({'in' if key[1] else 'out of'} blocks)"
+            name = f"{model.by_id[source.node].name} ({'in' if into else 'out of'} blocks)"
             value = model.spec(source).value
-            if value is not None and isinstance(operation, ToBlocks):
-                turned_value = to_blocks(np.asarray(value), operation.block)
-                changed[key] = layers.constant(turned_value, spec.element_type, name)
+            if value is not None and into:
+                laid = layout.laid(np.asarray(value))
+                changed[key] = layers.constant(laid, spec.element_type, name)
             else:
-                # Of one pixel the channels lie in their order in blocks as well.
-                pixels = spec.shape.dims[2:-1] if key[1] else spec.shape.dims[2:]
-                moves = any(dim.static_size != 1 for dim in pixels)
+                # Of one pixel the channels lie in their order in full blocks as well.
+                pixels = spec.shape.dims[2:-1] if into else spec.shape.dims[2:]
+                moves = any(dim.static_size != 1 for dim in pixels) or not layout.is_full
                 how = operation if moves else View(spec.shape)
                 changed[key] = added(name, how, (there,), spec)
         return changed[key]
@@ -103,48 +101,47 @@ def _rewritten(
                 model.spec(source).element_type,
                 f"{node.name} (input {position} over blocks)",
             )
-        spec, lies = model.spec(source), candidate is not None and candidate.lies[position]
-        if not lies and source.node not in chosen:
-            return source
-        maker = chosen.get(source.node)
-        if maker is None:
-            deep = candidate is not None and candidate.deep
-            few = candidate.few if candidate is not None and position == 0 else 0
-            block = few or block_of(int(spec.shape[1]), target, deep=deep)
-        else:
-            block = maker.block
-        if not lies:
-            return turned(source, FromBlocks(), spec, held(source, lying(source, block), _SINGLE))
+        spec = model.spec(source)
+        layout = None if candidate is None else candidate.given[position]
+        if layout is None:
+            if source.node not in chosen:
+                return source
+            there = held(source, lying(source), _SINGLE)
+            own = chosen[source.node].made[source.output]
+            return turned(source, FromBlocks(layout=own), spec, there)
         # What is computed element by element is given f32.
         kind = HALF if node.id in halves and not _in_f32(candidate) else _SINGLE
         if source.node in chosen:
-            return held(source, lying(source, block), kind)
-        blocked = replace(spec, shape=blocked_shape(spec.shape, block))
-        there = turned(source, ToBlocks(block), blocked, source)
+            return held(source, lying(source), kind)
+        blocked = replace(spec, shape=layout.shape(spec.shape))
+        there = turned(source, ToBlocks(layout=layout), blocked, source)
         if kind is HALF and spec.value is not None:
-            halves_ = encode(to_blocks(spec.value, block), HALF)
+            halves_ = encode(layout.laid(spec.value), HALF)
             return layers.constant(halves_, HALF, f"{names[source.node]} (bf16)")
         return held(there, blocked, kind)
 
-    def with_zeros(node: Node, channels: int) -> Source:
-        """The filters of a convolution for so many channels, the last of which are zeros."""
-        filters = model.spec(node.inputs[1])
-        assert filters.value is not None
-        product = product_of(node.checked_operation)
-        assert isinstance(product, Convolution1)
-        axis = product.lead - 1
-        around = [(0, 0)] * filters.value.ndim
-        around[axis] = (0, channels - filters.value.shape[axis])
-        name = f"{names[node.inputs[1].node]} (with zeros)"
-        return layers.constant(np.pad(filters.value, around), filters.element_type, name)
+    def with_zeros(node: Node, candidate: Candidate, position: int, source: Source) -> Source:
+        """An input of a convolution, with zeros for channels that are zeros."""
+        value = model.spec(node.inputs[position]).value
+        if value is None or candidate.lies[position]:
+            return source
+        made = filled(node, candidate, position, value)
+        if made is value:
+            return source
+        kind = model.spec(node.inputs[position]).element_type
+        return layers.constant(made, kind, f"{names[node.inputs[position].node]} (with zeros)")
 
     for node in model.nodes:
         inputs = tuple(given(node, position) for position in range(len(node.inputs)))
         candidate = chosen.get(node.id)
-        if candidate is not None and candidate.few:
-            inputs = (inputs[0], with_zeros(node, candidate.few), *inputs[2:])
+        if candidate is not None and candidate.other is None:
+            inputs = tuple(
+                with_zeros(node, candidate, position, source)
+                for position, source in enumerate(inputs)
+            )
         stored = None if candidate is None or candidate.other else stored_filters_of(model, node)
         if stored is not None and candidate is not None:
+            stored = stored_filled(node, candidate, stored)
             name = f"{names[node.inputs[1].node]} (codes)"
             matrix = stored.matrix
             codes = layers.constant(matrix.codes, matrix.element_type, name)
@@ -161,7 +158,7 @@ def _rewritten(
             BlockedConvolution(
                 node.checked_operation,
                 candidate.lies,
-                candidate.block,
+                candidate.made[0].block,
                 half,
                 side_of(candidate.side, half, target),
                 stored,
@@ -171,7 +168,7 @@ def _rewritten(
         )
         if half and isinstance(blocked, BlockedPooling):
             blocked = blocked.replace(half=True)
-        results = [lying(Source(node.id, n), candidate.block) for n in range(len(node.outputs))]
+        results = [lying(Source(node.id, n)) for n in range(len(node.outputs))]
         if half and _in_f32(candidate):
             made = replace(results[0], element_type=_SINGLE)
             wide = added(f"{node.name}/f32", blocked, inputs, made)

@@ -7,12 +7,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from math import prod
 
+from uncork.internal_ops.blocks import Layout
 from uncork.ir.model import Model, Source
+from uncork.kernels.convolution.tiles import DEEP_BLOCK
 from uncork.kernels.extents import extents, pixels_of_picture
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.stored_types import multiplies_pairs
 from uncork.passes.between_blocks import between
-from uncork.passes.block_candidates import TURNED, Candidate, candidate_of, candidates_of
+from uncork.passes.block_candidates import (
+    TURNED,
+    Candidate,
+    candidate_between,
+    candidate_of,
+    candidates_of,
+)
+from uncork.passes.channel_layouts import deepened, layouts_of
 from uncork.passes.rewrite import readers
 from uncork.types import TensorSpec
 
@@ -23,14 +32,15 @@ _ROUNDS = 4
 
 def chosen_of(model: Model, target: Target) -> tuple[dict[int, Candidate], set[int]]:
     """The layers that are done over blocks, and which of them in bf16."""
-    candidates = candidates_of(model, target)
+    layouts = layouts_of(model, target)
+    candidates = candidates_of(model, layouts, target)
     chosen, halves = _choice(model, candidates, target)
     alone = {n for n, candidate in chosen.items() if candidate.few and n not in halves}
     if alone:
         candidates = {n: candidate for n, candidate in candidates.items() if n not in alone}
         chosen, halves = _choice(model, candidates, target)
     if target.tiles:
-        chosen = _deepened(model, chosen, halves, target)
+        chosen = _deepened(model, chosen, halves, deepened(layouts, DEEP_BLOCK), target)
     return chosen, halves
 
 
@@ -110,29 +120,33 @@ def _halves(model: Model, chosen: Mapping[int, Candidate]) -> set[int]:
 
 
 def _deepened(
-    model: Model, chosen: Mapping[int, Candidate], halves: set[int], target: Target
+    model: Model,
+    chosen: Mapping[int, Candidate],
+    halves: set[int],
+    layouts: Mapping[Source, Layout],
+    target: Target,
 ) -> dict[int, Candidate]:
     """The chosen layers, those of bf16 over blocks that fill rows of AMX's tiles. Layers that hand
     blocks to each other stay as they are where one of them cannot be done so.
     """
     found = dict(chosen)
     for group in _connected(chosen, set(chosen) & halves):
-        deep = [_deep(model, chosen[number], target) for number in group]
+        deep = [_deep(model, chosen[number], layouts, target) for number in group]
         if all(deep):
             found |= {candidate.node.id: candidate for candidate in deep if candidate}
     return found
 
 
-def _deep(model: Model, candidate: Candidate, target: Target) -> Candidate | None:
-    """A layer over deep blocks; None where it cannot be done so. Sums are direct."""
+def _deep(
+    model: Model, candidate: Candidate, layouts: Mapping[Source, Layout], target: Target
+) -> Candidate | None:
+    """A layer in deep layouts; None where it cannot be done so. Sums are direct."""
     node = candidate.node
     if candidate.other is None:
-        found = candidate_of(model, node, target, 0, deep=True)
+        found = candidate_of(model, node, layouts, target, 0)
         return found and found[0]
-    other = between(model, node, target, deep=True)
-    if other is None:
-        return None
-    return Candidate(node, other.lies, other.block, 0, other.saved, other, deep=True)
+    other = between(model, node, layouts)
+    return None if other is None else candidate_between(node, other)
 
 
 def _connected(candidates: Mapping[int, Candidate], chosen: set[int]) -> Iterator[set[int]]:

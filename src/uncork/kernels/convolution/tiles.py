@@ -61,15 +61,19 @@ class TileShape(Struct, frozen=True):
         return self.inner // 2 if self.pairs else self.inner
 
 
-def block_of(channels: int, target: Target, *, deep: bool = False) -> int:
-    """Channels of a block: as many as a vector has or, where only that divides them, half as many
-    of a long one; else 0. `deep` blocks have, before these, as many as a row of a tile of AMX holds
-    in bf16.
-    """
-    widths = [target.lanes, *([target.lanes // 2] if target.lanes > _SHORT else [])]
-    if deep:
-        widths.insert(0, AMX_WORDS * number_size(False) // number_size(True))
-    return next((width for width in widths if channels % width == 0), 0)
+def block_widths(target: Target) -> tuple[int, ...]:
+    """How many channels a block may have: a vector of them, or half of a long one."""
+    half = (target.lanes // 2,) if target.lanes > _SHORT else ()
+    return (target.lanes, *half)
+
+
+def block_of(channels: int, target: Target) -> int:
+    """The channels of blocks that so many fill; 0 where there are none."""
+    return next((width for width in block_widths(target) if channels % width == 0), 0)
+
+
+#: Channels of `deep` blocks, which fill a row of a tile of AMX in bf16.
+DEEP_BLOCK = AMX_WORDS * number_size(False) // number_size(True)
 
 
 def block_of_few(channels: int) -> int:

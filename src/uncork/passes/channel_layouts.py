@@ -1,0 +1,380 @@
+"""How the channels of each tensor lie in blocks, where layers are done over these.
+
+What is computed element by element, pooled or summed over pixels lies as its operands do. Concat
+and what cuts tensors move whole blocks: where parts begin, blocks begin. Blocks are filled with
+zeros where that makes few channels more; else a tensor lies in blocks that its channels fill, and
+what would cut them takes it out of blocks.
+
+What layers make of the zeros is never read but by zeros of filters, so it needs to be finite only.
+Layers that might make something else of them keep what they read and make in blocks that are full.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from math import inf, isfinite
+
+import numpy as np
+from msgspec import Struct
+
+from uncork.internal_ops.blocks import Layout, joined
+from uncork.internal_ops.fused import product_of
+from uncork.internal_ops.stored_filters import StoredConstant
+from uncork.ir.model import Model, Node, Source
+from uncork.kernels.convolution.select_pool import pooling_of
+from uncork.kernels.convolution.tiles import block_of, block_widths
+from uncork.kernels.elementwise.lowering import has_lowering, lowered
+from uncork.kernels.epilogue import CHANNEL, NUMBER
+from uncork.kernels.extents import KernelDeclined, extents, has_extents
+from uncork.kernels.runtime.target import Target
+from uncork.kernels.select_epilogue import epilogue_of
+from uncork.ops import Operation
+from uncork.ops._common.indices import normalised_axis
+from uncork.ops.concat import Concat1
+from uncork.ops.convolution import Convolution1
+from uncork.ops.convolution_backprop import ConvolutionBackpropData1
+from uncork.ops.slice import Slice8
+from uncork.ops.split import Split1, VariadicSplit1
+from uncork.types import ElementType, TensorSpec
+
+#: With zeros there are at most so many times as many channels: of a tensor in one run, and of one
+#: in several, since cutting it outside of blocks costs less than more products.
+_MOST_OF_ONE, _MOST_OF_SEVERAL = 1.25, 1.06
+#: The time that a channel takes in blocks of half a vector, of that in blocks of a whole one.
+_HALF = 1.15
+#: The fewest dimensions: images, channels and one more.
+LEAST = 3
+#: Reductions that leave blocks as they are, where they are over all spatial dimensions.
+REDUCTIONS = frozenset({"ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum"})
+CONVOLUTIONS = Convolution1, ConvolutionBackpropData1
+#: Scalar operations that make finite numbers of finite ones, by how large these may be: as large as
+#: the sum and the product of the operands, or about as large as the largest operand or constant.
+_SUMS, _PRODUCTS = frozenset({"add", "subtract"}), frozenset({"multiply", "prelu"})
+_KEEP = frozenset(
+    (
+        *("abs", "ceiling", "clamp", "elu", "floor", "gelu", "gelu_tanh", "hard_sigmoid"),
+        *("hsigmoid", "hswish", "maximum", "minimum", "mish", "negative", "relu", "selu"),
+        *("sigmoid", "softplus", "softsign", "swish", "swish_scaled", "tanh"),
+    )
+)
+_TIMES, _MOST = 2.0, 1e30
+
+
+def layouts_of(model: Model, target: Target) -> Mapping[Source, Layout]:
+    """The layout of each tensor of f32 that can lie in blocks."""
+    if not any(isinstance(product_of_node(node), CONVOLUTIONS) for node in model.nodes):
+        return {}
+    ties = _Ties(model, target)
+    while True:
+        found = ties.layouts()
+        others = _not_finite(model, found)
+        if not others:
+            return found
+        ties.keep_full(others)
+
+
+def deepened(layouts: Mapping[Source, Layout], width: int) -> Mapping[Source, Layout]:
+    """These layouts, with blocks of a larger width where they would be full."""
+    return {
+        source: Layout(width, layout.runs)
+        if all(run % width == 0 for run in layout.runs)
+        else layout
+        for source, layout in layouts.items()
+    }
+
+
+def product_of_node(node: Node) -> Operation | None:
+    """The product that a layer is, or begins with; None where its operation is not known."""
+    return None if node.operation is None else product_of(node.operation)
+
+
+def channels_of(spec: TensorSpec) -> int:
+    """The channels of a tensor of f32, of known or open sizes; 0 where it has none of a known
+    number.
+    """
+    if spec.element_type is not ElementType.f32 or not has_extents(spec):
+        return 0
+    sizes = extents(spec)
+    return sizes[1] if len(sizes) >= LEAST and isinstance(sizes[1], int) else 0
+
+
+class _Part(Struct, frozen=True):
+    """A tensor that is channels of another one, from `first` on."""
+
+    whole: Source
+    part: Source
+    first: int
+
+
+class _Ties:
+    """Which tensors lie alike, and which are parts of others."""
+
+    def __init__(self, model: Model, target: Target) -> None:
+        self.model, self.target = model, target
+        self.leaders: dict[Source, Source] = {}
+        self.channels: dict[Source, int] = {}
+        self.parts: list[_Part] = []
+        self.full: set[Source] = set()
+        #: What convolutions read and make.
+        self.convolved: set[Source] = set()
+        for node in model.nodes:
+            self._tie(node)
+            if isinstance(product_of_node(node), CONVOLUTIONS):
+                self.convolved |= {node.inputs[0], Source(node.id, 0)}
+
+    def _tie(self, node: Node) -> None:
+        made = [Source(node.id, number) for number in range(len(node.outputs))]
+        for source in made:
+            if channels := channels_of(self.model.spec(source)):
+                self.leaders[source], self.channels[source] = source, channels
+        if not made or not all(source in self.channels for source in made):
+            return
+        parts = _parts_of(self.model, node)
+        for part in parts:
+            if part.whole in self.channels and part.part in self.channels:
+                self.parts.append(part)
+        if not parts:
+            for source in _like(self.model, node):
+                if self.channels.get(source) == self.channels[made[0]]:
+                    self.leaders[self.leader(source)] = self.leader(made[0])
+
+    def leader(self, source: Source) -> Source:
+        """The tensor that stands for all that lie like this one."""
+        while self.leaders[source] != source:
+            self.leaders[source] = source = self.leaders[self.leaders[source]]
+        return source
+
+    def keep_full(self, sources: Iterable[Source]) -> None:
+        """From now on blocks of these have no zeros."""
+        self.full |= {self.leader(source) for source in sources}
+
+    def layouts(self) -> dict[Source, Layout]:
+        """The layout of each tensor that has one."""
+        cut = set[Source]()
+        while True:
+            parts = [
+                _Part(self.leader(part.whole), self.leader(part.part), part.first)
+                for part in self.parts
+            ]
+            parts = [p for p in parts if not {p.whole, p.part} & (self.full | cut)]
+            found, wasteful = self._filled(parts)
+            if not wasteful - cut:
+                break
+            cut |= wasteful
+        of_convolutions = {source for group in self._groups(parts) for source in group}
+        for source in of_convolutions - set(found):
+            channels = self.channels[source]
+            if width := block_of(channels, self.target):
+                found[source] = Layout(width, (channels,))
+        leaders = {source: self.leader(source) for source in self.leaders}
+        return {s: found[leader] for s, leader in leaders.items() if leader in found}
+
+    def _filled(self, parts: Sequence[_Part]) -> tuple[dict[Source, Layout], set[Source]]:
+        """Layouts with zeros where these are few, and tensors that would have too many as what they
+        are parts of, or have as parts.
+        """
+        starts = self._starts(parts)
+        found, wasteful = dict[Source, Layout](), set[Source]()
+        for group in self._groups(parts):
+            if self.full & set(group):
+                continue
+            ways = [
+                [self._layout(source, starts[source], width) for source in group]
+                for width in block_widths(self.target)
+            ]
+            for source, layout in zip(group, min(ways, key=self._cost), strict=True):
+                most = _MOST_OF_ONE if len(layout.runs) == 1 else _MOST_OF_SEVERAL
+                if layout.channels <= self.channels[source] * most:
+                    found[source] = layout
+                elif len(group) > 1:
+                    wasteful.add(source)
+        return found, wasteful
+
+    def _layout(self, source: Source, starts: set[int], width: int) -> Layout:
+        bounds = [*sorted(starts), self.channels[source]]
+        return Layout(width, joined([b - a for a, b in pairwise(bounds)], width))
+
+    def _starts(self, parts: Sequence[_Part]) -> dict[Source, set[int]]:
+        """The channels at which blocks begin, of the tensors that stand for others."""
+        starts = {leader: {0} for leader in map(self.leader, self.leaders)}
+        before = -1
+        while before != (now := sum(map(len, starts.values()))):
+            before = now
+            for part in (*parts, *reversed(parts)):
+                whole, own, first = starts[part.whole], starts[part.part], part.first
+                end = first + self.channels[part.part]
+                whole |= {first + start for start in own}
+                whole |= {end} - {self.channels[part.whole]}
+                own |= {start - first for start in whole if first <= start < end}
+        return starts
+
+    def _groups(self, parts: Sequence[_Part]) -> list[list[Source]]:
+        """The tensors that stand for others, those together whose blocks have one width; without
+        those that no convolution reads or makes.
+        """
+        groups = {leader: [leader] for leader in map(self.leader, self.leaders)}
+        for part in parts:
+            whole, own = groups[part.whole], groups[part.part]
+            if whole is not own:
+                whole += own
+                groups |= dict.fromkeys(own, whole)
+        of_convolutions = set(map(self.leader, self.convolved & self.leaders.keys()))
+        all_groups = {id(group): group for group in groups.values()}.values()
+        return [group for group in all_groups if of_convolutions.intersection(group)]
+
+    def _cost(self, layouts: Iterable[Layout]) -> float:
+        """The time that blocks take, but for what all ways have in common."""
+        return sum(
+            layout.channels * (_HALF if layout.block < self.target.lanes else 1.0)
+            for layout in layouts
+        )
+
+
+def _like(model: Model, node: Node) -> Iterator[Source]:
+    """The inputs that lie as the result of a layer does, where they have as many channels."""
+    product = product_of_node(node)
+    if isinstance(product, CONVOLUTIONS):
+        yield from node.inputs[2:]
+        if _is_depthwise(model, node):
+            yield node.inputs[0]
+    elif product is not None and (
+        has_lowering(product) or pooling_of(product) or node.type_name in REDUCTIONS
+    ):
+        rank = model.spec(Source(node.id, 0)).rank
+        yield from (source for source in node.inputs if model.spec(source).rank == rank)
+
+
+def _is_depthwise(model: Model, node: Node) -> bool:
+    """Whether each channel of a convolution is a group by itself, of one output."""
+    product, filters = product_of_node(node), model.spec(node.inputs[1]).shape
+    lead = getattr(product, "lead", 2)
+    return lead > 2 and all(dim.static_size == 1 for dim in filters.dims[1:lead])
+
+
+def _parts_of(model: Model, node: Node) -> list[_Part]:
+    """What a layer joins or cuts along the channels; nothing of other layers."""
+    operation = node.operation
+    specs = [model.spec(source) for source in node.inputs]
+    if isinstance(operation, Concat1):
+        whole, parts, axis = Source(node.id, 0), [*node.inputs], operation.axis
+    elif isinstance(operation, (Split1, VariadicSplit1)) and specs[1].value is not None:
+        whole, axis = node.inputs[0], int(specs[1].value.item())
+        parts = [Source(node.id, number) for number in range(len(node.outputs))]
+    elif isinstance(operation, Slice8):
+        first = first_of_slice(operation, specs)
+        return [] if first is None else [_Part(node.inputs[0], Source(node.id, 0), first)]
+    else:
+        return []
+    rank = model.spec(whole).rank
+    assert operation is not None
+    if rank is None or normalised_axis(operation, axis, rank) != 1:
+        return []
+    found: list[_Part] = []
+    first = 0
+    for part in parts:
+        found.append(_Part(whole, part, first))
+        first += channels_of(model.spec(part))
+    return found
+
+
+def first_of_slice(operation: Slice8, specs: Sequence[TensorSpec]) -> int | None:
+    """The first of the neighbouring channels that a Slice takes; None where it is another slice."""
+    bounds = [spec.value for spec in specs[1:]]
+    if len(bounds) != len(Slice8.inputs) - 1 or any(b is None or b.size != 1 for b in bounds):
+        return None
+    start, stop, step, axis = (int(bound.item()) for bound in bounds if bound is not None)
+    rank, channels = specs[0].rank, channels_of(specs[0])
+    if not channels or rank is None or step != 1 or normalised_axis(operation, axis, rank) != 1:
+        return None
+    return slice(start, stop, step).indices(channels)[0]
+
+
+def _not_finite(model: Model, layouts: Mapping[Source, Layout]) -> set[Source]:
+    """What lies beside zeros of which a layer may make an infinity or NaN, or that a layer would
+    read for filters which it cannot be given zeros for.
+    """
+    filled = {source for source, layout in layouts.items() if not layout.is_full}
+    largest: dict[Source, float] = {}
+    found: set[Source] = set()
+    for node in model.nodes if filled else ():
+        made = [Source(node.id, number) for number in range(len(node.outputs))]
+        involved = filled.intersection((*made, *node.inputs))
+        if not made or not involved:
+            continue
+        number = _largest(model, node, [largest.get(source, 0.0) for source in node.inputs])
+        if number > _MOST:
+            found |= involved
+        largest |= dict.fromkeys(made, min(number, _MOST))
+    return found
+
+
+def _largest(model: Model, node: Node, given: Sequence[float]) -> float:
+    """The largest number that a layer makes of the zeros, and of what others have made of them;
+    infinite where there is no telling. What is not done over blocks is always given zeros.
+    """
+    product = product_of_node(node)
+    operation, result = node.operation, model.spec(Source(node.id, 0))
+    specs = [model.spec(source) for source in node.inputs]
+    if operation is None:
+        return 0.0
+    if isinstance(product, CONVOLUTIONS):
+        return _largest_of_convolution(model, node, given)
+    if isinstance(operation, (Concat1, Split1, VariadicSplit1, Slice8)) or pooling_of(operation):
+        return max(given)
+    if node.type_name in REDUCTIONS:
+        return inf if node.type_name == "ReduceSum" else max(given)
+    if not has_lowering(operation) or channels_of(result) == 0:
+        return 0.0
+    try:
+        how = lowered(operation, specs, result)
+    except KernelDeclined:
+        return 0.0
+    numbers = [
+        given[position]
+        if channels_of(specs[position]) == channels_of(result)
+        # It is one number for all channels.
+        else _number(specs[position])
+        for position in how.inputs
+    ]
+    return _after(how.op, numbers, how.constants)
+
+
+def _largest_of_convolution(model: Model, node: Node, given: Sequence[float]) -> float:
+    operation = node.checked_operation
+    specs = [model.spec(source) for source in node.inputs]
+    constant = model.by_id[node.inputs[1].node].operation
+    stored = constant.filters if isinstance(constant, StoredConstant) else None
+    known = specs[1].value is not None if stored is None else stored.has_zeros
+    grouped = getattr(product_of(operation), "lead", 2) > 2 and not _is_depthwise(model, node)
+    if not known or grouped:
+        return inf
+    try:
+        end, positions = epilogue_of(operation, specs, model.spec(Source(node.id, 0)), 1)
+    except KernelDeclined:
+        return inf
+    numbers = [0.0]
+    for kind, position in zip(end.operands, positions, strict=True):
+        if kind == CHANNEL and specs[position].value is None:
+            return inf
+        numbers.append(_number(specs[position]) if kind == NUMBER else given[position])
+    for op in end.ops:
+        numbers.append(_after(op.op, [numbers[n] for n in op.arguments], op.constants))
+    return numbers[-1]
+
+
+def _number(spec: TensorSpec) -> float:
+    """The size of what is one number for all channels; infinite where only the call knows it."""
+    return inf if spec.value is None else float(np.abs(spec.value).max(initial=0.0))
+
+
+def _after(op: str, operands: Sequence[float], constants: Sequence[float]) -> float:
+    """The largest result of a scalar operation on numbers at most as large as these."""
+    finite = [abs(number) for number in constants if isfinite(number)]
+    if not all(map(isfinite, operands)):
+        return inf
+    if op in _SUMS:
+        return sum(operands)
+    if op in _PRODUCTS:
+        return float(np.prod(operands))
+    return _TIMES * max(1.0, *operands, *finite) if op in _KEEP else inf
