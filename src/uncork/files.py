@@ -110,7 +110,7 @@ class MappedFile(mmap.mmap):
         )
 
 
-def data_of(path: str | os.PathLike[str], mapped: bool = True) -> memoryview:
+def data_of(path: str | os.PathLike[str], mapped: bool) -> memoryview:
     """The bytes of an ordinary file: mapped when it is not small, or else copied. Raises
     OSError.
     """

@@ -19,7 +19,7 @@ _HEAD = 1 << 16
 
 
 def read_structure(
-    path: Contents, weights: Contents | None = None, mmap: bool = True
+    path: Contents, weights: Contents | None, mmap: bool = True
 ) -> tuple[Model, Diagnostics]:
     """The model as far as it can be read, and everything that is wrong with it.
 

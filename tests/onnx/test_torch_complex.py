@@ -112,6 +112,9 @@ SIGNALS = {
     "istft of a length": lambda m, x: torch.istft(
         transformed(m, x), 16, 4, window=m.window, length=x.shape[-1]
     ),
+    "istft of a known length": lambda m, x: torch.istft(
+        transformed(m, x), 16, 4, window=m.window, length=30
+    ),
     "magnitude and phase": magnitude_and_phase,
 }
 PLANES = {

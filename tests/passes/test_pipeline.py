@@ -28,6 +28,7 @@ OTHERS = {
     "__init__",
     "pipeline",
     "rewrite",
+    "known_values",
     "match_selection",
     "straight_ids",
     "quantized_values",

@@ -16,7 +16,7 @@ import uncork
 from uncork import storage
 from uncork.internal_ops.compressed_linear import CompressedLinear
 from uncork.ir.model import Source
-from uncork.passes import rewrite
+from uncork.passes import known_values
 from uncork.passes.stored_values import stored_values
 from uncork.types import ElementType
 
@@ -345,7 +345,7 @@ def test_what_is_understood(name: str) -> None:
 def test_large_operands_are_computed_some_rows_at_a_time(
     part: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rewrite, "_PART", part)
+    monkeypatch.setattr(known_values, "_PART", part)
     generator, builder = np.random.default_rng(2), uncork.Builder()
     codes = generator.integers(0, 0x78, (COLUMNS, GROUPS, 40)).astype(np.uint8)
     given = [
@@ -362,7 +362,7 @@ def test_large_operands_are_computed_some_rows_at_a_time(
     builder.result(scale, "scale")
     model = builder.model()
     (result,) = (model.by_id[number] for number in model.results)
-    computed = rewrite.computed_value(model, result.inputs[0])
+    computed = known_values.computed_value(model, result.inputs[0])
     np.testing.assert_array_equal(computed, wanted.astype(np.float16))
 
 

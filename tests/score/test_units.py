@@ -326,7 +326,7 @@ def test_what_products_round(tmp_path: Path) -> None:
     exact = rows.astype(np.float64) @ (codes * np.float64(scale)).T
     errors = {}
     for activations in ("f32", "i8"):
-        given = {"rounding": {"decompression": "f32", "activations": activations}}
+        given = {"decompression": "f32", "activations": activations}
         results = scored(tmp_path / "stored.xml", source, **given)
         errors[activations] = abs(np.array(column(results, "y")) - exact).max() / abs(exact).max()
         prepared = prepare_score(tmp_path / "stored.xml", source, ScoreOptions(**given))

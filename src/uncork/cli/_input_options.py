@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from uncork.cli import _inputs
+from uncork.cli._options import add_words
 from uncork.cli._output import counted
-from uncork.cli._parser import Parser, mistyped_if, one_of
+from uncork.cli._parser import Parser, mistyped_if
 from uncork.cli._pictures import add_pictures, is_picture, pictures_of
 from uncork.cli._summary import Summary, summarise
 from uncork.compiler.arguments import ModelPort
@@ -60,14 +61,8 @@ def add_inputs(parser: Parser) -> None:
 
 def add_ids(parser: Parser) -> None:
     """Give a command `--ids`."""
-    parser.add_argument(
-        "--ids",
-        type=one_of("64-bit", "as-written"),
-        default="64-bit",
-        metavar="HOW",
-        help="64-bit (default): look up ids as given; as-written: "
-        "as the model's conversions cut them",
-    )
+    text = "64-bit (default): look up ids as given; as-written: as the model's conversions cut them"
+    add_words(parser, "ids", text, "HOW")
 
 
 def input_text(text: str) -> str:
@@ -136,7 +131,7 @@ def check_random(parser: Parser, arguments: argparse.Namespace) -> None:
 def collect(
     ports: Sequence[ModelPort],
     arguments: argparse.Namespace,
-    lookups: RandomBounds | None = None,
+    lookups: RandomBounds | None,
     known: Mapping[int, Any] | None = None,
 ) -> tuple[dict[int, Any], list[Summary]]:
     """The value of every input by position, and summaries of the random ones.

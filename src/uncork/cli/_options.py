@@ -6,6 +6,15 @@ import argparse
 from typing import Any
 
 from uncork.cli._parser import Parser, mistyped_if, one_of
+from uncork.compiler.options import Options, words_of
+
+#: What is said of each of these.
+_ROUNDING = {
+    "precision": "f32 (default), bf16 of products, bf16x3 of recurrent layers, or fast: the "
+    "fastest of all that round",
+    "decompression": "as-written (default), or f32: drop roundings to f16 of stored weights",
+    "activations": "f32 (default), or what rows for stored weights may be rounded to: i16, i8",
+}
 
 
 def add_threads(parser: Parser) -> None:
@@ -19,39 +28,28 @@ def add_threads(parser: Parser) -> None:
         help="the most threads a call may use (all processors)",
     )
     add_rounding(parser)
-    parser.add_argument(
-        "--kv-cache-precision",
-        type=one_of("as-written", "f32", "f16", "bf16", "u8"),
-        default="as-written",
-        metavar="NAME",
-        help="what keys and values of a decoder are kept in: as the file asks (default), f32, f16, "
+    add_words(
+        parser,
+        "kv_cache_precision",
+        "what keys and values of a decoder are kept in: as the file asks (default), f32, f16, "
         "bf16, u8",
     )
 
 
 def add_rounding(parser: Parser) -> None:
     """Give a command `--precision`, `--decompression` and `--activations`."""
+    for name, text in _ROUNDING.items():
+        add_words(parser, name, text)
+
+
+def add_words(parser: Parser, name: str, text: str, metavar: str = "NAME") -> None:
+    """Give a command an option of `uncork.load` that is one of some words, with its default."""
     parser.add_argument(
-        "--precision",
-        type=one_of("f32", "bf16", "bf16x3", "fast"),
-        default="f32",
-        metavar="NAME",
-        help="f32 (default), bf16 of products, bf16x3 of recurrent layers, or fast: the fastest of "
-        "all that round",
-    )
-    parser.add_argument(
-        "--decompression",
-        type=one_of("as-written", "f32"),
-        default="as-written",
-        metavar="NAME",
-        help="as-written (default), or f32: drop roundings to f16 of stored weights",
-    )
-    parser.add_argument(
-        "--activations",
-        type=one_of("f32", "i16", "i8"),
-        default="f32",
-        metavar="NAME",
-        help="f32 (default), or what rows for stored weights may be rounded to: i16, i8",
+        f"--{name.replace('_', '-')}",
+        type=one_of(*words_of(name)),
+        default=Options.defaults()[name],
+        metavar=metavar,
+        help=text,
     )
 
 

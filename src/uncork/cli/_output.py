@@ -116,6 +116,6 @@ def _columns(text: str) -> int:
     )
 
 
-def counted(number: int, one: str, many: str = "") -> str:
+def counted(number: int, one: str) -> str:
     """A number with its noun: `1 layer`, `1,234 layers`."""
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
+    return f"{number:,} {one if number == 1 else one + 's'}"

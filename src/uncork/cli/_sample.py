@@ -32,7 +32,7 @@ def given_sample(model: Model, arguments: argparse.Namespace) -> Sample:
     return inputs, _answers(compiled, inputs)
 
 
-def found_sample(model: Model, ids: Ids = "64-bit") -> Sample | None:
+def found_sample(model: Model, ids: Ids) -> Sample | None:
     """Random inputs that the model takes, of sizes that it takes; None where there are none.
 
     Answers that change when the last digits of the inputs do, such as the order of the boxes that a

@@ -9,9 +9,9 @@ from pathlib import Path
 from uncork.cli._files import read_arrays, write_page
 from uncork.cli._input_options import add_inputs, check_random, collect
 from uncork.cli._inputs import find_input
-from uncork.cli._options import add_rounding, rounding
+from uncork.cli._options import add_rounding, add_words, rounding
 from uncork.cli._output import counted, emit, emit_json, table, without_empty_columns
-from uncork.cli._parser import Parser, Suggesting, one_of
+from uncork.cli._parser import Parser, Suggesting
 from uncork.cli._summary import Summary, summary_table
 from uncork.compare import AGAINST, Comparison, compare, open_model
 from uncork.compare.html import BEGINNING, page
@@ -66,13 +66,7 @@ def parser() -> Parser:
     against = Suggesting(str, "openvino", "reference")
     add("--against", required=True, type=against, metavar="WHAT", help="the other side, see below")
     add_inputs(parser)
-    add(
-        "--backend",
-        type=one_of("cpu", "reference"),
-        default="cpu",
-        metavar="NAME",
-        help="our side: cpu (default) or reference",
-    )
+    add_words(parser, "backend", "our side: cpu (default) or reference")
     add_rounding(parser)
     add(
         "--all",

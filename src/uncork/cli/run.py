@@ -14,9 +14,9 @@ from uncork.cli._folder import folder_of, run_folder
 from uncork.cli._frames import frame, play
 from uncork.cli._input_options import add_ids, add_inputs, check_random, collect, whole
 from uncork.cli._latency import Contender
-from uncork.cli._options import add_threads, positive, rounding
+from uncork.cli._options import add_threads, add_words, positive, rounding
 from uncork.cli._output import counted, emit, emit_json
-from uncork.cli._parser import Parser, mistyped_if, one_of
+from uncork.cli._parser import Parser, mistyped_if
 from uncork.cli._results import classes_of, labels_for, read_beside, results_text
 from uncork.cli._summary import Summary, summarise, summary_table
 from uncork.cli._tables import add_tables, files_read, given_tables
@@ -64,13 +64,7 @@ def parser() -> Parser:
         help="save the outputs: FILE.npz by name, or FILE.npy for a single one",
     )
     parser.add_overwrite("a FILE")
-    parser.add_argument(
-        "--backend",
-        type=one_of("cpu", "reference"),
-        default="cpu",
-        metavar="NAME",
-        help="cpu (default) or reference",
-    )
+    add_words(parser, "backend", "cpu (default) or reference")
     parser.add_argument(
         "--strict",
         action="store_true",

@@ -9,13 +9,12 @@ import argparse
 import contextlib
 import sys
 from collections.abc import Sequence
-from typing import cast
+from typing import Any
 
 from uncork.cli._options import add_rounding, rounding
 from uncork.cli._output import emit, emit_json
 from uncork.cli._parser import Parser, Suggesting, mistyped_if, one_of
 from uncork.cli._tables import add_tables, given_tables
-from uncork.compiler.options import RoundingOptions
 from uncork.errors import UncorkError
 from uncork.quoting import in_terminal
 from uncork.score import ScoringInterrupted, prepare_score, score
@@ -188,7 +187,7 @@ def execute(arguments: argparse.Namespace) -> int:
     if arguments.output is None and not arguments.show_mapping:
         parser().error("the following arguments are required: OUTPUT")
     on_error, rejects = arguments.on_error
-    options = {
+    options: dict[str, Any] = {
         "inputs": inputs,
         "mapping": arguments.mapping,
         "outputs": results or None,
@@ -203,10 +202,11 @@ def execute(arguments: argparse.Namespace) -> int:
         "limit": arguments.limit,
         "weights": arguments.weights,
         "tables": given_tables(arguments) or None,
+        **rounding(arguments),
     }
     try:
         if arguments.show_mapping:
-            told = ScoreOptions(**options, rounding=cast(RoundingOptions, rounding(arguments)))
+            told = ScoreOptions(**options)
             prepared = prepare_score(arguments.model, arguments.source, told)
             if arguments.json:
                 emit_json(
@@ -225,7 +225,6 @@ def execute(arguments: argparse.Namespace) -> int:
                 arguments.source,
                 arguments.output,
                 **options,
-                **rounding(arguments),
                 rejects=rejects,
                 engine=arguments.engine,
                 ray_address=arguments.ray_address,

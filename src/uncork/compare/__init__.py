@@ -27,7 +27,7 @@ from uncork.compare.rounding import of_all, rows_of_stored, step
 from uncork.compare.walk import Bad, LayerReport, Peer, Walk
 from uncork.compiler.arguments import accept, match, present, unique_names
 from uncork.compiler.compile import compiled_with, precision_here
-from uncork.compiler.options import Backend, Options, RoundingOptions, asked, taking
+from uncork.compiler.options import BackendOptions, Options, asked, taking
 from uncork.errors import InputError
 from uncork.ir.model import Model, Source
 from uncork.ir.validate import infer
@@ -81,19 +81,18 @@ class Comparison:
         )
 
 
-@taking(RoundingOptions)
+@taking(BackendOptions)
 def compare(
     model: str | os.PathLike[str],
     against: str,
     inputs: Any,
     *,
     weights: str | os.PathLike[str] | None = None,
-    backend: Backend = "cpu",
     saved: Mapping[str, Array] | None = None,
     opened: Model | None = None,
     trust: bool = False,
     progress: Callable[[int, int], None] | None = None,
-    **options: Unpack[RoundingOptions],
+    **options: Unpack[BackendOptions],
 ) -> Comparison:
     """Compare every layer of a model with another system on the same inputs.
 
@@ -112,8 +111,8 @@ def compare(
     A layer that uncork lacks takes the other side's values. Raises UncorkError when a side cannot
     be opened.
     """
-    wanted = asked(compare, {"backend": backend, **options})
-    precision = precision_here(wanted.precision, backend)
+    wanted = asked(compare, options)
+    precision = precision_here(wanted.precision, wanted.backend)
     wanted = with_fields(wanted, precision=precision, ids="as-written")
     opened = opened or open_model(model, weights)
     arrays = _arrays(opened, inputs)
@@ -165,8 +164,8 @@ def open_peer(
     against: str,
     arrays: Sequence[Array],
     weights: str | None,
-    saved: Mapping[str, Array] | None = None,
-    trust: bool = False,
+    saved: Mapping[str, Array] | None,
+    trust: bool,
 ) -> Peer:
     """The peer that `against` names. Raises InputError for a word that names none, and for a file
     that may run code unless the caller has said to `trust` it.

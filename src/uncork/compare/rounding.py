@@ -75,9 +75,7 @@ def step(element_type: ElementType) -> float:
     return _STEPS.get(element_type, 0.0)
 
 
-def tolerance(
-    node: Node, inputs: list[TensorSpec], output: TensorSpec, precision: str = "f32"
-) -> float:
+def tolerance(node: Node, inputs: list[TensorSpec], output: TensorSpec, precision: str) -> float:
     """How far results may lie apart, relative to the largest value of the result; 0 where they must
     be the same. Factors of products may be rounded to `precision`.
     """
@@ -85,7 +83,7 @@ def tolerance(
     return _of_types(node, inputs, output) + more
 
 
-def of_all(nodes: Iterable[tuple[Node, list[TensorSpec]]], precision: str = "f32") -> float:
+def of_all(nodes: Iterable[tuple[Node, list[TensorSpec]]], precision: str) -> float:
     """The rounding that is allowed for a whole model, by its layers and the specs of their inputs:
     that of all layers, one after the other.
     """

@@ -104,7 +104,7 @@ class Walk:
             self._model.by_id[source.node].type_name not in _SKIPPED for source in self._matches
         )
 
-    def reports(self, progress: Callable[[int, int], None] | None = None) -> Iterator[LayerReport]:
+    def reports(self, progress: Callable[[int, int], None] | None) -> Iterator[LayerReport]:
         """Compare all layers, in order."""
         number = 0
         for group, keys in self._chunks():

@@ -96,7 +96,7 @@ def native_branches(
     inputs: Sequence[TensorSpec],
     outputs: Sequence[TensorSpec],
     shape_of: ShapeOf,
-    found: Sequence[Symbol] = (),
+    found: Sequence[Symbol],
 ) -> tuple[Branch, ...] | None:
     """Both branches of an If, for inputs of shapes like these; None where one has no plan that is
     native as a whole. `found` are the sizes that only the branches tell.

@@ -60,7 +60,7 @@ def native_loop(
     inputs: Sequence[TensorSpec],
     outputs: Sequence[TensorSpec],
     shape_of: ShapeOf,
-    found: Sequence[Symbol] = (),
+    found: Sequence[Symbol],
 ) -> LoopBody | None:
     """The body of a loop as a step runs it; None where it has no plan that is native as a whole, or
     native code cannot know where its outputs go. `found` are the sizes that only the loop tells.

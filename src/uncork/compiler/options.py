@@ -1,13 +1,12 @@
-"""The options of a compilation: names, types and defaults, once for all functions that take them.
-
-`compile_model` says what each means.
+"""Options: names, types and defaults, once for all functions that take them. Here are those of a
+compilation, of which `compile_model` says what each means.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, get_args, overload
 
 from msgspec import Struct
 
@@ -42,7 +41,34 @@ _NUMBERS = {
 }
 
 
-class Options(Struct, frozen=True, kw_only=True):
+def words_of(name: str) -> tuple[str, ...]:
+    """The words that an option of a compilation may be."""
+    return get_args(_WORDS[name])
+
+
+class OptionRecord(Struct, frozen=True, kw_only=True):
+    """Options by name, with their types and defaults: functions take them as keywords (`taking`),
+    and have them as a record (`asked`).
+    """
+
+    def check(self) -> None:
+        """Raise an error for a value that an option does not take."""
+
+    @classmethod
+    def defaults(cls) -> dict[str, Any]:
+        """The default of each option, by its name."""
+        return dict(zip(cls.__struct_fields__, cls.__struct_defaults__, strict=True))
+
+    def given(self) -> dict[str, Any]:
+        """The options that are not their defaults."""
+        values = {name: (getattr(self, name), v) for name, v in self.defaults().items()}
+        return {name: v for name, (v, default) in values.items() if v != default and v != {}}
+
+
+Record = TypeVar("Record", bound=OptionRecord)
+
+
+class Options(OptionRecord, frozen=True, kw_only=True):
     """The options of a compilation, with their defaults."""
 
     backend: Backend = "cpu"
@@ -64,9 +90,9 @@ class Options(Struct, frozen=True, kw_only=True):
 
     def check(self) -> None:
         """Raise ValidationError for a value that an option does not take."""
-        for name, words in _WORDS.items():
-            *most, last = map(repr, get_args(words))
-            if getattr(self, name) not in get_args(words):
+        for name in _WORDS:
+            *most, last = map(repr, words_of(name))
+            if getattr(self, name) not in words_of(name):
                 expected = f"{', '.join(most)} or {last}"
                 raise ValidationError(f"{name}: expected {expected}, got {getattr(self, name)!r}")
         for name, (least, expected) in _NUMBERS.items():
@@ -75,16 +101,6 @@ class Options(Struct, frozen=True, kw_only=True):
             ValidationError.when(
                 value is not None and not is_number, f"{name}: expected {expected}, got {value!r}"
             )
-
-    def given(self) -> dict[str, Any]:
-        """The options that are not their defaults."""
-        values = {name: getattr(self, name) for name in self.__struct_fields__}
-        return {name: v for name, v in values.items() if v != DEFAULTS[name] and v != {}}
-
-
-DEFAULTS: dict[str, Any] = dict(
-    zip(Options.__struct_fields__, Options.__struct_defaults__, strict=True)
-)
 
 
 class StoredWeightOptions(TypedDict, total=False):
@@ -98,6 +114,12 @@ class RoundingOptions(StoredWeightOptions, total=False):
     """What products may round."""
 
     precision: Precision
+
+
+class BackendOptions(RoundingOptions, total=False):
+    """How a model runs that something else is made of: scores, a comparison."""
+
+    backend: Backend
 
 
 class PlanOptions(RoundingOptions, total=False):
@@ -123,8 +145,10 @@ class CompileOptions(PlanOptions, total=False):
     kernels: Kernels
 
 
-def taking(options: type[Any]) -> Callable[[Function], Function]:
-    """A decorator that shows, in place of `**options`, these options in a function's signature."""
+def taking(options: type[Any], *records: type[OptionRecord]) -> Callable[[Function], Function]:
+    """A decorator that shows, in place of `**options`, these options in a function's signature, as
+    the records have them: without any, as a compilation does.
+    """
 
     def shown(function: Function) -> Function:
         own = inspect.signature(function)
@@ -133,10 +157,11 @@ def taking(options: type[Any]) -> Callable[[Function], Function]:
             inspect.Parameter(
                 name,
                 inspect.Parameter.KEYWORD_ONLY,
-                default=DEFAULTS[name],
-                annotation=Options.__annotations__[name],
+                default=default,
+                annotation=_annotation(record, name),
             )
-            for name in DEFAULTS
+            for record in records or (Options,)
+            for name, default in record.defaults().items()
             if name in options.__annotations__
         ]
         function.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
@@ -145,9 +170,29 @@ def taking(options: type[Any]) -> Callable[[Function], Function]:
     return shown
 
 
-def asked(function: Callable[..., Any], options: Mapping[str, Any]) -> Options:
-    """The options that a function was given, checked. Raises TypeError for a name that it does not
-    have.
+def _annotation(record: type[OptionRecord], name: str) -> Any:
+    """The type of an option as its record has it, or the record that this one is made of."""
+    owners = map(inspect.get_annotations, record.__mro__)
+    return next(own[name] for own in owners if name in own)
+
+
+@overload
+def asked(function: Callable[..., Any], options: Mapping[str, Any]) -> Options: ...
+
+
+@overload
+def asked(
+    function: Callable[..., Any], options: Mapping[str, Any], record: type[Record]
+) -> Record: ...
+
+
+def asked(
+    function: Callable[..., Any],
+    options: Mapping[str, Any],
+    record: type[OptionRecord] = Options,
+) -> OptionRecord:
+    """Those of the options that a function was given that a record has, checked. Raises TypeError
+    for a name that the function does not have.
     """
     known = [*inspect.signature(function).parameters]
     for name in options:
@@ -156,6 +201,6 @@ def asked(function: Callable[..., Any], options: Mapping[str, Any]) -> Options:
                 f"{function.__name__}() got an unexpected keyword argument '{name}'"
                 f"{did_you_mean(name, known)}"
             )
-    made = Options(**options)
+    made = record(**{k: v for k, v in options.items() if k in record.__struct_fields__})
     made.check()
     return made

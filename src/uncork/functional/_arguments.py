@@ -4,12 +4,18 @@ lists may come as arrays.
 
 from __future__ import annotations
 
+import functools
+import inspect
 from collections.abc import Callable, Collection, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+from msgspec import Struct
 
 from uncork.types import is_masked
+
+Record = TypeVar("Record", bound=Struct)
+Result = TypeVar("Result")
 
 
 class Arguments:
@@ -77,6 +83,51 @@ class Arguments:
 
         found = self._each(names, closed)
         return found if len(found.arrays) < len(self.arrays) else None
+
+
+def bound(
+    name: str, signature: inspect.Signature, args: tuple[Any, ...], options: dict[str, Any]
+) -> dict[str, Any]:
+    """The arguments of a call by their names, defaults among them."""
+    try:
+        made = signature.bind(*args, **options)
+    except TypeError as error:
+        raise TypeError(f"{name}(): {error}") from None
+    made.apply_defaults()
+    return made.arguments
+
+
+def taking_record(
+    record: type[Record],
+) -> Callable[[Callable[[Record], Result]], Callable[..., Result]]:
+    """A decorator for a function of a record: its callers give the fields as arguments."""
+
+    def take(function: Callable[[Record], Result]) -> Callable[..., Result]:
+        @functools.wraps(function)
+        def whole(*args: Any, **options: Any) -> Result:
+            try:
+                call = record(*args, **options)
+            except TypeError:
+                call = record(**bound(function.__name__, signature, args, options))
+            return function(call)
+
+        returned = inspect.signature(function).return_annotation
+        signature = inspect.signature(record).replace(return_annotation=returned)
+        whole.__signature__ = signature  # type: ignore[attr-defined]
+        return whole
+
+    return take
+
+
+def inserted(
+    function: Callable[..., Any], added: inspect.Parameter, before: str | None
+) -> inspect.Signature:
+    """The signature of a function with another parameter, before one of its own or at the end."""
+    signature = inspect.signature(function)
+    parameters = list(signature.parameters.values())
+    names = [parameter.name for parameter in parameters]
+    parameters.insert(len(names) if before is None else names.index(before), added)
+    return signature.replace(parameters=parameters)
 
 
 def seen(value: Any) -> Any:

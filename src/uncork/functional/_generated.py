@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from uncork.functional._arguments import bound
 from uncork.functional._call import Call
 from uncork.functional._native import one, several
 from uncork.ops import Operation, versions_of
@@ -77,12 +78,7 @@ def _described(name: str, operation: type[Operation]) -> Callable[..., Call]:
     """The function that describes a call, with the signature that callers see."""
 
     def describe(*args: Any, **options: Any) -> Call:
-        try:
-            bound = signature.bind(*args, **options)
-        except TypeError as error:
-            raise TypeError(f"{name}(): {error}") from None
-        bound.apply_defaults()
-        values = bound.arguments
+        values = bound(name, signature, args, options)
         call = Call(name, operation.type_name, operation.opset, values["strict"])
         _take_inputs(call, operation, values)
         given = {own: values[own] for own in operation.attributes if values[own] is not _UNSAID}

@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import inspect
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from uncork.functional._arguments import bound
 from uncork.functional._call import Call
 from uncork.functional._native import one, several
 
@@ -177,23 +179,75 @@ def gather_nd(data: Any, indices: Any, batch_dims: int = 0, *, strict: bool = Fa
 
 # ---- recurrent layers
 
+#: Of what is no array.
+_ANNOTATIONS = {
+    "direction": "str",
+    "activations": "Sequence[str]",
+    "clip": "float | None",
+    "linear_before_reset": "bool",
+    "strict": "bool",
+    "precision": "str",
+}
+#: What attributes are made of arguments.
+_AS: dict[str, Callable[[Any], Any]] = {
+    "direction": lambda direction: direction,
+    "activations": lambda names: (names,) if isinstance(names, str) else tuple(names),
+    "clip": float,
+    "linear_before_reset": bool,
+}
 
-@several
-def gru_sequence(
-    x: Any,
-    h0: Any,
-    lengths: Any,
-    w: Any,
-    r: Any,
-    b: Any,
-    direction: str = "forward",
-    activations: Sequence[str] = ("sigmoid", "tanh"),
-    clip: float | None = None,
-    linear_before_reset: bool = False,
-    *,
-    strict: bool = False,
-    precision: str = "f32",
-) -> Call:
+
+def _recurrent(name: str, states: Sequence[str], activations: Sequence[str], text: str) -> Any:
+    """The function of a recurrent layer: of sequences, which have lengths and directions and whose
+    products may be rounded, or of one step, whose biases may be left out.
+    """
+    kind, _, form = name.partition("_")
+    sequences = form == "sequence"
+    opset = 5 if sequences else {"gru": 3, "lstm": 4, "rnn": 1}[kind]
+    lengths = ("lengths",) if sequences else ()
+    settings: dict[str, Any] = {
+        **({"direction": "forward"} if sequences else {}),
+        "activations": tuple(activations),
+        "clip": None,
+        **({"linear_before_reset": False} if kind == "gru" else {}),
+    }
+    named: dict[str, Any] = {"strict": False, **({"precision": "f32"} if sequences else {})}
+
+    def describe(*args: Any, **options: Any) -> Call:
+        given = bound(name, signature, args, options)
+        call = Call(name, f"{kind.upper()}{form.capitalize()}", opset, given["strict"])
+        call.in_precision(given.get("precision", "f32"))
+        call.first("x", given["x"])
+        call.same_type(**{own: given[own] for own in states})
+        call.counts(**{own: given[own] for own in lengths})
+        call.same_type(**{own: given[own] for own in "wrb"})
+        taken = [own for own in settings if own != "clip" or given[own] is not None]
+        chosen = {own: _AS[own](given[own]) for own in taken}
+        return call.with_attributes(hidden_size=call.hidden_size(states[0]), **chosen)
+
+    anyhow, keyword = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
+    inputs: dict[str, Any] = dict.fromkeys(
+        ("x", *states, *lengths, "w", "r", "b"), inspect.Parameter.empty
+    )
+    if not sequences:
+        inputs["b"] = None
+    signature = inspect.Signature(
+        [
+            inspect.Parameter(own, how, default=default, annotation=_ANNOTATIONS.get(own, "Any"))
+            for parameters, how in ((inputs | settings, anyhow), (named, keyword))
+            for own, default in parameters.items()
+        ]
+    )
+    describe.__name__ = describe.__qualname__ = name
+    describe.__signature__ = signature  # type: ignore[attr-defined]
+    describe.__doc__ = text
+    return (one if not sequences and len(states) == 1 else several)(describe)
+
+
+gru_sequence = _recurrent(
+    "gru_sequence",
+    ["h0"],
+    ["sigmoid", "tanh"],
     """A GRU over sequences of their own lengths; gates z, r, h. Returns (Y, Ho).
 
     `x [B, T, I]`, `h0 [B, D, H]`, `lengths [B]`, `w [D, 3H, I]`, `r [D, 3H, H]`, `b [D, 3H]`, or
@@ -202,147 +256,54 @@ def gru_sequence(
 
     `precision="bf16"` rounds the factors of products to bf16, as `uncork.load` does; "fast" does so
     where the processor has instructions for that.
-    """
-    call = Call("gru_sequence", "GRUSequence", 5, strict).in_precision(precision)
-    call = _recurrent(call, x, {"h0": h0}, {"lengths": lengths}, w, r, b)
-    options = _options(call, activations, clip) | {"direction": direction}
-    return call.with_attributes(**options, linear_before_reset=bool(linear_before_reset))
-
-
-@several
-def lstm_sequence(
-    x: Any,
-    h0: Any,
-    c0: Any,
-    lengths: Any,
-    w: Any,
-    r: Any,
-    b: Any,
-    direction: str = "forward",
-    activations: Sequence[str] = ("sigmoid", "tanh", "tanh"),
-    clip: float | None = None,
-    *,
-    strict: bool = False,
-    precision: str = "f32",
-) -> Call:
+    """,
+)
+lstm_sequence = _recurrent(
+    "lstm_sequence",
+    ["h0", "c0"],
+    ["sigmoid", "tanh", "tanh"],
     """An LSTM over sequences of their own lengths; gates f, i, c, o. Returns (Y, Ho, Co).
 
     Shapes as for `gru_sequence`, with 4H for 3H, `c0` as `h0`, and `b [D, 4H]`.
-    """
-    call = Call("lstm_sequence", "LSTMSequence", 5, strict).in_precision(precision)
-    call = _recurrent(call, x, {"h0": h0, "c0": c0}, {"lengths": lengths}, w, r, b)
-    return call.with_attributes(**_options(call, activations, clip), direction=direction)
-
-
-@several
-def rnn_sequence(
-    x: Any,
-    h0: Any,
-    lengths: Any,
-    w: Any,
-    r: Any,
-    b: Any,
-    direction: str = "forward",
-    activations: Sequence[str] = ("tanh",),
-    clip: float | None = None,
-    *,
-    strict: bool = False,
-    precision: str = "f32",
-) -> Call:
+    """,
+)
+rnn_sequence = _recurrent(
+    "rnn_sequence",
+    ["h0"],
+    ["tanh"],
     """A simple recurrent layer over sequences of their own lengths.
 
     Returns (Y, Ho). Shapes as for `gru_sequence`, with H for 3H.
-    """
-    call = Call("rnn_sequence", "RNNSequence", 5, strict).in_precision(precision)
-    call = _recurrent(call, x, {"h0": h0}, {"lengths": lengths}, w, r, b)
-    return call.with_attributes(**_options(call, activations, clip), direction=direction)
-
-
-@one
-def gru_cell(
-    x: Any,
-    h: Any,
-    w: Any,
-    r: Any,
-    b: Any = None,
-    activations: Sequence[str] = ("sigmoid", "tanh"),
-    clip: float | None = None,
-    linear_before_reset: bool = False,
-    *,
-    strict: bool = False,
-) -> Call:
+    """,
+)
+gru_cell = _recurrent(
+    "gru_cell",
+    ["h"],
+    ["sigmoid", "tanh"],
     """One step of a GRU: `x [B, I]`, `h [B, H]`, `w [3H, I]`, `r [3H, H]`, `b [3H]` or `[4H]`.
 
     Returns the new state.
-    """
-    call = _recurrent(Call("gru_cell", "GRUCell", 3, strict), x, {"h": h}, {}, w, r, b)
-    options = _options(call, activations, clip)
-    return call.with_attributes(**options, linear_before_reset=bool(linear_before_reset))
-
-
-@several
-def lstm_cell(
-    x: Any,
-    h: Any,
-    c: Any,
-    w: Any,
-    r: Any,
-    b: Any = None,
-    activations: Sequence[str] = ("sigmoid", "tanh", "tanh"),
-    clip: float | None = None,
-    *,
-    strict: bool = False,
-) -> Call:
+    """,
+)
+lstm_cell = _recurrent(
+    "lstm_cell",
+    ["h", "c"],
+    ["sigmoid", "tanh", "tanh"],
     """One step of an LSTM: `x [B, I]`, `h` and `c [B, H]`, `w [4H, I]`, `r [4H, H]`, `b [4H]`.
 
     Returns the new (h, c).
-    """
-    call = _recurrent(Call("lstm_cell", "LSTMCell", 4, strict), x, {"h": h, "c": c}, {}, w, r, b)
-    return call.with_attributes(**_options(call, activations, clip))
-
-
-@one
-def rnn_cell(
-    x: Any,
-    h: Any,
-    w: Any,
-    r: Any,
-    b: Any = None,
-    activations: Sequence[str] = ("tanh",),
-    clip: float | None = None,
-    *,
-    strict: bool = False,
-) -> Call:
+    """,
+)
+rnn_cell = _recurrent(
+    "rnn_cell",
+    ["h"],
+    ["tanh"],
     """One step of a simple recurrent layer: `x [B, I]`, `h [B, H]`, `w [H, I]`, `r [H, H]`, `b
     [H]`. Returns the new state.
-    """
-    call = _recurrent(Call("rnn_cell", "RNNCell", 1, strict), x, {"h": h}, {}, w, r, b)
-    return call.with_attributes(**_options(call, activations, clip))
+    """,
+)
 
 
 def _default(default_index: Any, weights: Any) -> Any:
     """The default row, -1 for none where another input comes after it."""
     return -1 if default_index is None and weights is not None else default_index
-
-
-def _recurrent(
-    call: Call, x: Any, states: dict[str, Any], counts: dict[str, Any], w: Any, r: Any, b: Any
-) -> Call:
-    """The call with the inputs of a recurrent layer: of sequences with their lengths, or of one
-    step.
-    """
-    call.first("x", x)
-    call.same_type(**states)
-    call.counts(**counts)
-    call.same_type(w=w, r=r, b=b)
-    return call
-
-
-def _options(call: Call, activations: Sequence[str], clip: float | None) -> dict[str, Any]:
-    """The attributes of a recurrent layer, whose second input is a state."""
-    chosen = (activations,) if isinstance(activations, str) else tuple(activations)
-    return {
-        "hidden_size": call.hidden_size([*call.specs][1]),
-        "activations": chosen,
-        **({} if clip is None else {"clip": float(clip)}),
-    }

@@ -102,7 +102,7 @@ class TakenBoxes(TakenRows):
     def found(self, *arrays: Array | None) -> Sequence[Array]:
         boxes, scores, maximum, overlap, least, sigma = (*arrays, None)[:6]
         assert boxes is not None and scores is not None
-        return self.layer.selected(boxes, scores, maximum, overlap, least, single(sigma, 0))
+        return self.layer.selected(boxes, scores, maximum, overlap, least, single(sigma))
 
     def capacity(self, scores: PartialShape) -> Dimension:
         batches, classes, each = scores

@@ -27,7 +27,7 @@ def fits(registers: int, rows: int, vectors: int, chains: int = 1) -> bool:
     return chains * rows * vectors + min(rows, vectors) + 1 <= registers
 
 
-def holds_vectors(registers: int, rows: int, vectors: int, chains: int = 1) -> bool:
+def holds_vectors(registers: int, rows: int, vectors: int, chains: int) -> bool:
     """Whether so many registers hold all vectors and one row at a time, beside the sums."""
     return (chains * rows + 1) * vectors + 1 <= registers
 

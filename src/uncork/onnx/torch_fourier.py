@@ -7,7 +7,46 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from msgspec import Struct
+
 from uncork.errors import UnsupportedError
+
+
+class _Frames(Struct):
+    """The first arguments of `torch.stft` and `torch.istft`, behind the data."""
+
+    n_fft: int
+    hop_length: Any = None
+    win_length: Any = None
+    window: Any = None
+    center: bool = True
+
+    @property
+    def step(self) -> Any:
+        """From one frame to the next."""
+        return self.n_fft // 4 if self.hop_length is None else self.hop_length
+
+    def whole_window(self, torch: Any, like: Any) -> Any:
+        """A window of as many numbers as a frame has."""
+        size = self.n_fft if self.win_length is None else self.win_length
+        window = torch.ones(size, dtype=like.dtype) if self.window is None else self.window
+        rest = self.n_fft - size
+        return torch.nn.functional.pad(window, (rest // 2, rest - rest // 2)) if rest else window
+
+
+class _Stft(_Frames):
+    pad_mode: str = "reflect"
+    normalized: bool = False
+    onesided: Any = None
+    return_complex: Any = None
+    align_to_window: Any = None
+
+
+class _Istft(_Frames):
+    normalized: bool = False
+    onesided: Any = None
+    length: Any = None
+    return_complex: bool = False
 
 
 class Fourier:
@@ -63,65 +102,31 @@ class Fourier:
             a = self.torch.cat([a[half] for half in halves], axis)
         return a
 
-    def c_stft(
-        self,
-        input: Any,
-        n_fft: int,
-        hop_length: Any = None,
-        win_length: Any = None,
-        window: Any = None,
-        center: bool = True,
-        pad_mode: str = "reflect",
-        normalized: bool = False,
-        onesided: Any = None,
-        return_complex: Any = None,
-        **options: Any,
-    ) -> Any:
-        torch = self.torch
-        if onesided is False or not self._is_real(input):
+    def c_stft(self, input: Any, *settings: Any, **options: Any) -> Any:
+        torch, asked = self.torch, _Stft(*settings, **options)
+        if asked.onesided is False or not self._is_real(input):
             raise UnsupportedError("stft of complex signals, or of both sides", "from_torch")
         data = input if input.dim() == 2 else input.unsqueeze(0)
-        if center:
-            half = n_fft // 2
-            data = torch.nn.functional.pad(data.unsqueeze(1), (half, half), pad_mode).squeeze(1)
-        window = self._window(window, win_length, n_fft, data)
-        step = n_fft // 4 if hop_length is None else hop_length
+        n_fft = asked.n_fft
+        if asked.center:
+            around = (n_fft // 2, n_fft // 2)
+            data = torch.nn.functional.pad(data.unsqueeze(1), around, asked.pad_mode).squeeze(1)
+        window = asked.whole_window(torch, data)
         whole = {"center": False, "normalized": False, "onesided": True, "return_complex": True}
-        made = torch._VF.stft(data, n_fft, step, n_fft, window, **whole)
+        made = torch._VF.stft(data, n_fft, asked.step, n_fft, window, **whole)
         made = torch.view_as_real(made)
-        if normalized:
+        if asked.normalized:
             made = made * n_fft**-0.5
         made = made if input.dim() == 2 else made.squeeze(0)
-        return self.c_view_as_complex(made) if return_complex else made
+        return self.c_view_as_complex(made) if asked.return_complex else made
 
-    def c_istft(
-        self,
-        input: Any,
-        n_fft: int,
-        hop_length: Any = None,
-        win_length: Any = None,
-        window: Any = None,
-        center: bool = True,
-        normalized: bool = False,
-        onesided: Any = None,
-        length: Any = None,
-        return_complex: bool = False,
-    ) -> Any:
-        if onesided is False or return_complex:
+    def c_istft(self, input: Any, *settings: Any, **options: Any) -> Any:
+        asked = _Istft(*settings, **options)
+        if asked.onesided is False or asked.return_complex:
             raise UnsupportedError("istft of complex signals, or of both sides", "from_torch")
-        window = self._window(window, win_length, n_fft, input.real)
-        step = n_fft // 4 if hop_length is None else hop_length
-        return self.torch._VF.istft(
-            self._joined(input), n_fft, step, n_fft, window, center, normalized, True, length, False
-        )
-
-    def _window(self, window: Any, size: Any, n_fft: int, like: Any) -> Any:
-        """A window of as many numbers as a frame has."""
-        torch = self.torch
-        if window is None:
-            window = torch.ones(n_fft if size is None else size, dtype=like.dtype)
-        rest = n_fft - (n_fft if size is None else size)
-        return torch.nn.functional.pad(window, (rest // 2, rest - rest // 2)) if rest else window
+        window = asked.whole_window(self.torch, input.real)
+        frames = (asked.n_fft, asked.step, asked.n_fft, window, asked.center, asked.normalized)
+        return self.torch._VF.istft(self._joined(input), *frames, True, asked.length, False)
 
 
 def _of_one(name: str) -> Callable[..., Any]:

@@ -5,8 +5,10 @@ is one node of the domain `uncork`, which `operators/torch.py` lowers, or right 
 from __future__ import annotations
 
 import contextlib
+import inspect
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import compress, zip_longest
 from typing import Any
 
 
@@ -49,9 +51,9 @@ def own_symbols(torch: Any, opset: int) -> Iterator[None]:
         symbols |= {name: ("", partial(_resized, kind=kind)) for name in names}
     for name, (arguments, write) in symbols.items():
         symbol: Any = partial(write, torch)
-        symbol.__name__ = name  # torch's messages tell it
         if arguments:
-            symbol = torch.onnx.symbolic_helper.parse_args(*arguments.split())(symbol)
+            symbol = _read(torch, symbol, name, arguments.split())
+        symbol.__name__ = name  # torch's messages tell it
         torch.onnx.register_custom_op_symbolic(f"aten::{name}", symbol, opset)
     try:
         yield
@@ -60,19 +62,22 @@ def own_symbols(torch: Any, opset: int) -> Iterator[None]:
             torch.onnx.unregister_custom_op_symbolic(f"aten::{name}", opset)
 
 
+def _read(torch: Any, write: Callable[..., Any], name: str, kinds: list[str]) -> Any:
+    """A function that reads its arguments as such kinds, of which the last may be left out."""
+    parse, names = torch.onnx.symbolic_helper._parse_arg, [*inspect.signature(write).parameters][1:]
+
+    def symbol(g: Any, *values: Any) -> Any:
+        named = zip_longest(kinds[: len(values)], names[: len(values)], fillvalue=names[-1])
+        pairs = zip(values, named, strict=True)
+        return write(g, *(parse(value, kind, own, name) for value, (kind, own) in pairs))
+
+    return symbol
+
+
 def _embedding_bag(
-    torch: Any,
-    g: Any,
-    table: Any,
-    indices: Any,
-    offsets: Any,
-    scale_grad_by_freq: int,
-    mode: int,
-    sparse: int,
-    weights: Any,
-    include_last_offset: int,
-    padding_idx: int | None,
+    torch: Any, g: Any, table: Any, indices: Any, offsets: Any, *settings: Any
 ) -> Any:
+    _, mode, _, weights, include_last_offset, padding_idx = settings
     inputs = [table, indices, offsets]
     if not weights.node().mustBeNone():
         inputs.append(weights)
@@ -87,26 +92,14 @@ def _embedding_bag(
     return made, None, None, None
 
 
-def _attention(
-    torch: Any,
-    g: Any,
-    query: Any,
-    key: Any,
-    value: Any,
-    mask: Any = None,
-    dropout: Any = None,
-    is_causal: int = 0,
-    scale: Any = None,
-    enable_gqa: int = 0,
-) -> Any:
-    optional = [
-        None if each is None or each.node().mustBeNone() else each for each in (mask, scale)
-    ]
+def _attention(torch: Any, g: Any, query: Any, key: Any, value: Any, *settings: Any) -> Any:
+    mask, _, is_causal, scale, enable_gqa = settings
+    given = [not each.node().mustBeNone() for each in (mask, scale)]
     made = g.op(
         "uncork::ScaledDotProductAttention",
-        *[query, key, value, *(each for each in optional if each is not None)],
-        has_mask_i=int(optional[0] is not None),
-        has_scale_i=int(optional[1] is not None),
+        *[query, key, value, *compress((mask, scale), given)],
+        has_mask_i=int(given[0]),
+        has_scale_i=int(given[1]),
         is_causal_i=is_causal,
         enable_gqa_i=enable_gqa,
     )
@@ -483,22 +476,18 @@ def _short_transform(
 
 
 def _short_inverse(
-    torch: Any,
-    g: Any,
-    data: Any,
-    size: int,
-    step: int,
-    width: int,
-    window: Any,
-    center: bool,
-    normalized: bool,
-    onesided: bool,
-    length: Any,
-    return_complex: bool,
+    torch: Any, g: Any, data: Any, size: int, step: int, width: int, window: Any, *settings: Any
 ) -> Any:
+    """The settings are those that `torch_fourier` gives."""
+    center, normalized, _, length, _ = settings
     inputs = [data, window]
     if not length.node().mustBeNone():
-        inputs.append(_vector(torch, g, length))
+        known = torch.onnx.symbolic_helper._maybe_get_const(length, "i")
+        inputs.append(
+            g.op("Constant", value_t=torch.tensor([known]))
+            if isinstance(known, int)
+            else _vector(torch, g, length)
+        )
     made = g.op(
         "uncork::ShortInverse",
         *inputs,

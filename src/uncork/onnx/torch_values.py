@@ -104,14 +104,13 @@ class Values:
         return self.torch.where(input * beta > threshold, input, made)
 
     def avg_pool2d(self, input: Any, kernel_size: Any, *more: Any, **options: Any) -> Any:
-        return self._averaged("avg_pool2d", 2, input, kernel_size, *more, **options)
+        return self._averaged(2, input, kernel_size, *more, **options)
 
     def avg_pool3d(self, input: Any, kernel_size: Any, *more: Any, **options: Any) -> Any:
-        return self._averaged("avg_pool3d", 3, input, kernel_size, *more, **options)
+        return self._averaged(3, input, kernel_size, *more, **options)
 
     def _averaged(
         self,
-        name: str,
         rank: int,
         input: Any,
         kernel_size: Any,
@@ -122,6 +121,7 @@ class Values:
         divisor_override: Any = None,
     ) -> Any:
         """Torch writes no divisor of one's own."""
+        name = f"avg_pool{rank}d"
         options: dict[str, Any] = {"padding": padding, "ceil_mode": ceil_mode}
         if divisor_override is None:
             options["count_include_pad"] = count_include_pad

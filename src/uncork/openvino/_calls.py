@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from uncork.openvino._errors import wrong_input
-from uncork.openvino._model import position_of
 from uncork.openvino._ports import ConstOutput
+from uncork.openvino._positions import position_of
 from uncork.types import Array, ElementType
 
 

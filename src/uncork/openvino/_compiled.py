@@ -13,8 +13,9 @@ from uncork.compiler.compile import CompiledModel as CoreCompiled
 from uncork.openvino import _config
 from uncork.openvino._calls import OVDict, given_inputs, shown
 from uncork.openvino._errors import as_runtime_errors, not_offered
-from uncork.openvino._model import Model, ports_text, position_of
+from uncork.openvino._model import Model
 from uncork.openvino._ports import ConstOutput
+from uncork.openvino._positions import ports_text, position_of
 from uncork.openvino._tensor import Tensor, input_tensor
 from uncork.types import Array
 

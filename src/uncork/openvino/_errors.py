@@ -47,9 +47,9 @@ def not_offered(message: str) -> Callable[..., NoReturn]:
     return refuse
 
 
-def invalid(message: str, where: str = "") -> UncorkError:
+def invalid(message: str) -> UncorkError:
     """The error for a model or an argument that cannot be."""
-    return _both(ValidationError)(message, where)
+    return _both(ValidationError)(message)
 
 
 def invalid_if(condition: object, message: str) -> None:

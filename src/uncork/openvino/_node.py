@@ -33,6 +33,7 @@ from uncork.openvino._ports import ConstOutput, Input, Operators, Output
 from uncork.openvino._shapes import PartialShape, Shape, Strides, core_shape
 from uncork.openvino._tensor import Tensor
 from uncork.openvino._types import Type, element_of, of_element
+from uncork.openvino._values import attribute_value, constant_of, shown_value
 from uncork.ops import Operation, find
 from uncork.ops import parameter as ends
 from uncork.types import Array, ElementType, TensorSpec
@@ -182,7 +183,7 @@ class Node(Named, Operators):
     def get_attributes(self) -> dict[str, Any]:
         """The attributes by name, as the file spells them."""
         found = {
-            name.replace("exclude_pad", "exclude-pad"): _shown(getattr(self.operation, name))
+            name.replace("exclude_pad", "exclude-pad"): shown_value(getattr(self.operation, name))
             for name in self.operation.attributes
         }
         if found.get("auto_broadcast_axis") == -1:  # which says nothing
@@ -502,28 +503,6 @@ class Constant(Node):
     tensor_view = attribute(get_tensor_view)
 
 
-def constant_of(value: Any, element_type: Any = None, shared: bool = False) -> ends.Const:
-    """The operation of a constant, of an array, a tensor, numbers or texts."""
-    if isinstance(value, Tensor):
-        element = value._element
-        carried = storage.encode(value.values(), element) if not shared else value.values()
-        return ends.Const.of_array(element, np.array(carried))
-    array = np.asarray(value)
-    # Python's numbers are of 64 bits there.
-    element = element_of(array.dtype if element_type is None else element_type)
-    if element is ElementType.string:
-        carried = np.array([str(t) for t in array.reshape(-1)], object).reshape(array.shape)
-    elif element.is_native:
-        with np.errstate(all="ignore"):
-            carried = array.astype(element.dtype)
-        carried = array if shared and carried.dtype == array.dtype else np.array(carried)
-    elif element is ElementType.bf16 and array.dtype == np.float16:
-        carried = np.array(array).view(np.uint16)
-    else:
-        carried = storage.encode(array.astype(np.float32), element)
-    return ends.Const.of_array(element, carried)
-
-
 def as_output(value: Any, like: ConstOutput | None = None) -> Output:
     """The output that a program means: itself, a node's only one, or that of a new constant.
 
@@ -542,29 +521,3 @@ def as_output(value: Any, like: ConstOutput | None = None) -> Output:
     plain = not isinstance(value, (np.ndarray, np.generic, Tensor))
     element = like.spec.element_type if like is not None and plain else None
     return Output(Constant(value, element_type=element), 0)
-
-
-def attribute_value(value: Any) -> Any:
-    """An attribute as uncork's operations take it."""
-    if isinstance(value, Type):
-        return element_of(value)
-    if isinstance(value, PartialShape):
-        return core_shape(value)
-    if isinstance(value, np.ndarray):
-        return tuple(value.tolist())
-    if isinstance(value, (list, tuple, Shape, frozenset, set)):
-        return tuple(value)
-    return value.item() if isinstance(value, np.generic) else value
-
-
-def _shown(value: Any) -> Any:
-    """An attribute as programs read it."""
-    if isinstance(value, ElementType):
-        return value.name
-    if isinstance(value, CoreShape):
-        if value.rank is None:
-            return []
-        return [-1 if d.static_size is None else d.static_size for d in value]
-    if isinstance(value, tuple):
-        return list(value)
-    return "dynamic" if value is None else value

@@ -17,11 +17,12 @@ import numpy as np
 from uncork.openvino._any import OVAny
 from uncork.openvino._bodies import If, Loop, TensorIterator
 from uncork.openvino._errors import as_runtime_errors, invalid_if
-from uncork.openvino._node import Constant, Node, Parameter, Result, as_output, attribute_value
+from uncork.openvino._node import Constant, Node, Parameter, Result, as_output
 from uncork.openvino._ports import Output
 from uncork.openvino._shapes import PartialShape, core_shape
 from uncork.openvino._signatures import SIGNATURES
 from uncork.openvino._types import element_of
+from uncork.openvino._values import attribute_value
 from uncork.ops import Operation, find, type_names
 from uncork.ops._ports import REQUIRED, element_type, element_type_or_dynamic, shape
 from uncork.types import ElementType

@@ -15,8 +15,8 @@ from uncork.openvino import _config
 from uncork.openvino._attribute import attribute
 from uncork.openvino._calls import OVDict, given_inputs, shown
 from uncork.openvino._errors import as_runtime_errors, unsupported, wrong_input
-from uncork.openvino._model import ports_text, position_of
 from uncork.openvino._ports import ConstOutput
+from uncork.openvino._positions import ports_text, position_of
 from uncork.openvino._tensor import Tensor, input_tensor
 from uncork.openvino._types import element_of
 from uncork.types import Array, ElementType

@@ -117,7 +117,7 @@ class NonMaxSuppression9(_Corners, SuppressionWithScores):
         soft_nms_sigma: Array | None,
     ) -> tuple[Array, ...]:
         return self.selected(
-            boxes, scores, maximum, iou_threshold, score_threshold, single(soft_nms_sigma, 0)
+            boxes, scores, maximum, iou_threshold, score_threshold, single(soft_nms_sigma)
         )
 
 

@@ -21,7 +21,8 @@ from uncork.ops.arithmetic import Add, Divide, Multiply, Subtract
 from uncork.ops.convert import Convert1
 from uncork.ops.fake_quantize import FakeQuantize
 from uncork.ops.unary import Round
-from uncork.passes.rewrite import NewLayers, computed_value, replaced
+from uncork.passes.known_values import computed_value
+from uncork.passes.rewrite import NewLayers, replaced
 from uncork.types import ElementType
 
 _CODES = {ElementType.i8: (-128, 127), ElementType.u8: (0, 255)}

@@ -21,7 +21,8 @@ from uncork.ir.model import Model, Node, Port, Source
 from uncork.memory import available
 from uncork.ops._body import SubGraphOperation
 from uncork.ops.parameter import Const
-from uncork.passes.rewrite import all_readers, is_known, known_value, readers, replaced
+from uncork.passes.known_values import is_known, known_value
+from uncork.passes.rewrite import all_readers, readers, replaced
 from uncork.types import TensorSpec
 
 #: A constant has at most so many times the elements of those that it is made of, and no more than

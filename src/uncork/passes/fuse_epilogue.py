@@ -20,7 +20,8 @@ from uncork.kernels.extents import extents, has_extents
 from uncork.kernels.gemm.select_matmul import unsuited
 from uncork.kernels.select_epilogue import ending
 from uncork.ops.matmul import MatMul
-from uncork.passes.rewrite import as_members, is_known, readers, replaced
+from uncork.passes.known_values import is_known
+from uncork.passes.rewrite import as_members, readers, replaced
 from uncork.types import ElementType
 
 #: By the type of a product: what it becomes with its end, and the axis of its result along which

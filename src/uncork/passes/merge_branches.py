@@ -23,7 +23,8 @@ from msgspec import Struct
 from uncork.ir.model import Model, Node, Source
 from uncork.ops.arithmetic import Add
 from uncork.ops.convolution import Convolution1, GroupConvolution1
-from uncork.passes.rewrite import NewLayers, known_value, only_reader, readers, replaced
+from uncork.passes.known_values import known_value
+from uncork.passes.rewrite import NewLayers, only_reader, readers, replaced
 from uncork.types import Array, ElementType, TensorSpec
 
 _Sizes = tuple[int, ...]

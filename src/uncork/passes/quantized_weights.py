@@ -24,8 +24,9 @@ from uncork.ops.fake_quantize import FakeQuantize
 from uncork.ops.matmul import MatMul
 from uncork.ops.parameter import Const
 from uncork.ops.reshape import Reshape1
+from uncork.passes.known_values import computed_value
 from uncork.passes.quantized_values import grids
-from uncork.passes.rewrite import as_constant, computed_value, made_constants, readers, replaced
+from uncork.passes.rewrite import as_constant, made_constants, readers, replaced
 from uncork.types import Array, ElementType, PartialShape
 
 

@@ -34,8 +34,8 @@ from uncork.ops.parameter import Const
 from uncork.ops.reshape import Reshape1
 from uncork.ops.squeeze import Squeeze1, Unsqueeze1
 from uncork.ops.transpose import Transpose1
+from uncork.passes.known_values import computed_value, is_known, known_value
 from uncork.passes.match_gather import gathered_axis
-from uncork.passes.rewrite import computed_value, is_known, known_value
 from uncork.storage import code_book, decode
 from uncork.types import Array, ElementType
 

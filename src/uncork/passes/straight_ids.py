@@ -47,7 +47,7 @@ def lookups(model: Model, roots: Mapping[int, Inputs] | None = None) -> Iterator
                     yield from lookups(with_values(joined.body.model), inner)
 
 
-def straight(model: Model, roots: Mapping[int, Inputs] | None = None) -> dict[Source, Inputs]:
+def straight(model: Model, roots: Mapping[int, Inputs] | None) -> dict[Source, Inputs]:
     """The outputs of layers that hold integers straight from inputs, and from which.
 
     `roots` are the Parameters to begin at, by node id; by default all of the model's.

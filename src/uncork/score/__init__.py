@@ -23,14 +23,20 @@ import os
 import sys
 import time
 import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from msgspec.structs import replace
 
-from uncork.compiler.options import RoundingOptions, asked, taking
+from uncork.compiler.options import asked, taking
 from uncork.errors import InputError, UncorkError
-from uncork.score.options import Location, ScoreOptions
+from uncork.score.options import (
+    Location,
+    RowOptions,
+    RunOptions,
+    ScoreArguments,
+    ScoreOptions,
+)
 
 if TYPE_CHECKING:
     import inspect
@@ -43,39 +49,23 @@ if TYPE_CHECKING:
     from uncork.score.summary import Summary
 
 
+#: Options that are for files, in the order in which a message names those that a table was given.
+_FILES_ONLY = (
+    *("output", "rejects", "ray_address", "workers", "rows_per_part", "resume", "overwrite"),
+    "format",
+)
+
+
 class ScoringInterrupted(KeyboardInterrupt):
     """The interruption of a run by Ctrl-C while rows were scored; the text says what is kept."""
 
 
-@taking(RoundingOptions)
+@taking(ScoreArguments, ScoreOptions, RunOptions)
 def score(
     model: Location,
     source: Any,
     output: Location | None = None,
-    *,
-    inputs: Mapping[str, Any] | None = None,
-    mapping: Location | None = None,
-    outputs: Mapping[str, str | int] | None = None,
-    keep: Sequence[str] | None = None,
-    top_k: int | None = None,
-    strict: bool = True,
-    negative_ids: bool = True,
-    on_error: str = "fail",
-    rejects: Location | None = None,
-    engine: str = "local",
-    ray_address: str | None = None,
-    workers: int | None = None,
-    batch_size: int | None = None,
-    rows_per_part: int | None = None,
-    resume: bool = False,
-    overwrite: bool = False,
-    format: str | None = None,
-    limit: int | None = None,
-    weights: Location | None = None,
-    tables: Mapping[str, Location] | None = None,
-    backend: str = "cpu",
-    progress: bool = False,
-    **rounding: Unpack[RoundingOptions],
+    **options: Unpack[ScoreArguments],
 ) -> Any:
     """Score every row of `source` and write one row for each into `output`, in the same order.
 
@@ -119,47 +109,25 @@ def score(
             f"got {type(model).__name__}",
             "model",
         )
-    asked(score, rounding)
+    told, run = asked(score, options, ScoreOptions), asked(score, options, RunOptions)
     if isinstance(source, (list, tuple)) and not source:
         raise InputError("expected paths, or rows as dictionaries, got an empty list", "source")
-    options = ScoreOptions(
-        inputs,
-        mapping,
-        outputs,
-        keep,
-        top_k,
-        strict,
-        negative_ids,
-        on_error,
-        batch_size,
-        rows_per_part,
-        format,
-        limit,
-        weights,
-        tables,
-        backend,
-        rounding,
-    )
     if not _is_location(source):
-        files_only = {
-            "output": output,
-            "rejects": rejects,
-            "ray_address": ray_address,
-            "workers": workers,
-            "rows_per_part": rows_per_part,
-            "resume": resume or None,
-            "overwrite": overwrite or None,
-            "format": format,
-        }
-        given = [name for name, value in files_only.items() if value is not None]
-        return _score_frame(model, source, given, options)
+        values = {"output": output, **options}
+        given = [
+            name
+            for name in _FILES_ONLY
+            if values.get(name) is not None and values[name] is not False
+        ]
+        return _score_frame(model, source, given, told)
     if output is None:
         raise InputError(
             "expected where the scores go: a name that ends in .parquet, or a folder", "output"
         )
+    workers, rejects = run.workers, run.rejects
     if workers is not None and (not isinstance(workers, int) or workers < 1):
         raise InputError(f"expected a number of at least 1, got {workers!r}", "workers")
-    if (rejects is not None) != (on_error == "reject"):
+    if (rejects is not None) != (told.on_error == "reject"):
         raise InputError(
             "on_error='reject' and the file for rejected rows go together: give both or neither",
             "rejects",
@@ -169,14 +137,15 @@ def score(
     from uncork.score.sink import Sink
 
     started = time.perf_counter()
-    workplace = _engine(engine, workers, ray_address)
+    engine = _engine(run.engine, workers, run.ray_address)
     try:
-        prepared = prepare_score(model, source, options)
-        rejected, reads = None if rejects is None else os.fspath(rejects), prepared.reads(mapping)
+        prepared = prepare_score(model, source, told)
+        rejected = None if rejects is None else os.fspath(rejects)
+        reads = prepared.reads(told.mapping)
         sink = Sink(os.fspath(output), rejected, prepared.describe(), prepared.job, reads)
-        return _run(workplace, prepared, sink, resume, overwrite, progress, started)
+        return _run(engine, prepared, sink, run, started)
     finally:
-        workplace.close()
+        engine.close()
 
 
 def _is_location(source: Any) -> bool:
@@ -203,22 +172,8 @@ def _score_frame(
             f"a table in memory is scored in this process and returned: leave out {given}", "score"
         )
     options = options.with_mapping()
-    scorer = Scorer(
-        model,
-        inputs=options.inputs,
-        outputs=options.outputs,
-        keep=options.keep or (),
-        top_k=options.top_k,
-        strict=options.strict,
-        negative_ids=options.negative_ids,
-        on_error=options.on_error,
-        batch_size=options.batch_size,
-        weights=options.weights,
-        tables=options.tables,
-        backend=options.backend,
-        threads=None,
-        **options.rounding,
-    )
+    own = {name: getattr(options, name) for name in RowOptions.__struct_fields__}
+    scorer = Scorer(model, **{**own, "threads": None})
     return scorer(frame if options.limit is None else first_rows(frame, options.limit))
 
 
@@ -272,9 +227,7 @@ def _run(
     engine: Engine,
     prepared: ScoringPlan,
     sink: Sink,
-    resume: bool,
-    overwrite: bool,
-    progress: bool,
+    options: RunOptions,
     started: float,
 ) -> Summary:
     """Score the units with an engine into a sink, and sum it up."""
@@ -282,13 +235,13 @@ def _run(
 
     job, units = prepared.job, prepared.units
     kept = None if sink.rejects is None else str(sink.rejects)
-    before = sink.open(resume, overwrite)
+    before = sink.open(options.resume, options.overwrite)
     if before is not None:
         return Summary.of_finished(str(sink.target), kept, before, len(units), job.on_error)
     resumed = sink.counts.rows
     try:
         todo = [unit for unit in units if unit.number not in sink.finished]
-        with progress_bar(job.source.rows, progress) as show:
+        with progress_bar(job.source.rows, options.progress) as show:
             faults = engine.score_units(job, todo, sink, show)
         counts = sink.counts
         counts.check(job.source.rows, job.source.name)

@@ -81,7 +81,7 @@ def plan_outputs(
     ports: Sequence[ModelPort],
     wanted: Mapping[str, str | int] | None,
     top_k: int | None,
-    nullable: bool = False,
+    nullable: bool,
 ) -> tuple[OutputColumn, ...]:
     """The columns for `wanted` (column name to result name or position), or for all results under
     their own names.

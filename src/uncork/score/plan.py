@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.fs as pafs
+from msgspec.structs import replace as with_fields
 
 from uncork.compiler.compiled_model import CompiledModel
 from uncork.compiler.load import load
@@ -174,7 +175,7 @@ def plan(
     opened = source if isinstance(source, Source) else open_source(source, options.format)
     if options.limit is not None:
         opened = opened.first(options.limit)
-    told = replace(options, outputs=options.outputs or None).with_mapping()
+    told = with_fields(options, outputs=options.outputs or None).with_mapping()
     bound = bind(compiled.inputs, opened.schema, told.inputs or {})
     columns = plan_outputs(compiled.outputs, told.outputs, told.top_k, on_error == "null")
     kept = ("row",) if told.keep is None else tuple(told.keep)

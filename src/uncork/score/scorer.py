@@ -7,26 +7,26 @@ once in each process.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from msgspec.structs import replace
 
 from uncork.compiler.compiled_model import CompiledModel
 from uncork.compiler.load import load
-from uncork.compiler.options import RoundingOptions, taking
+from uncork.compiler.options import asked, taking
 from uncork.concurrency import WorkLock
 from uncork.errors import InputError
 from uncork.score.batch import BatchScorer
 from uncork.score.frames import from_frame, to_frame
 from uncork.score.mapping import bind
+from uncork.score.options import Location, ScorerArguments, ScorerOptions
 from uncork.score.outputs import ROW, output_schema, plan_outputs
 from uncork.score.plan import BATCH_SIZE
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
-
-Location = str | os.PathLike[str]
 
 #: Models of this process by path, state of the file and options. Scorers of one model share it.
 _models: dict[tuple[Any, ...], CompiledModel] = {}
@@ -48,29 +48,14 @@ class Scorer:
     `threads` is 1, since engines have as many workers as processors.
     """
 
-    @taking(RoundingOptions)
-    def __init__(
-        self,
-        model: Location,
-        *,
-        inputs: Mapping[str, Any] | None = None,
-        outputs: Mapping[str, str | int] | None = None,
-        keep: Sequence[str] = (),
-        top_k: int | None = None,
-        strict: bool = True,
-        negative_ids: bool = True,
-        on_error: str = "fail",
-        batch_size: int | None = None,
-        weights: Location | None = None,
-        tables: Mapping[str, Location] | None = None,
-        backend: str = "cpu",
-        threads: int | None = 1,
-        **rounding: Unpack[RoundingOptions],
-    ) -> None:
+    @taking(ScorerArguments, ScorerOptions)
+    def __init__(self, model: Location, **options: Unpack[ScorerArguments]) -> None:
         """Loads and checks the model.
 
         Raises what `uncork.load` raises, and InputError for outputs that are not there.
         """
+        told = asked(Scorer, options, ScorerOptions)
+        on_error, batch_size, keep = told.on_error, told.batch_size, tuple(told.keep or ())
         InputError.when(
             on_error not in ("fail", "null"),
             f"expected fail or null, got {on_error!r}: "
@@ -86,21 +71,18 @@ class Scorer:
             "keep",
         )
         self.model = os.path.abspath(model)
-        self.inputs = dict(inputs or {})
-        self.keep = tuple(keep)
+        self.inputs = dict(told.inputs or {})
+        self.keep = keep
         self.on_error = on_error
-        self.negative_ids = negative_ids
+        self.negative_ids = told.negative_ids
         self.batch_size = batch_size
-        self._options = {
-            "weights": None if weights is None else os.path.abspath(weights),
-            "tables": None
-            if tables is None
-            else {name: os.path.abspath(path) for name, path in tables.items()},
-            "strict": strict,
-            "backend": backend,
-            "threads": threads,
-            **rounding,
-        }
+        weights, tables = told.weights, told.tables or {}
+        absolute = replace(
+            told,
+            weights=None if weights is None else os.path.abspath(weights),
+            tables={name: os.path.abspath(path) for name, path in tables.items()} or None,
+        )
+        self._options = {**absolute.for_load(), "threads": told.threads}
         self._schemas: dict[pa.Schema, tuple[BatchScorer, int]] = {}
         compiled = self.compiled
         InputError.when(
@@ -109,7 +91,7 @@ class Scorer:
             "rows would depend on each other",
             str(model),
         )
-        self.columns = plan_outputs(compiled.outputs, outputs, top_k, on_error == "null")
+        self.columns = plan_outputs(compiled.outputs, told.outputs, told.top_k, on_error == "null")
 
     @property
     def compiled(self) -> CompiledModel:
@@ -119,7 +101,7 @@ class Scorer:
         key = (self.model, state, repr(self._options))
         with _loading.held():
             if key not in _models:
-                made = load(self.model, **self._options)  # type: ignore[arg-type]
+                made = load(self.model, **self._options)
                 return _models.setdefault(key, made)
             return _models[key]
 

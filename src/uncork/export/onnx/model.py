@@ -41,9 +41,7 @@ class Exported:
     approximations: Sequence[tuple[str, str]]
 
 
-def export(
-    model: Model, opset: int = FIRST_OPSET, approximate: bool = False, ids: Ids = "64-bit"
-) -> Exported:
+def export(model: Model, opset: int, approximate: bool, ids: Ids) -> Exported:
     """The model in ONNX. Raises UnsupportedError, with every layer that cannot be exported."""
     onnx = import_onnx()
     newest = onnx.defs.onnx_opset_version()

@@ -11,9 +11,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from uncork.compiler.arguments import plain
 from uncork.errors import InputError
+from uncork.functional._arguments import taking_record
 from uncork.functional._operations import (
     embedding_bag_offsets,
     embedding_bag_packed,
@@ -44,47 +46,50 @@ def embedding(
     return gather(table, ids, 0)
 
 
-def embedding_bag(
-    input: Any,
-    weight: Any,
-    offsets: Any = None,
-    max_norm: float | None = None,
-    norm_type: float = 2,
-    scale_grad_by_freq: bool = False,
-    mode: str = "mean",
-    sparse: bool = False,
-    per_sample_weights: Any = None,
-    include_last_offset: bool = False,
-    padding_idx: int | None = None,
-) -> Array:
+class _BagCall(Struct):
+    """What `torch.nn.functional.embedding_bag` takes."""
+
+    input: Any
+    weight: Any
+    offsets: Any = None
+    max_norm: float | None = None
+    norm_type: float = 2
+    scale_grad_by_freq: bool = False
+    mode: str = "mean"
+    sparse: bool = False
+    per_sample_weights: Any = None
+    include_last_offset: bool = False
+    padding_idx: int | None = None
+
+
+@taking_record(_BagCall)
+def embedding_bag(call: _BagCall) -> Array:
     """Sums or means of rows of `weight [E, d]` by bag, as `torch.nn.functional.embedding_bag`.
 
     `input [B, k]` has bags of k ids; `input [N]` has those that `offsets [B]` begin. An empty bag
     gives zeros, and ids equal to `padding_idx` belong to no bag. Weights are for `mode="sum"` only.
     """
-    where = "embedding_bag"
-    _refuse_max_norm(where, max_norm)
+    where, mode, offsets = "embedding_bag", call.mode, call.offsets
+    _refuse_max_norm(where, call.max_norm)
     if mode not in ("sum", "mean"):
         other = (
             ("; take the maximum of F.embedding over the axis of the ids") if mode == "max" else ""
         )
         raise InputError(f"mode: expected 'sum' or 'mean', got {mode!r}{other}", where)
-    if per_sample_weights is not None and mode != "sum":
+    if call.per_sample_weights is not None and mode != "sum":
         raise InputError(f"per_sample_weights are for mode='sum', got mode={mode!r}", where)
-    table = _array(where, "weight", weight)
-    ids = _ids(where, "input", input, table)
-    weights = (
-        None
-        if per_sample_weights is None
-        else _array(where, "per_sample_weights", per_sample_weights)
-    )
+    table = _array(where, "weight", call.weight)
+    ids = _ids(where, "input", call.input, table)
+    weights = None
+    if call.per_sample_weights is not None:
+        weights = _array(where, "per_sample_weights", call.per_sample_weights)
     if weights is not None and weights.shape != ids.shape:
         raise InputError(
             f"per_sample_weights: expected shape {list(ids.shape)} as 'input' has, "
             f"got {list(weights.shape)}",
             where,
         )
-    pad = _padding(where, padding_idx, table)
+    pad = _padding(where, call.padding_idx, table)
     if ids.ndim == 2:
         if offsets is not None:
             raise InputError(
@@ -95,7 +100,7 @@ def embedding_bag(
         starts = np.arange(len(ids), dtype=np.int64) * ids.shape[1]
         ids, weights = ids.reshape(-1), None if weights is None else weights.reshape(-1)
     elif ids.ndim == 1:
-        ids, starts, weights = _bags(where, ids, offsets, weights, include_last_offset)
+        ids, starts, weights = _bags(where, ids, offsets, weights, call.include_last_offset)
     else:
         raise InputError(
             f"input: expected ids [B, k], or [N] with offsets [B], got {describe_array(ids)}", where
@@ -124,17 +129,22 @@ def one_hot(tensor: Any, num_classes: int = -1) -> Array:
     return made
 
 
-def gru(
-    input: Any,
-    hx: Any,
-    params: Sequence[Any],
-    has_biases: bool = True,
-    num_layers: int = 1,
-    dropout: float = 0.0,
-    train: bool = False,
-    bidirectional: bool = False,
-    batch_first: bool = False,
-) -> tuple[Array, Array]:
+class _GruCall(Struct):
+    """What `torch.gru` takes."""
+
+    input: Any
+    hx: Any
+    params: Sequence[Any]
+    has_biases: bool = True
+    num_layers: int = 1
+    dropout: float = 0.0
+    train: bool = False
+    bidirectional: bool = False
+    batch_first: bool = False
+
+
+@taking_record(_GruCall)
+def gru(call: _GruCall) -> tuple[Array, Array]:
     """GRU layers, as `torch.gru`: (output, h_n).
 
     `input [T, B, I]`, or [B, T, I] with `batch_first`; `hx [layers * directions, B, H]`, None for
@@ -142,16 +152,17 @@ def gru(
     `_flat_weights`: w_ih [3H, I], w_hh [3H, H] and, with biases, b_ih [3H], b_hh [3H] of each
     direction of each layer, gates r, z, n.
     """
-    if train and dropout:
+    if call.train and call.dropout:
         raise InputError("dropout while training draws random numbers: give train=False", "gru")
-    x = _array("gru", "input", input)
+    x = _array("gru", "input", call.input)
     if x.ndim != 3:
-        order = "[B, T, I]" if batch_first else "[T, B, I]"
+        order = "[B, T, I]" if call.batch_first else "[T, B, I]"
         raise InputError(f"input: expected {order}, got {describe_array(x)}", "gru")
-    x = x if batch_first else np.ascontiguousarray(x.transpose(1, 0, 2))
-    directions, each = 1 + bool(bidirectional), 4 if has_biases else 2
-    if len(params) != num_layers * directions * each:
-        count = f"{num_layers} x {directions} x {each}"
+    x = x if call.batch_first else np.ascontiguousarray(x.transpose(1, 0, 2))
+    directions, each = 1 + bool(call.bidirectional), 4 if call.has_biases else 2
+    params, layers = call.params, call.num_layers
+    if len(params) != layers * directions * each:
+        count = f"{layers} x {directions} x {each}"
         raise InputError(
             f"params: expected {count} arrays (layers, directions, arrays of each), "
             f"got {len(params)}",
@@ -159,13 +170,13 @@ def gru(
         )
     weights = [_array("gru", f"params[{i}]", value) for i, value in enumerate(params)]
     hidden, batch = weights[1].shape[-1], len(x)
-    shape = (num_layers * directions, batch, hidden)
-    states = np.zeros(shape, x.dtype) if hx is None else _array("gru", "hx", hx)
+    shape = (layers * directions, batch, hidden)
+    states = np.zeros(shape, x.dtype) if call.hx is None else _array("gru", "hx", call.hx)
     if states.shape != shape:
         raise InputError(f"hx: expected shape {list(shape)}, got {list(states.shape)}", "gru")
     lengths = np.full(batch, x.shape[1], np.int64)
     last = []
-    for layer in range(num_layers):
+    for layer in range(layers):
         first = layer * directions
         packed = [
             _packed(weights[n * each : (n + 1) * each], hidden, x.dtype)
@@ -173,13 +184,15 @@ def gru(
         ]
         h0 = np.ascontiguousarray(states[first : first + directions].transpose(1, 0, 2))
         w, r, b = (np.stack(parts) for parts in zip(*packed, strict=True))
-        direction = "bidirectional" if bidirectional else "forward"
+        direction = "bidirectional" if call.bidirectional else "forward"
         y, h = gru_sequence(x, h0, lengths, w, r, b, direction, linear_before_reset=True)
         x = np.ascontiguousarray(y.transpose(0, 2, 1, 3)).reshape(
             batch, x.shape[1], directions * hidden
         )
         last.append(h.transpose(1, 0, 2))
-    return x if batch_first else np.ascontiguousarray(x.transpose(1, 0, 2)), np.concatenate(last)
+    return x if call.batch_first else np.ascontiguousarray(x.transpose(1, 0, 2)), np.concatenate(
+        last
+    )
 
 
 def _packed(

@@ -7,7 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from uncork.functional._torch.layered import LAYERS, choice, fixed, named, refuse, refuse_if, sizes
+from uncork.functional._torch.layered import (
+    LAYERS,
+    choice,
+    fixed,
+    named,
+    rank_from,
+    refuse,
+    refuse_if,
+    sizes,
+)
 from uncork.ir.model import Source
 from uncork.onnx.graph import Graph
 
@@ -259,9 +268,7 @@ def pixel_unshuffle(g: Graph, input: Source, downscale_factor: int) -> Source:
 @named
 def channel_shuffle(g: Graph, input: Source, groups: int) -> Source:
     """Channels of every group in turn."""
-    refuse_if(
-        g.rank(input) < 3, f"input: expected at least 3 dimensions, got shape {g.spec(input).shape}"
-    )
+    rank_from(g, input, 3)
     (count,) = sizes("groups", groups, 1, 1)
     return g.make("ShuffleChannels", input, axis=1, group=count)
 

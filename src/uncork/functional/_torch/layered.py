@@ -19,6 +19,7 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 
 from uncork.errors import InputError, UncorkError, ValidationError
+from uncork.functional._arguments import bound, inserted
 from uncork.functional._call import Call, renamed
 from uncork.functional._native import one_or_several
 from uncork.ir.model import Source
@@ -35,14 +36,17 @@ Written = TypeVar("Written", bound=Layers)
 #: What each function is written as, by its name.
 LAYERS: dict[str, Layers] = {}
 #: Arguments that change nothing here.
-_IGNORED = frozenset({"_stacklevel"})
-#: Arguments of which only None is taken, or of `inplace` False, and what to do instead.
+_IGNORED = frozenset({"_stacklevel", "momentum"})
+#: Arguments of which only None is taken, or what is false of two, and what to do instead.
 _REFUSED = {
-    "inplace": "arrays are not changed: take the result",
-    "size_average": "give reduction='mean', 'sum' or 'none'",
-    "reduce": "give reduction='mean', 'sum' or 'none'",
-    "out": "take the result",
+    "inplace": "{given} is not supported: arrays are not changed: take the result",
+    "size_average": "{given} is not supported: give reduction='mean', 'sum' or 'none'",
+    "reduce": "{given} is not supported: give reduction='mean', 'sum' or 'none'",
+    "out": "{given} is not supported: take the result",
+    "dropout_p": "dropout_p draws random numbers: give 0.0",
 }
+#: Defaults of arguments that layers know nothing of, where it is not None.
+_DEFAULTS = {"momentum": 0.1, "dropout_p": 0.0}
 
 
 def named(layers: Written) -> Written:
@@ -51,21 +55,51 @@ def named(layers: Written) -> Written:
     return layers
 
 
-def named_with_old(**before: str) -> Callable[[Written], Written]:
-    """Offer what is written as layers with arguments that torch keeps for old programs, each before
-    another: only None is taken for them, and the layers know nothing of them.
+def named_with(**before: str) -> Callable[[Written], Written]:
+    """Offer what is written as layers with more arguments, each before another: such as change
+    nothing or are refused, and the layers know nothing of them.
     """
 
     def offer(layers: Written) -> Written:
-        parameters = list(inspect.signature(layers).parameters.values())
-        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
         for name, other in before.items():
-            place = [parameter.name for parameter in parameters].index(other)
-            parameters.insert(place, inspect.Parameter(name, kind, default=None))
-        layers.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+            _insert(layers, name, "Any", _DEFAULTS.get(name), other)
         return named(layers)
 
     return offer
+
+
+def ended(
+    layers: Layers,
+    end: Callable[[Graph, Source, Any], Source],
+    argument: tuple[str, str, Any],
+    before: str | None,
+) -> Layers:
+    """What is written as layers, ended by what an argument says of which these know nothing: its
+    name, its annotation and its default.
+    """
+    name, annotation, default = argument
+
+    @functools.wraps(layers)
+    def whole(g: Graph, *args: Any, **options: Any) -> Source:
+        given = options.pop(name, default)
+        return end(g, layers(g, *args, **options), given)
+
+    _insert(whole, name, annotation, default, before)
+    return whole
+
+
+def without(layers: Layers, name: str) -> Layers:
+    """What is written as layers without an argument, which has its default."""
+    signature = inspect.signature(layers)
+    kept = [parameter for own, parameter in signature.parameters.items() if own != name]
+    layers.__signature__ = signature.replace(parameters=kept)  # type: ignore[attr-defined]
+    return layers
+
+
+def _insert(layers: Layers, name: str, annotation: str, default: Any, before: str | None) -> None:
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    added = inspect.Parameter(name, kind, default=default, annotation=annotation)
+    layers.__signature__ = inserted(layers, added, before)  # type: ignore[attr-defined]
 
 
 def named_for_axes(write: Callable[[int], Layers]) -> Callable[[int], Layers]:
@@ -107,13 +141,8 @@ def function_of(name: str) -> Callable[..., Any] | None:
     names = tuple(signature.parameters)
 
     def describe(*args: Any, **options: Any) -> Call:
-        try:
-            bound = signature.bind(*args, **options)
-        except TypeError as error:
-            raise TypeError(f"{name}(): {error}") from None
-        bound.apply_defaults()
         call = LayeredCall(name, layers)
-        for own, value in bound.arguments.items():
+        for own, value in bound(name, signature, args, options).items():
             if value is None and kinds[own] and own not in optional:
                 raise call.error(f"input '{own}' is missing", input=own)
             call.take(own, kinds[own], value)
@@ -177,9 +206,9 @@ class LayeredCall(Call):
     def take(self, name: str, kind: str, value: Any) -> None:
         """Take an argument."""
         if not kind:
-            is_default = value is None or (name == "inplace" and not value)
+            is_default = value is None or (name in ("inplace", "dropout_p") and not value)
             if name in _REFUSED and not is_default:
-                raise self.error(f"{name}={value!r} is not supported: {_REFUSED[name]}")
+                raise self.error(_REFUSED[name].format(given=f"{name}={value!r}"))
             if name not in _IGNORED and name not in _REFUSED:
                 self.attributes[name] = value
             return
@@ -298,11 +327,21 @@ def fixed(g: Graph, source: Source, axis: int) -> int:
     return size
 
 
-def place(g: Graph, source: Source, dim: Any, name: str = "dim") -> int:
+def rank_from(g: Graph, source: Source, least: int) -> int:
+    """The rank of the input, of which at least so many dimensions are expected."""
+    rank = g.rank(source)
+    refuse_if(
+        rank < least,
+        f"input: expected at least {least} dimensions, got shape {g.spec(source).shape}",
+    )
+    return rank
+
+
+def place(g: Graph, source: Source, dim: Any) -> int:
     """An axis counted from the first."""
     rank = g.rank(source)
     if not isinstance(dim, (int, np.integer)) or not -max(rank, 1) <= dim < max(rank, 1):
-        raise refuse(f"{name}: expected an axis from {-rank} to {rank - 1}, got {dim!r}")
+        raise refuse(f"dim: expected an axis from {-rank} to {rank - 1}, got {dim!r}")
     return int(dim) % max(rank, 1)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -10,9 +11,11 @@ from uncork.functional._torch.activations import logsigmoid
 from uncork.functional._torch.layered import (
     Classes,
     Ids,
+    Layers,
     choice,
+    ended,
     named,
-    named_with_old,
+    named_with,
     refuse,
     refuse_if,
 )
@@ -21,8 +24,23 @@ from uncork.ir.model import Source
 from uncork.onnx.graph import Graph
 from uncork.types import ElementType
 
-#: Most losses have both before the word by which they are reduced.
-_loss = named_with_old(size_average="reduction", reduce="reduction")
+#: What torch keeps for old programs, before the word by which losses are reduced.
+_with_old = named_with(size_average="reduction", reduce="reduction")
+
+
+def _loss(before: str | None = None) -> Callable[[Layers], Layers]:
+    """Offer what is written as the layers of each loss, reduced as an argument says that comes
+    before another of its own, or last.
+    """
+
+    def offer(layers: Layers) -> Layers:
+        return _with_old(_reducing(layers, before))
+
+    return offer
+
+
+def _reducing(layers: Layers, before: str | None = None) -> Layers:
+    return ended(layers, _reduced, ("reduction", "str", "mean"), before)
 
 
 def _reduced(g: Graph, loss: Source, reduction: str) -> Source:
@@ -51,7 +69,7 @@ def _weighted(g: Graph, loss: Source, weight: Source | None) -> Source:
     return loss if weight is None else g.times(loss, weight)
 
 
-@_loss
+@_with_old
 def l1_loss(
     g: Graph,
     input: Source,
@@ -64,7 +82,7 @@ def l1_loss(
     return _weighted_mean(g, loss, weight, reduction)
 
 
-@_loss
+@_with_old
 def mse_loss(
     g: Graph,
     input: Source,
@@ -84,22 +102,20 @@ def _weighted_mean(g: Graph, loss: Source, weight: Source | None, reduction: str
     return g.over(total, _reduced(g, g.broadcast(weight, g.shape_of(loss)), "sum"))
 
 
-@_loss
+@_loss(before="beta")
 def smooth_l1_loss(
     g: Graph,
     input: Source,
     target: Source,
-    reduction: str = "mean",
     beta: float = 1.0,
 ) -> Source:
     """Squares below beta, and lines above."""
     refuse_if(beta < 0, f"beta: expected at least 0, got {beta}")
     far = g.make("Abs", g.minus(input, target))
     if not beta:
-        return _reduced(g, far, reduction)
+        return far
     near = g.times(g.times(far, far), 0.5 / beta)
-    loss = g.select(_below(g, far, beta), near, g.minus(far, 0.5 * beta))
-    return _reduced(g, loss, reduction)
+    return g.select(_below(g, far, beta), near, g.minus(far, 0.5 * beta))
 
 
 @named
@@ -122,29 +138,27 @@ def huber_loss(
 # ---- probabilities
 
 
-@_loss
+@_loss()
 def binary_cross_entropy(
     g: Graph,
     input: Source,
     target: Source,
     weight: Source | None = None,
-    reduction: str = "mean",
 ) -> Source:
     """Of probabilities; logarithms are at least -100."""
     lowest = g.like(-100.0, input)
     one = g.make("Maximum", g.make("Log", input), lowest)
     other = g.make("Maximum", g.make("Log", g.minus(1.0, input)), lowest)
     loss = g.plus(_product(g, target, one), g.times(g.minus(1.0, target), other))
-    return _reduced(g, _weighted(g, g.make("Negative", loss), weight), reduction)
+    return _weighted(g, g.make("Negative", loss), weight)
 
 
-@_loss
+@_loss(before="pos_weight")
 def binary_cross_entropy_with_logits(
     g: Graph,
     input: Source,
     target: Source,
     weight: Source | None = None,
-    reduction: str = "mean",
     pos_weight: Source | None = None,
 ) -> Source:
     """Of what a sigmoid makes probabilities."""
@@ -152,10 +166,10 @@ def binary_cross_entropy_with_logits(
     if pos_weight is not None:
         log = g.times(log, g.plus(g.times(g.minus(pos_weight, 1.0), target), 1.0))
     loss = g.minus(_product(g, g.minus(1.0, target), input), log)
-    return _reduced(g, _weighted(g, loss, weight), reduction)
+    return _weighted(g, loss, weight)
 
 
-@_loss
+@_with_old
 def kl_div(
     g: Graph,
     input: Source,
@@ -177,7 +191,7 @@ def kl_div(
     return g.over(_reduced(g, loss, "sum"), count)
 
 
-@named_with_old(size_average="ignore_index", reduce="reduction")
+@named_with(size_average="ignore_index", reduce="reduction")
 def nll_loss(
     g: Graph,
     input: Source,
@@ -238,7 +252,7 @@ def _check_classes(g: Graph, classes: Source, count: Source) -> None:
         )
 
 
-@named_with_old(size_average="ignore_index", reduce="reduction")
+@named_with(size_average="ignore_index", reduce="reduction")
 def cross_entropy(
     g: Graph,
     input: Source,
@@ -295,6 +309,7 @@ def _size(g: Graph, data: Source) -> Source:
 
 
 @named
+@_reducing
 def gaussian_nll_loss(
     g: Graph,
     input: Source,
@@ -302,17 +317,16 @@ def gaussian_nll_loss(
     var: Source,
     full: bool = False,
     eps: float = 1e-6,
-    reduction: str = "mean",
 ) -> Source:
     """Of normal distributions with these means and variances."""
     spread = g.make("Maximum", var, g.like(eps, var))
     square = g.make("SquaredDifference", input, target)
     loss = g.times(g.plus(g.make("Log", spread), g.over(square, spread)), 0.5)
-    loss = g.plus(loss, 0.5 * math.log(2 * math.pi)) if full else loss
-    return _reduced(g, loss, reduction)
+    return g.plus(loss, 0.5 * math.log(2 * math.pi)) if full else loss
 
 
-@named_with_old(size_average="eps", reduce="reduction")
+@named_with(size_average="eps", reduce="reduction")
+@_reducing
 def poisson_nll_loss(
     g: Graph,
     input: Source,
@@ -320,7 +334,6 @@ def poisson_nll_loss(
     log_input: bool = True,
     full: bool = False,
     eps: float = 1e-8,
-    reduction: str = "mean",
 ) -> Source:
     """Of Poisson distributions."""
     if log_input:
@@ -333,40 +346,38 @@ def poisson_nll_loss(
         more = g.minus(g.times(safe, g.make("Log", safe)), safe)
         more = g.plus(more, g.times(g.make("Log", g.times(safe, 2 * math.pi)), 0.5))
         loss = g.plus(loss, g.select(above, more, g.like(0.0, more)))
-    return _reduced(g, loss, reduction)
+    return loss
 
 
 # ---- margins
 
 
-@_loss
+@_loss()
 def soft_margin_loss(
     g: Graph,
     input: Source,
     target: Source,
-    reduction: str = "mean",
 ) -> Source:
     """log(1 + exp(-t x))."""
-    return _reduced(g, g.make("Negative", logsigmoid(g, g.times(input, target))), reduction)
+    return g.make("Negative", logsigmoid(g, g.times(input, target)))
 
 
-@_loss
+@_loss()
 def multilabel_soft_margin_loss(
     g: Graph,
     input: Source,
     target: Source,
     weight: Source | None = None,
-    reduction: str = "mean",
 ) -> Source:
     """The mean of the losses of each class, of which several may be right."""
     negative = g.make("Negative", input)
     one = g.times(target, logsigmoid(g, input))
     other = g.times(g.minus(1.0, target), logsigmoid(g, negative))
     loss = _weighted(g, g.make("Negative", g.plus(one, other)), weight)
-    return _reduced(g, g.reduce("ReduceMean", loss, [-1], False), reduction)
+    return g.reduce("ReduceMean", loss, [-1], False)
 
 
-@_loss
+@_loss()
 def multi_margin_loss(
     g: Graph,
     input: Source,
@@ -374,7 +385,6 @@ def multi_margin_loss(
     p: int = 1,
     margin: float = 1.0,
     weight: Source | None = None,
-    reduction: str = "mean",
 ) -> Source:
     """The mean of max(0, margin - x[target] + x)^p of all other classes."""
     refuse_if(
@@ -392,34 +402,31 @@ def multi_margin_loss(
     own_term = max(float(margin), 0.0) ** p  # of the class itself, which is no other
     total = g.minus(g.reduce("ReduceSum", loss, [axis], False), own_term)
     count = g.convert(g.reshape(g.size_of(input, axis), []), g.type(input))
-    return _reduced(g, g.over(g.times(total, share), count), reduction)
+    return g.over(g.times(total, share), count)
 
 
-@_loss
+@_loss()
 def margin_ranking_loss(
     g: Graph,
     input1: Source,
     input2: Source,
     target: Source,
     margin: float = 0,
-    reduction: str = "mean",
 ) -> Source:
     """max(0, -t * (x1 - x2) + margin)."""
     apart = g.times(target, g.minus(input2, input1))
-    return _reduced(g, _positive(g, g.plus(apart, float(margin))), reduction)
+    return _positive(g, g.plus(apart, float(margin)))
 
 
-@_loss
+@_loss()
 def hinge_embedding_loss(
     g: Graph,
     input: Source,
     target: Source,
     margin: float = 1.0,
-    reduction: str = "mean",
 ) -> Source:
     """x where the target is 1, max(0, margin - x) where it is -1."""
-    loss = _by_sign(g, target, input, _positive(g, g.minus(float(margin), input)))
-    return _reduced(g, loss, reduction)
+    return _by_sign(g, target, input, _positive(g, g.minus(float(margin), input)))
 
 
 def _by_sign(g: Graph, target: Source, same: Source, other: Source) -> Source:
@@ -428,22 +435,20 @@ def _by_sign(g: Graph, target: Source, same: Source, other: Source) -> Source:
     return g.select(is_same, same, g.select(is_other, other, zero))
 
 
-@_loss
+@_loss()
 def cosine_embedding_loss(
     g: Graph,
     input1: Source,
     input2: Source,
     target: Source,
     margin: float = 0,
-    reduction: str = "mean",
 ) -> Source:
     """1 - cos where the target is 1, max(0, cos - margin) where it is -1."""
     cosine = cosine_similarity(g, input1, input2, -1)
-    loss = _by_sign(g, target, g.minus(1.0, cosine), _positive(g, g.minus(cosine, float(margin))))
-    return _reduced(g, loss, reduction)
+    return _by_sign(g, target, g.minus(1.0, cosine), _positive(g, g.minus(cosine, float(margin))))
 
 
-@_loss
+@_loss()
 def triplet_margin_loss(
     g: Graph,
     anchor: Source,
@@ -453,7 +458,6 @@ def triplet_margin_loss(
     p: float = 2,
     eps: float = 1e-6,
     swap: bool = False,
-    reduction: str = "mean",
 ) -> Source:
     """How much farther the positive is than the negative."""
 
@@ -464,4 +468,4 @@ def triplet_margin_loss(
     if swap:
         far = g.make("Minimum", far, apart(positive, negative))
     loss = g.plus(g.minus(apart(anchor, positive), far), float(margin))
-    return _reduced(g, _positive(g, loss), reduction)
+    return _positive(g, loss)

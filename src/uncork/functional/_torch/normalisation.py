@@ -12,8 +12,10 @@ from uncork.functional._torch.layered import (
     Fixed,
     fixed,
     named,
+    named_with,
     one_each,
     place,
+    rank_from,
     refuse,
     refuse_if,
     sizes,
@@ -46,7 +48,7 @@ def _normal(g: Graph, data: Source, axes: Sequence[int], eps: float) -> Source:
     )
 
 
-@named
+@named_with(momentum="eps")
 def batch_norm(
     g: Graph,
     input: Source,
@@ -55,12 +57,10 @@ def batch_norm(
     weight: Fixed | None = None,
     bias: Fixed | None = None,
     training: bool = False,
-    momentum: float = 0.1,
     eps: float = 1e-5,
 ) -> Source:
     """By the mean and the variance of every channel that are given."""
-    rank = g.rank(input)
-    refuse_if(rank < 2, f"input: expected at least 2 dimensions, got shape {g.spec(input).shape}")
+    rank = rank_from(g, input, 2)
     if training:
         if running_mean is not None or running_var is not None:
             raise refuse(
@@ -89,7 +89,7 @@ def batch_norm(
     )
 
 
-@named
+@named_with(momentum="eps")
 def instance_norm(
     g: Graph,
     input: Source,
@@ -98,7 +98,6 @@ def instance_norm(
     weight: Fixed | None = None,
     bias: Fixed | None = None,
     use_input_stats: bool = True,
-    momentum: float = 0.1,
     eps: float = 1e-5,
 ) -> Source:
     """By the mean and the variance of every channel of every image."""
@@ -109,8 +108,7 @@ def instance_norm(
             "use_input_stats=True changes running_mean and running_var, and arrays are not "
             "changed: give None for both, or use_input_stats=False"
         )
-    rank = g.rank(input)
-    refuse_if(rank < 3, f"input: expected at least 3 dimensions, got shape {g.spec(input).shape}")
+    rank = rank_from(g, input, 3)
     return _by_channel(g, _normal(g, input, range(2, rank), eps), weight, bias)
 
 
@@ -124,9 +122,7 @@ def group_norm(
     eps: float = 1e-5,
 ) -> Source:
     """By the mean and the variance of every group of channels."""
-    refuse_if(
-        g.rank(input) < 2, f"input: expected at least 2 dimensions, got shape {g.spec(input).shape}"
-    )
+    rank_from(g, input, 2)
     channels = fixed(g, input, 1)
     (groups,) = sizes("num_groups", num_groups, 1, 1)
     refuse_if(channels % groups, f"num_groups: {groups} do not divide {channels} channels")
@@ -191,8 +187,7 @@ def local_response_norm(
     g: Graph, input: Source, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
 ) -> Source:
     """By the squares of so many channels around."""
-    rank = g.rank(input)
-    refuse_if(rank < 3, f"input: expected at least 3 dimensions, got shape {g.spec(input).shape}")
+    rank = rank_from(g, input, 3)
     (count,) = sizes("size", size, 1, 1)
     channels = fixed(g, input, 1)
     around = [[0] * rank, [0] * rank]

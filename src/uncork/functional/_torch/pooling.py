@@ -15,6 +15,7 @@ from uncork.functional._torch.layered import (
     named_for_axes,
     refuse_if,
     sizes,
+    without,
 )
 from uncork.ir.model import Source
 from uncork.onnx.graph import Graph
@@ -43,15 +44,15 @@ def _windows(axes: int, kernel_size: Any, stride: Any, padding: Any, ceil: bool)
 def avg_pool(axes: int) -> Layers:
     """The means under windows."""
 
-    def mean(
+    def layers(
         g: Graph,
         input: Source,
         kernel_size: Any,
-        stride: Any,
-        padding: Any,
-        ceil_mode: bool,
-        count_include_pad: bool,
-        divisor_override: int | None,
+        stride: Any = None,
+        padding: Any = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+        divisor_override: int | None = None,
     ) -> Source:
         settings = _windows(axes, kernel_size, stride, padding, ceil_mode)
         exclude = not count_include_pad
@@ -64,32 +65,7 @@ def avg_pool(axes: int) -> Layers:
             result = g.times(result, math.prod(settings["kernel"]) / divisor_override)
         return result
 
-    def one_axis(
-        g: Graph,
-        input: Source,
-        kernel_size: Any,
-        stride: Any = None,
-        padding: Any = 0,
-        ceil_mode: bool = False,
-        count_include_pad: bool = True,
-    ) -> Source:
-        return mean(g, input, kernel_size, stride, padding, ceil_mode, count_include_pad, None)
-
-    def several(
-        g: Graph,
-        input: Source,
-        kernel_size: Any,
-        stride: Any = None,
-        padding: Any = 0,
-        ceil_mode: bool = False,
-        count_include_pad: bool = True,
-        divisor_override: int | None = None,
-    ) -> Source:
-        return mean(
-            g, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
-        )
-
-    return one_axis if axes == 1 else several
+    return without(layers, "divisor_override") if axes == 1 else layers
 
 
 @named_for_axes

@@ -11,9 +11,11 @@ from uncork.functional._torch.layered import (
     Fixed,
     Layers,
     batched,
+    ended,
     fixed,
     named,
     named_for_axes,
+    named_with,
     one_each,
     refuse,
     refuse_if,
@@ -101,9 +103,14 @@ def _weights(g: Graph, weight: Source, axes: int, groups: Any) -> tuple[list[int
     return whole, g.reshape(weight, [count, whole[0] // count, *whole[1:]])
 
 
-def _with_bias(g: Graph, data: Source, bias: Source | None, axes: int) -> Source:
-    one_each(g, "bias", bias, g.sizes(data)[1], "channel of the result")
-    return data if bias is None else g.plus(data, g.reshape(bias, [1, -1] + [1] * axes))
+def _with_bias(layers: Layers, axes: int) -> Layers:
+    """A convolution to which a number for each channel of the result is added."""
+
+    def end(g: Graph, data: Source, bias: Source | None) -> Source:
+        one_each(g, "bias", bias, g.sizes(data)[1], "channel of the result")
+        return data if bias is None else g.plus(data, g.reshape(bias, [1, -1] + [1] * axes))
+
+    return ended(layers, end, ("bias", "Fixed | None", None), before="stride")
 
 
 def _channels(g: Graph, data: Source, channels: int) -> None:
@@ -123,7 +130,6 @@ def conv(axes: int) -> Layers:
         g: Graph,
         input: Source,
         weight: Fixed,
-        bias: Fixed | None = None,
         stride: Any = 1,
         padding: Any = 0,
         dilation: Any = 1,
@@ -133,9 +139,9 @@ def conv(axes: int) -> Layers:
         _channels(g, input, whole[1] * int(groups))
         settings = _window(axes, stride, padding, dilation, whole[2:])
         name = "Convolution" if groups == 1 else "GroupConvolution"
-        return _with_bias(g, g.make(name, input, kernel, **settings), bias, axes)
+        return g.make(name, input, kernel, **settings)
 
-    return layers
+    return _with_bias(layers, axes)
 
 
 @named_for_axes
@@ -146,7 +152,6 @@ def conv_transpose(axes: int) -> Layers:
         g: Graph,
         input: Source,
         weight: Fixed,
-        bias: Fixed | None = None,
         stride: Any = 1,
         padding: Any = 0,
         output_padding: Any = 0,
@@ -166,10 +171,9 @@ def conv_transpose(axes: int) -> Layers:
         )
         prefix = "" if groups == 1 else "Group"
         name = f"{prefix}ConvolutionBackpropData"
-        result = g.make(name, input, kernel, output_padding=more, **settings)
-        return _with_bias(g, result, bias, axes)
+        return g.make(name, input, kernel, output_padding=more, **settings)
 
-    return layers
+    return _with_bias(layers, axes)
 
 
 @named
@@ -237,14 +241,13 @@ def fold(
 # ---- attention
 
 
-@named
+@named_with(dropout_p="is_causal")
 def scaled_dot_product_attention(
     g: Graph,
     query: Source,
     key: Source,
     value: Source,
     attn_mask: Source | None = None,
-    dropout_p: float = 0.0,
     is_causal: bool = False,
     scale: float | None = None,
     enable_gqa: bool = False,
@@ -252,7 +255,6 @@ def scaled_dot_product_attention(
     """`query [.., L, E]`, `key [.., S, E]`, `value [.., S, V]`; a mask is added to the scores, or
     says which keys are seen.
     """
-    refuse_if(dropout_p, "dropout_p draws random numbers: give 0.0")
     if is_causal and attn_mask is not None:
         raise refuse("attn_mask and is_causal: give one of them")
     if enable_gqa:

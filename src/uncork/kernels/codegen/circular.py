@@ -95,7 +95,7 @@ def turned(
     k: Kernel,
     x: Value,
     ahead: int,
-    both: Callable[[Kernel, Value], tuple[Value, Value]] = _sine_and_cosine,
+    both: Callable[[Kernel, Value], tuple[Value, Value]],
 ) -> Value:
     """The sine of the angle x plus `ahead` quarters of a turn: with 0 the sine of x, with 1 its
     cosine. `both` gives those of a small angle.

@@ -213,7 +213,7 @@ class IRBuilder:
         self.block.ended = True
 
     @contextlib.contextmanager
-    def if_then(self, condition: Ref, likely: bool | None = None) -> Iterator[None]:
+    def if_then(self, condition: Ref, likely: bool | None) -> Iterator[None]:
         """A block that runs under a condition."""
         then, end = (
             self.function.append_basic_block("then"),

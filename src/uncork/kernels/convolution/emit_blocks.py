@@ -273,14 +273,16 @@ def _tile(outer: Kernel, spec: Dense, width: int, waits: bool = False) -> Kernel
         places,
         wait if waits else end,
         waiting if spec.sliced else None,
-        spec.stored.bits // 8 if spec.stored else 0,
         None if waits else ask_for_results,
     )
 
 
 def _shape(spec: Dense, width: int) -> TileShape:
     """What a tile of so many pixels multiplies."""
-    return TileShape(spec.vector, spec.inner, spec.vectors, width, None, spec.half, spec.amx)
+    stored = spec.stored.bits // 8 if spec.stored else 0
+    return TileShape(
+        spec.vector, spec.inner, spec.vectors, width, None, spec.half, spec.amx, stored
+    )
 
 
 def side_by_side(parts: Sequence[Value]) -> Value:

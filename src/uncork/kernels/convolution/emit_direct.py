@@ -320,7 +320,7 @@ def _ended(
     ends: Mapping[str, Value],
     held: Mapping[str, Value],
     place: Value,
-    mask: Value | None = None,
+    mask: Value | None,
 ) -> Value:
     """What is stored at a place for some sums."""
 

@@ -244,7 +244,7 @@ def geometry_of(
     data: Sequence[SizeLike],
     filters: Sequence[int],
     output: Sequence[SizeLike],
-    sized: bool = False,
+    sized: bool,
 ) -> Geometry:
     """The geometry along at most three axes of a convolution by filters of a shape; `sized` as
     `windows` has it. Raises KernelDeclined where there is none.

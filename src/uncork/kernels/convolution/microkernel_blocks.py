@@ -43,16 +43,15 @@ def tile(
     places: TapAddresses,
     end: EpilogueEmitter,
     begun: Callable[[Kernel, int, int, dict[str, Value]], Value] | None = None,
-    number_bytes: int = 0,
     beside: Callable[[Kernel, Value, dict[str, Value]], None] | None = None,
 ) -> Kernel:
     """A function that sums up the products of `count` steps, an argument, and what sums begin with
     where that is `begun(kernel, pixel, block, arguments)` and not 0.
 
     It asks for filters that it will soon read or, where there is an argument "ahead" that is not 0,
-    for those from there on, a part of as many as it reads, which take `number_bytes` each where
-    that is not 0. Where what steps see lies anywhere, it asks for what the coming ones see. With
-    each step it calls `beside(kernel, number of the step, arguments)`, which asks for other memory.
+    for those from there on, a part of as many as it reads. Where what steps see lies anywhere, it
+    asks for what the coming ones see. With each step it calls `beside(kernel, number of the step,
+    arguments)`, which asks for other memory.
     """
     k = Kernel(name, ["count", *arguments], inside=outer)
     a = dict(zip(["count", *arguments], k.arguments, strict=True))
@@ -64,7 +63,7 @@ def tile(
         # apart, and sums stay in registers.
         with k.if_(number < a["count"] - 1):
             whole = shape.words * shape.blocks * shape.lanes * 4
-            coming = shape.inner * shape.blocks * shape.lanes * number_bytes or whole
+            coming = shape.inner * shape.blocks * shape.lanes * shape.stored_bytes or whole
             _prefetch(k, filters, number, a.get("ahead"), whole, coming)
             if beside:
                 beside(k, number, a)

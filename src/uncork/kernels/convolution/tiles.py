@@ -42,7 +42,8 @@ class TileShape(Struct, frozen=True):
     """What a function multiplies: `inner` numbers of each of `width` pixels, which see what lies
     `step` bytes apart (None: the argument "step"), with `blocks` vectors of outputs. With `pairs`
     all numbers are bf16, and two neighbours are multiplied at once; in `amx` tiles, for which the
-    caller configures the registers (`microkernel_blocks_amx`).
+    caller configures the registers (`microkernel_blocks_amx`). Where filters lie ahead in another
+    form, as they are stored, `stored_bytes` are those of one number.
     """
 
     lanes: int
@@ -52,6 +53,7 @@ class TileShape(Struct, frozen=True):
     step: int | None
     pairs: bool
     amx: bool = False
+    stored_bytes: int = 0
 
     @property
     def words(self) -> int:

@@ -182,7 +182,7 @@ def as_halves(name: str, codes: Value) -> Value:
     return (codes.bits_as(I8).to(I16) << 7 & ~0x4000).bits_as(U16)
 
 
-def of_halves(k: Kernel, name: str, halves: Value, unit: float = 1.0) -> Value:
+def of_halves(k: Kernel, name: str, halves: Value, unit: float) -> Value:
     """What the bits of `as_halves` stand for, as f32, in such a unit."""
     value = widened(k, "f16", halves)
     if name == "f8e5m2" or unit == UNIT_OF_E4M3:

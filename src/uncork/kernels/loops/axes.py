@@ -133,7 +133,7 @@ class Groups(Struct, frozen=True):
             f"{name} = {name}_blocks + {part}",
         ]
 
-    def joined_rows(self, word: str, term: str, exact: bool = False) -> list[str]:
+    def joined_rows(self, word: str, term: str, exact: bool) -> list[str]:
         """The lines that join a term over columns, some whole rows at a time: neighbours come
         soonest from memory. `T` holds the columns so far, and at the end what they come to;
         `{e}` in the term and `exact` are as in `summed`, and `rows` in the text as in `nest`.

@@ -154,7 +154,7 @@ def host_target(tiles: bool = False) -> Target:
 
 
 @functools.lru_cache(maxsize=2)
-def native_target(tiles: bool = False) -> Target:
+def native_target(tiles: bool) -> Target:
     """This very processor, as LLVM knows it."""
     from uncork.kernels.runtime.llvm import host
 

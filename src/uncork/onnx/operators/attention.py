@@ -33,7 +33,7 @@ def attended(
     key: Source,
     value: Source,
     bias: Source | None,
-    scale: float | None = None,
+    scale: float | None,
     cap: float = 0.0,
 ) -> Source:
     """softmax(q k / sqrt(size) + bias) v; with a cap the scores go no further than that."""

@@ -15,22 +15,20 @@ _AUTO = {
 }
 
 
-def window(call: Call, axes: int, *, dilations: bool = True) -> dict[str, Any]:
+def window(call: Call, axes: int) -> dict[str, Any]:
     """Strides, pads and dilations of windows over so many axes, as operations have them."""
     strides = _numbers(call, "strides", axes, 1)
     pads = _numbers(call, "pads", 2 * axes, 0)
     auto = _AUTO[call.one_of("auto_pad", "NOTSET", *_AUTO)]
     if auto != "explicit":
         pads = [0] * (2 * axes)
-    found: dict[str, Any] = {
+    return {
         "strides": strides,
         "pads_begin": pads[:axes],
         "pads_end": pads[axes:],
         "auto_pad": auto,
+        "dilations": _numbers(call, "dilations", axes, 1),
     }
-    if dilations:
-        found["dilations"] = _numbers(call, "dilations", axes, 1)
-    return found
 
 
 def _numbers(call: Call, name: str, count: int, default: int) -> list[int]:

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from uncork.openvino._errors import as_runtime_errors, invalid_if, unsupported
 from uncork.openvino._layout import Layout, as_layout, axis_of
-from uncork.openvino._model import Model, position_of
+from uncork.openvino._model import Model
 from uncork.openvino._node import Parameter, Result
 from uncork.openvino._ports import Output
+from uncork.openvino._positions import position_of
 from uncork.openvino._shapes import Dimension, PartialShape
 from uncork.openvino._types import element_of
 from uncork.openvino.preprocess._nodes import custom, stage_of

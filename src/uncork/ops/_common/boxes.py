@@ -15,7 +15,7 @@ import numpy as np
 from uncork.types import Array
 
 
-def areas(boxes: Array, pixel: float = 0) -> Array:
+def areas(boxes: Array, pixel: float) -> Array:
     """The areas of boxes [.., 4] = low, low, high, high; negative sides are counted as they are."""
     extra = boxes.dtype.type(pixel)
     return np.asarray(

@@ -43,9 +43,9 @@ from uncork.ops._ports import (
 from uncork.types import DYNAMIC, Array, Dimension, ElementType, PartialShape, TensorSpec
 
 
-def single(array: Array | None, absent: Any) -> Any:
-    """The value of an input of one element, or what stands for it where it is absent."""
-    return absent if array is None else array.reshape(-1)[0]
+def single(array: Array | None) -> Any:
+    """The value of an input of one element, 0 where it is absent."""
+    return 0 if array is None else array.reshape(-1)[0]
 
 
 class Suppression(Operation):
@@ -136,9 +136,9 @@ class Suppression(Operation):
     ) -> tuple[Array, Array, Array]:
         """The three outputs: the indices of the selected boxes, their scores, and their number."""
         limit, least, most = (
-            int(single(maximum, 0)),
-            single(score_threshold, 0),
-            single(iou_threshold, 0),
+            int(single(maximum)),
+            single(score_threshold),
+            single(iou_threshold),
         )
         rows: list[tuple[int, int, int]] = []
         taken: list[Any] = []

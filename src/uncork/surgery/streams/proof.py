@@ -40,8 +40,8 @@ def prove(
     whole: Model,
     stream: Model,
     info: StreamInfo,
-    kept: int = 0,
-    inputs: Mapping[str, Any] | None = None,
+    kept: int,
+    inputs: Mapping[str, Any] | None,
 ) -> float:
     """The largest difference of a stream from the whole sequence, of the largest value of its
     output.

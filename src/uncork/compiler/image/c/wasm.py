@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from uncork.compiler.image import format
-from uncork.compiler.image.c.write import check, functions_of, sources
+from uncork.compiler.image.c.texts import functions_of
+from uncork.compiler.image.c.write import check, sources
 from uncork.errors import CompileError, UnsupportedError
 from uncork.ir.replacement import Replacement, written_into
 
