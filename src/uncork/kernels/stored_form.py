@@ -15,6 +15,11 @@ FOUR_BITS = frozenset({"i4", "u4"})
 PER_WORD = 8
 
 
+def form_of_planes(element_type: str) -> BitPlanes | None:
+    """How bits lie in the planes of a type; None of none, where codes lie as they are."""
+    return BIT_PLANES[ElementType.parse(element_type)] if element_type else None
+
+
 class Stored(Struct, frozen=True):
     """How weights are stored: vectors of `lanes` along the inner dimension; a zero point and a
     scale for each `group`, or (0) column.
@@ -49,7 +54,7 @@ class Stored(Struct, frozen=True):
     @property
     def form(self) -> BitPlanes | None:
         """How bits lie in planes; None where codes lie as they are."""
-        return BIT_PLANES[ElementType.parse(self.planes)] if self.planes else None
+        return form_of_planes(self.planes)
 
     def column_bytes(self, count: int) -> int:
         """Bytes of a column of so many codes."""

@@ -35,6 +35,7 @@ from uncork.kernels.elementwise.emit import STORED, decoded, narrowed, widened
 from uncork.kernels.elementwise.emit_planes import words_at
 from uncork.kernels.elementwise.emit_steps import Operand, stepped
 from uncork.kernels.embedding.spec_bags import DenseRows, QuantizedRows
+from uncork.kernels.stored_form import form_of_planes
 
 #: The vectors of some columns: of each the first column and the number of columns.
 Parts = list[tuple[int, int]]
@@ -238,14 +239,14 @@ class _QuantizedReader(RowReader):
         lines = -(-rows.columns * bits // 512) + rows.per_row
         self.ahead = max(_LEAST_AHEAD, min(_MOST_AHEAD, _LINES_AHEAD // lines))
         self.ahead_of_sums = self.ahead
-        form = rows.form
+        form = form_of_planes(rows.planes)
         if form is not None:
             #: Where rows of bit planes begin, and room for the codes of one.
             self.rows_begin = self.table
             self.line = k.stack_bytes(-(-self._count // form.count) * BLOCK_BYTES)
 
     def prefetch(self, index: Value, column: Value, columns: int) -> None:
-        form = self.rows.form
+        form = form_of_planes(self.rows.planes)
         if form is None:
             super().prefetch(index, column, columns)
         else:
@@ -326,8 +327,9 @@ class _QuantizedReader(RowReader):
         self.k.store(x, address)
 
     def copy_row(self, index: Value, target: Value) -> None:
-        if self.rows.form is not None:
-            self.table = self._widened(self.rows.form, index)
+        form = form_of_planes(self.rows.planes)
+        if form is not None:
+            self.table = self._widened(form, index)
         with self.k.loop(0, self.groups) as group:
             row = self.row(index * self.groups + group, self.k.integer(0))
             place = target + group * self.row_bytes

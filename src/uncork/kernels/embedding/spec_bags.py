@@ -9,11 +9,9 @@ from zlib import crc32
 
 from msgspec import Struct
 
-from uncork.internal_ops.bit_planes import BIT_PLANES, BitPlanes
 from uncork.kernels.kernel_spec import KernelSpec
 from uncork.kernels.names import flags
 from uncork.kernels.steps import StepSpec
-from uncork.types import ElementType
 
 
 class DenseRows(Struct, frozen=True):
@@ -58,11 +56,6 @@ class QuantizedRows(Struct, frozen=True):
     #: The type whose bit planes are in memory, where codes do not lie as `stored`: of rows that are
     #: copied.
     planes: str = ""
-
-    @property
-    def form(self) -> BitPlanes | None:
-        """How bits lie in planes; None where codes lie as they are."""
-        return BIT_PLANES[ElementType.parse(self.planes)] if self.planes else None
 
     @property
     def name(self) -> str:

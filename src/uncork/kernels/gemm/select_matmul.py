@@ -36,8 +36,8 @@ from uncork.kernels.gemm.spec_matmul import (
     TILE_PAIRS,
     TILE_ROWS,
     Matmul,
-    streams,
 )
+from uncork.kernels.gemm.streams import streams
 from uncork.kernels.kernel_plan import (
     In,
     KernelCall,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import ClassVar
 
 from uncork.kernels.epilogue import PLAIN, Epilogue, EpilogueSpec
-from uncork.symbolic import SizeLike
 
 #: The tail of a kernel for any number of columns.
 MASKED = -1
@@ -22,16 +21,8 @@ HALF = 2
 MOST_TURNED, MOST_STRAIGHT = 8, 4
 #: Whether there are few rows: in no call, in every call, or in those where there are.
 MANY_ROWS, FEW_ROWS, EITHER = "many", "few", "either"
-#: Bytes of a panel that the first cache keeps beside the rows that it multiplies.
-_KEPT = 1 << 14
 #: By AMX: pairs of a row that one tile holds, and rows of a block of two tiles.
 TILE_PAIRS, TILE_ROWS = 16, 32
-
-
-def streams(inner: SizeLike, width: int, size: int = SINGLE) -> bool:
-    """Whether a panel of so many columns is larger than what the first cache keeps of it."""
-    whole = inner * (width * size)
-    return isinstance(whole, int) and whole > _KEPT
 
 
 class Matmul(EpilogueSpec, frozen=True):

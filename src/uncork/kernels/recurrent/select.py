@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from uncork.kernels.extents import as_number, certainly, decline_if, extents, nanoseconds
-from uncork.kernels.gemm.spec_matmul import streams
+from uncork.kernels.gemm.streams import streams
 from uncork.kernels.kernel_plan import KernelPlan, Selection
 from uncork.kernels.layer import Layer
 from uncork.kernels.recurrent.sequence_calls import Lookup, SequenceCalls
