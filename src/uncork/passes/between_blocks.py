@@ -33,7 +33,8 @@ from uncork.ops.avg_pool import Pooling
 from uncork.ops.concat import Concat1
 from uncork.ops.slice import Slice8
 from uncork.ops.split import Split1, VariadicSplit1
-from uncork.passes.channel_layouts import REDUCTIONS, channels_of, first_of_slice
+from uncork.passes.blocked_layers import REDUCTIONS, channels_of
+from uncork.passes.channel_layouts import first_of_slice
 from uncork.symbolic import SizeLike
 from uncork.types import Array, ElementType, TensorSpec
 

@@ -34,7 +34,7 @@ from uncork.kernels.stored_types import multiplies_pairs
 from uncork.ops import Operation
 from uncork.ops.convolution import Convolution1
 from uncork.passes.between_blocks import Between, between
-from uncork.passes.channel_layouts import CONVOLUTIONS
+from uncork.passes.blocked_layers import CONVOLUTIONS
 from uncork.types import ElementType, TensorSpec
 
 #: Transformed filters of a model take at most so many bytes; what comes after that is summed
