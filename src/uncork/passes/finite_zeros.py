@@ -42,6 +42,8 @@ _KEEP = frozenset(
         *("sigmoid", "softplus", "softsign", "swish", "swish_scaled", "tanh"),
     )
 )
+#: How much larger than its operands and constants the result of one of the last may be, and the
+#: largest number that is surely finite after some more layers.
 _TIMES, _MOST = 2.0, 1e30
 
 
@@ -85,12 +87,10 @@ def _largest(model: Model, node: Node, given: Sequence[float]) -> float:
         how = lowered(operation, specs, result)
     except KernelDeclined:
         return 0.0
+    channels = channels_of(result)
+    # Other operands than those with all channels are one number for all of these.
     numbers = [
-        given[position]
-        if channels_of(specs[position]) == channels_of(result)
-        # It is one number for all channels.
-        else _number(specs[position])
-        for position in how.inputs
+        given[n] if channels_of(specs[n]) == channels else _number(specs[n]) for n in how.inputs
     ]
     return _after(how.op, numbers, how.constants)
 
