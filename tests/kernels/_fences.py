@@ -418,7 +418,7 @@ def blocks(generator: np.random.Generator) -> Iterator[Case]:
     """Layouts, and convolutions over blocks: their kernels are of the family of convolutions, and
     their cases few.
     """
-    from uncork.internal_ops.blocks import BlockedConvolution, FromBlocks, Layout, ToBlocks
+    from uncork.internal_ops.blocks import BlockedConvolution, ChannelLayout, FromBlocks, ToBlocks
 
     lanes = host_target().lanes
     for columns, block in product([1, 2, 3, 5, 16, 17, 33], sorted({lanes, max(4, lanes // 2)})):
@@ -426,11 +426,11 @@ def blocks(generator: np.random.Generator) -> Iterator[Case]:
             numbers(generator, 2, 2 * block, 3, columns),
             numbers(generator, 2, 2, 3, columns, block),
         )
-        full = Layout(block, (2 * block,))
+        full = ChannelLayout(block, (2 * block,))
         yield f"to blocks {columns} {block}", ToBlocks(layout=full), [data]
         yield f"from blocks {columns} {block}", FromBlocks(layout=full), [blocked]
         for runs in ((3,), (block + 3, 1)):
-            layout = Layout(block, runs)
+            layout = ChannelLayout(block, runs)
             plain = numbers(generator, 2, sum(runs), 3, columns)
             lying = numbers(generator, 2, layout.blocks, 3, columns, block)
             yield f"zeros {runs} {columns} {block}", ToBlocks(layout=layout), [plain]

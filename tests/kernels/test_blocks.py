@@ -21,8 +21,8 @@ from tests.kernels.test_convolution import by_formula, numbers
 from tests.kernels.test_convolution import spread as transposed_by_formula
 from uncork.internal_ops.blocks import (
     BlockedConvolution,
+    ChannelLayout,
     FromBlocks,
-    Layout,
     ToBlocks,
     from_blocks,
     to_blocks,
@@ -256,7 +256,7 @@ def test_blocks_with_zeros(channels: int, pixels: tuple[int, int], images: int) 
     data = numbers(np.random.default_rng(channels), images, channels, *pixels)
     expected = np.zeros((images, 1, *pixels, block), np.float32)
     expected[:, 0, :, :, :channels] = np.moveaxis(data, 1, -1)
-    layout = Layout(block, (channels,))
+    layout = ChannelLayout(block, (channels,))
     assert np.array_equal(layout.laid(data), expected)
     run(ToBlocks(layout=layout), [data], expected, threads=(1, 3), tolerance=0)
     run(FromBlocks(layout=layout), [expected], data, threads=(1, 3), tolerance=0)
@@ -275,7 +275,7 @@ def test_runs_of_channels(runs: tuple[int, ...], pixels: tuple[int, int], block:
         whole = np.concatenate([part, zeros], axis=1).reshape(2, count, block, *pixels)
         parts.append(whole.transpose(0, 1, 3, 4, 2))
     expected = np.ascontiguousarray(np.concatenate(parts, axis=1))
-    layout = Layout(block, runs)
+    layout = ChannelLayout(block, runs)
     assert np.array_equal(layout.laid(data), expected)
     run(ToBlocks(layout=layout), [data], expected, threads=(1, 3), tolerance=0)
     run(FromBlocks(layout=layout), [expected], data, threads=(1, 3), tolerance=0)
@@ -657,7 +657,7 @@ def test_depthwise_dilated(dilation: int) -> None:
 @pytest.mark.parametrize("block", BLOCKS)
 def test_blocks_and_back(block: int, sizes: tuple[int, int]) -> None:
     data = numbers(np.random.default_rng(1), 2, 3 * block, *sizes)
-    layout = Layout(block, (3 * block,))
+    layout = ChannelLayout(block, (3 * block,))
     run(ToBlocks(layout=layout), [data], to_blocks(data, block), (1, 2), 0)
     run(FromBlocks(layout=layout), [to_blocks(data, block)], data, (1, 2), 0)
     np.testing.assert_array_equal(from_blocks(to_blocks(data, block)), data)

@@ -2,7 +2,8 @@
 
 `[N, C, ..]` in blocks of b channels is `[N, C / b, .., b]`. Channels that are no whole number of
 blocks, and parts of them that others join or cut, are runs, each of which begins a block: zeros
-fill the last one of a run (`Layout`). To all layers over blocks these are channels like others.
+fill the last one of a run (`ChannelLayout`). To all layers over blocks these are channels like
+others.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def from_blocks(data: Array) -> Array:
     return np.ascontiguousarray(np.moveaxis(data, -1, 2)).reshape(images, blocks * block, *others)
 
 
-class Layout(Struct, frozen=True):
+class ChannelLayout(Struct, frozen=True):
     """How channels lie in blocks of `block`: `runs` of so many channels follow each other."""
 
     block: int
@@ -66,7 +67,7 @@ class Layout(Struct, frozen=True):
         """The channels, with those of zeros."""
         return self.blocks * self.block
 
-    def part(self, first: int, end: int) -> Layout | None:
+    def part(self, first: int, end: int) -> ChannelLayout | None:
         """The layout of neighbouring channels; None where they are not some whole blocks."""
         runs: list[int] = []
         for run in self.runs:
@@ -76,7 +77,7 @@ class Layout(Struct, frozen=True):
                     return None
                 runs.append(stop - begin)
             first, end = first - run, end - run
-        return Layout(self.block, tuple(runs))
+        return ChannelLayout(self.block, tuple(runs))
 
     def shape(self, shape: PartialShape) -> PartialShape:
         """The shape of `[N, C, ..]` in blocks."""
@@ -130,7 +131,7 @@ class ToBlocks(Operation):
     data = Input(ANY, "T", moved=True)
     output = Output("T")
 
-    layout = Field[Layout]()
+    layout = Field[ChannelLayout]()
 
     def infer(self, data: TensorSpec) -> PartialShape:
         return self.layout.shape(data.shape)
@@ -145,7 +146,7 @@ class FromBlocks(Operation):
     data = Input(ANY, "T", moved=True)
     output = Output("T")
 
-    layout = Field[Layout]()
+    layout = Field[ChannelLayout]()
 
     def infer(self, data: TensorSpec) -> PartialShape:
         images, _, *others, _ = data.shape.dims

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from msgspec import Struct, field
 
-from uncork.internal_ops.blocks import BlockedPooling, Layout, joined
+from uncork.internal_ops.blocks import BlockedPooling, ChannelLayout, joined
 from uncork.ir.model import Model, Node, Source
 from uncork.kernels.convolution.select_pool import pooling_of, pools_blocks
 from uncork.kernels.elementwise.lowering import has_lowering, lowered
@@ -50,15 +50,15 @@ class Between(Struct, frozen=True):
     of its results, its operation there, and inputs that are other constants.
     """
 
-    given: tuple[Layout | None, ...]
-    made: tuple[Layout, ...]
+    given: tuple[ChannelLayout | None, ...]
+    made: tuple[ChannelLayout, ...]
     operation: Operation
     constants: Mapping[int, Array] = field(default_factory=dict)
     #: What that saves, in the unit of the pass.
     saved: float = 0.0
 
 
-def between(model: Model, node: Node, layouts: Mapping[Source, Layout]) -> Between | None:
+def between(model: Model, node: Node, layouts: Mapping[Source, ChannelLayout]) -> Between | None:
     """How a layer could be done over blocks of these layouts; None where it cannot."""
     operation = node.operation
     cuts = isinstance(operation, _CUTS)
@@ -99,7 +99,7 @@ def _by_element(
     operation: Operation,
     specs: Sequence[TensorSpec],
     result: TensorSpec,
-    made: tuple[Layout, ...],
+    made: tuple[ChannelLayout, ...],
 ) -> Between | None:
     """The way to do an element-wise operation over blocks: every operand has the result's channels,
     or is one number.
@@ -132,8 +132,8 @@ def _is_one(sizes: Sequence[SizeLike]) -> bool:
 def _concat(
     operation: Concat1,
     specs: Sequence[TensorSpec],
-    given: Sequence[Layout | None],
-    made: tuple[Layout, ...],
+    given: Sequence[ChannelLayout | None],
+    made: tuple[ChannelLayout, ...],
 ) -> Between | None:
     """The way to do a Concat along the channels over blocks: those of an input follow those of
     another.
@@ -147,7 +147,7 @@ def _concat(
     return Between(parts, made, Concat1(axis=1))
 
 
-def _follow(parts: Sequence[Layout], whole: Layout) -> bool:
+def _follow(parts: Sequence[ChannelLayout], whole: ChannelLayout) -> bool:
     """Whether the blocks of parts that follow each other are those of the whole."""
     runs = [run for part in parts for run in part.runs]
     alike = all(part.block == whole.block for part in parts)
@@ -157,8 +157,8 @@ def _follow(parts: Sequence[Layout], whole: Layout) -> bool:
 def _cut(
     operation: Operation,
     specs: Sequence[TensorSpec],
-    whole: Layout,
-    parts: tuple[Layout, ...],
+    whole: ChannelLayout,
+    parts: tuple[ChannelLayout, ...],
 ) -> Between | None:
     """The way to cut a tensor along the channels over blocks, of which each part has whole ones."""
     counts = [part.blocks for part in parts]
@@ -182,7 +182,7 @@ def _cut(
 
 
 def _bounds_in_blocks(
-    operation: Slice8, specs: Sequence[TensorSpec], whole: Layout, part: Layout
+    operation: Slice8, specs: Sequence[TensorSpec], whole: ChannelLayout, part: ChannelLayout
 ) -> list[list[int]] | None:
     """The start, stop, step and axis of neighbouring channels in blocks; None where it is another
     slice, or does not begin and end with a block.
@@ -204,7 +204,7 @@ def _is_of_channels(operation: Operation, axis: TensorSpec, data: TensorSpec) ->
 
 
 def _reduction(
-    operation: Operation, specs: Sequence[TensorSpec], made: tuple[Layout, ...]
+    operation: Operation, specs: Sequence[TensorSpec], made: tuple[ChannelLayout, ...]
 ) -> Between | None:
     axes, rank = specs[1].value, len(extents(specs[0]))
     if axes is None or not getattr(operation, "keep_dims", False):
@@ -220,7 +220,7 @@ def _pooling(
     pool: Pooling,
     data: TensorSpec,
     result: TensorSpec,
-    made: tuple[Layout, ...],
+    made: tuple[ChannelLayout, ...],
 ) -> Between | None:
     sizes, counts = extents(data), extents(result)
     if not pools_blocks(pool, sizes[2:], counts[2:]):

@@ -13,7 +13,7 @@ from math import gcd, prod
 from msgspec import Struct
 from msgspec.structs import replace
 
-from uncork.internal_ops.blocks import Layout
+from uncork.internal_ops.blocks import ChannelLayout
 from uncork.internal_ops.fused import product_of
 from uncork.internal_ops.stored_filters import StoredConstant, StoredFilters
 from uncork.ir.model import Model, Node, Source
@@ -72,8 +72,8 @@ class Candidate(Struct, frozen=True):
 
     node: Node
     #: The layout of each input that would lie in blocks, and those of the results.
-    given: tuple[Layout | None, ...]
-    made: tuple[Layout, ...]
+    given: tuple[ChannelLayout | None, ...]
+    made: tuple[ChannelLayout, ...]
     side: int
     saved: float
     #: How it is done where it is no convolution.
@@ -100,7 +100,7 @@ class Candidate(Struct, frozen=True):
 
 
 def candidates_of(
-    model: Model, layouts: Mapping[Source, Layout], target: Target
+    model: Model, layouts: Mapping[Source, ChannelLayout], target: Target
 ) -> dict[int, Candidate]:
     """All layers that could be done over blocks."""
     candidates: dict[int, Candidate] = {}
@@ -124,7 +124,7 @@ def candidate_between(node: Node, other: Between) -> Candidate:
 
 
 def candidate_of(
-    model: Model, node: Node, layouts: Mapping[Source, Layout], target: Target, room: int
+    model: Model, node: Node, layouts: Mapping[Source, ChannelLayout], target: Target, room: int
 ) -> tuple[Candidate, int] | None:
     """The candidate that a convolution is, with the bytes of its transformed filters, for which
     there is `room` left.
@@ -191,14 +191,14 @@ def candidate_of(
     return found, filter_bytes(g, side) if side else 0
 
 
-def _layout_of_few(g: Geometry, specs: Sequence[TensorSpec]) -> Layout | None:
+def _layout_of_few(g: Geometry, specs: Sequence[TensorSpec]) -> ChannelLayout | None:
     """The layout of data that have few channels, None where they cannot lie in one block."""
     plain = g.groups == 1 and specs[0].value is None and specs[1].value is not None
     block = block_of_few(g.channels) if plain else 0
-    return Layout(block, (g.channels,)) if block else None
+    return ChannelLayout(block, (g.channels,)) if block else None
 
 
-def _with_zeros(g: Geometry, data: Layout, made: Layout) -> Geometry:
+def _with_zeros(g: Geometry, data: ChannelLayout, made: ChannelLayout) -> Geometry:
     """The geometry with channels and outputs of zeros."""
     if g.groups > 1:
         return replace(g, groups=made.channels)

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from uncork.internal_ops.blocks import (
     BlockedConvolution,
     BlockedPooling,
+    ChannelLayout,
     FromBlocks,
-    Layout,
     ToBlocks,
 )
 from uncork.internal_ops.held import HALF
@@ -47,7 +47,7 @@ def _rewritten(
     layers = NewLayers(model)
     added, nodes = layers.add, layers.nodes
     names = {node.id: node.name for node in model.nodes}
-    changed: dict[tuple[Source, bool, Layout], Source] = {}
+    changed: dict[tuple[Source, bool, ChannelLayout], Source] = {}
     converted: dict[tuple[Source, ElementType], Source] = {}
 
     def held(source: Source, spec: TensorSpec, element_type: ElementType) -> Source:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from math import prod
 
-from uncork.internal_ops.blocks import Layout
+from uncork.internal_ops.blocks import ChannelLayout
 from uncork.ir.model import Model, Source
 from uncork.kernels.convolution.tiles import DEEP_BLOCK
 from uncork.kernels.extents import extents, pixels_of_picture
@@ -123,7 +123,7 @@ def _deepened(
     model: Model,
     chosen: Mapping[int, Candidate],
     halves: set[int],
-    layouts: Mapping[Source, Layout],
+    layouts: Mapping[Source, ChannelLayout],
     target: Target,
 ) -> dict[int, Candidate]:
     """The chosen layers, those of bf16 over blocks that fill rows of AMX's tiles. Layers that hand
@@ -138,7 +138,7 @@ def _deepened(
 
 
 def _deep(
-    model: Model, candidate: Candidate, layouts: Mapping[Source, Layout], target: Target
+    model: Model, candidate: Candidate, layouts: Mapping[Source, ChannelLayout], target: Target
 ) -> Candidate | None:
     """A layer in deep layouts; None where it cannot be done so. Sums are direct."""
     node = candidate.node

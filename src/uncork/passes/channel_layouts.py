@@ -16,7 +16,7 @@ from itertools import pairwise
 
 from msgspec import Struct
 
-from uncork.internal_ops.blocks import Layout, joined
+from uncork.internal_ops.blocks import ChannelLayout, joined
 from uncork.ir.model import Model, Node, Source
 from uncork.kernels.convolution.select_pool import pooling_of
 from uncork.kernels.convolution.tiles import block_of, block_widths
@@ -43,7 +43,7 @@ _MOST_OF_ONE, _MOST_OF_SEVERAL = 1.25, 1.06
 _HALF = 1.15
 
 
-def layouts_of(model: Model, target: Target) -> Mapping[Source, Layout]:
+def layouts_of(model: Model, target: Target) -> Mapping[Source, ChannelLayout]:
     """The layout of each tensor of f32 that can lie in blocks."""
     if not any(isinstance(product_of_node(node), CONVOLUTIONS) for node in model.nodes):
         return {}
@@ -56,10 +56,10 @@ def layouts_of(model: Model, target: Target) -> Mapping[Source, Layout]:
         ties.keep_full(others)
 
 
-def deepened(layouts: Mapping[Source, Layout], width: int) -> Mapping[Source, Layout]:
+def deepened(layouts: Mapping[Source, ChannelLayout], width: int) -> Mapping[Source, ChannelLayout]:
     """These layouts, with blocks of a larger width where they would be full."""
     return {
-        source: Layout(width, layout.runs)
+        source: ChannelLayout(width, layout.runs)
         if all(run % width == 0 for run in layout.runs)
         else layout
         for source, layout in layouts.items()
@@ -116,7 +116,7 @@ class _Ties:
         """From now on blocks of these have no zeros."""
         self.full |= {self.leader(source) for source in sources}
 
-    def layouts(self) -> dict[Source, Layout]:
+    def layouts(self) -> dict[Source, ChannelLayout]:
         """The layout of each tensor that has one."""
         cut = set[Source]()
         while True:
@@ -133,16 +133,16 @@ class _Ties:
         for source in of_convolutions - set(found):
             channels = self.channels[source]
             if width := block_of(channels, self.target):
-                found[source] = Layout(width, (channels,))
+                found[source] = ChannelLayout(width, (channels,))
         leaders = {source: self.leader(source) for source in self.leaders}
         return {s: found[leader] for s, leader in leaders.items() if leader in found}
 
-    def _filled(self, parts: Sequence[_Part]) -> tuple[dict[Source, Layout], set[Source]]:
+    def _filled(self, parts: Sequence[_Part]) -> tuple[dict[Source, ChannelLayout], set[Source]]:
         """Layouts with zeros where these are few, and tensors that would have too many as what they
         are parts of, or have as parts.
         """
         starts = self._starts(parts)
-        found, wasteful = dict[Source, Layout](), set[Source]()
+        found, wasteful = dict[Source, ChannelLayout](), set[Source]()
         for group in self._groups(parts):
             if self.full & set(group):
                 continue
@@ -158,9 +158,9 @@ class _Ties:
                     wasteful.add(source)
         return found, wasteful
 
-    def _layout(self, source: Source, starts: set[int], width: int) -> Layout:
+    def _layout(self, source: Source, starts: set[int], width: int) -> ChannelLayout:
         bounds = [*sorted(starts), self.channels[source]]
-        return Layout(width, joined([b - a for a, b in pairwise(bounds)], width))
+        return ChannelLayout(width, joined([b - a for a, b in pairwise(bounds)], width))
 
     def _starts(self, parts: Sequence[_Part]) -> dict[Source, set[int]]:
         """The channels at which blocks begin, of the tensors that stand for others."""
@@ -190,7 +190,7 @@ class _Ties:
         all_groups = {id(group): group for group in groups.values()}.values()
         return [group for group in all_groups if of_convolutions.intersection(group)]
 
-    def _cost(self, layouts: Iterable[Layout]) -> float:
+    def _cost(self, layouts: Iterable[ChannelLayout]) -> float:
         """The time that blocks take, but for what all ways have in common."""
         return sum(
             layout.channels * (_HALF if layout.block < self.target.lanes else 1.0)

@@ -11,7 +11,7 @@ from math import inf, isfinite
 
 import numpy as np
 
-from uncork.internal_ops.blocks import Layout
+from uncork.internal_ops.blocks import ChannelLayout
 from uncork.internal_ops.fused import product_of
 from uncork.internal_ops.stored_filters import StoredConstant
 from uncork.ir.model import Model, Node, Source
@@ -47,7 +47,7 @@ _KEEP = frozenset(
 _TIMES, _MOST = 2.0, 1e30
 
 
-def beside_infinities(model: Model, layouts: Mapping[Source, Layout]) -> set[Source]:
+def beside_infinities(model: Model, layouts: Mapping[Source, ChannelLayout]) -> set[Source]:
     """What lies beside zeros of which a layer may make an infinity or NaN, or that a layer would
     read for filters which it cannot be given zeros for.
     """

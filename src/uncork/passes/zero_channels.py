@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from uncork.internal_ops.blocks import Layout
+from uncork.internal_ops.blocks import ChannelLayout
 from uncork.internal_ops.fused import FusedConvolution, FusedMember, product_of
 from uncork.internal_ops.kept_channels import KeptChannels
 from uncork.internal_ops.stored_filters import StoredFilters
@@ -78,7 +78,7 @@ def _filters(node: Node, candidate: Candidate, value: Array) -> Array:
     return made.filled(data.filled(value, channels), outputs)
 
 
-def _layouts(candidate: Candidate) -> tuple[Layout, Layout]:
+def _layouts(candidate: Candidate) -> tuple[ChannelLayout, ChannelLayout]:
     """The layouts of the data and of the result."""
     data = candidate.given[0]
     assert data is not None

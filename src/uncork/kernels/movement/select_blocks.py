@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from uncork.internal_ops.blocks import FromBlocks, Layout, ToBlocks
+from uncork.internal_ops.blocks import ChannelLayout, FromBlocks, ToBlocks
 from uncork.kernels.extents import decline_if, extents, is_empty, nanoseconds, product
 from uncork.kernels.kernel_plan import (
     In,
@@ -52,7 +52,9 @@ class _Runs:
     what begins the last one.
     """
 
-    def __init__(self, layout: Layout, images: SizeLike, pixels: SizeLike, widest: int) -> None:
+    def __init__(
+        self, layout: ChannelLayout, images: SizeLike, pixels: SizeLike, widest: int
+    ) -> None:
         self.layout, self.images, self.pixels, self.widest = layout, images, pixels, widest
         self.plane = pixels * 4
         #: An image in both layouts.
