@@ -91,21 +91,28 @@ def emit_block_digits(k: Kernel, spec: BlockDigits) -> None:
     of_unit = 4 * blocks.unit_lanes
     of_step = of_unit * blocks.runs
     turns = (steps + (blocks.together - 1)) // blocks.together
-    row_units = turns * (of_step * blocks.together)
+    beside = blocks.rows - 1
+    padded = (a["rows"] + beside) // blocks.rows * blocks.rows
     order = None
     if blocks.bits == 4:
         order = _QUARTERED if blocks.wide else _HALVED
     stored = I16 if blocks.wide else I8
-    with k.loop(a["first"], a["first"] + a["count"]) as row:
-        digits = a["digits"] + row * steps * blocks.step
-        units = a["units"] + row * row_units
-        sums = a["sums"] + row * a["groups"] * 4
+    with k.loop(a["first"], a["first"] + a["count"]) as place:
+        product = place // padded
+        row = product * a["rows"] + k.minimum(place - product * padded, a["rows"] - 1)
+        before = place // blocks.rows * blocks.rows
+        within = place - before
+        digits = a["digits"] + before * steps * blocks.step + within * blocks.step
+        units = a["units"] + before * turns * blocks.units + within * blocks.units
+        sums = a["sums"] + place * a["groups"] * 4
         # What lies past the last number: no digits, of a unit that is a number.
-        last = k.constant(0, I8, _LANES)
-        with k.loop((steps - 1) * blocks.step, steps * blocks.step, _LANES) as at:
-            k.store(last, digits + at)
-        with k.loop((steps - 1) * of_step, row_units, 4) as at:
-            k.store(k.constant(0.0, F32), units + at)
+        nothing = k.constant(0, I8, _LANES)
+        last = digits + (steps - 1) * (blocks.rows * blocks.step)
+        with k.loop(0, blocks.step, _LANES) as at:
+            k.store(nothing, last + at)
+        last = units + (turns - 1) * (blocks.rows * blocks.units)
+        with k.loop((steps - 1) * of_step - (turns - 1) * blocks.units, blocks.units, 4) as at:
+            k.store(k.constant(0.0, F32), last + at)
         with k.loop(0, a["groups"]) as group:
             k.store(k.constant(0.0, F32), sums + group * 4)
 
@@ -122,7 +129,7 @@ def emit_block_digits(k: Kernel, spec: BlockDigits) -> None:
                 place = begin + at
                 block, step = place // blocks.numbers, place // blocks.length
                 target = digits + block * blocks.size + index * blocks.place
-                target = target + (step + 1) * blocks.start
+                target = target + step * (blocks.start + beside * blocks.step) + blocks.start
                 within = place - block * blocks.numbers
                 if order is None:
                     k.store(digit, target + within * stored.bytes)
@@ -135,12 +142,14 @@ def emit_block_digits(k: Kernel, spec: BlockDigits) -> None:
                     k.store(few, target + place * stored.bytes)
 
             found = _digits(k, blocks.places, stored, run, order, write)
-            k.store(k.splat(found.unit, blocks.unit_lanes), units + number * of_unit)
+            turn = number // (blocks.runs * blocks.together)
+            target = units + number * of_unit + turn * (beside * blocks.units)
+            k.store(k.splat(found.unit, blocks.unit_lanes), target)
             group = sums + (begin // spec.group * 4 if spec.group else k.integer(0))
             k.store(k.load(group, F32) + _negated_sum(k, found), group)
             return found.usual
 
-        _each_run(k, a, unit, row, made)
+        _each_run(k, a, unit, row, made, place)
         _starts(k, spec, digits, steps)
 
 
@@ -164,7 +173,7 @@ def _starts(k: Kernel, spec: BlockDigits, digits: Value, steps: Value) -> None:
     word = int.from_bytes(code * (4 // size), "little", signed=True)
     middles = k.constant(word, I32, lanes)
     with k.loop(0, steps) as step:
-        line = digits + step * blocks.step
+        line = digits + step * (blocks.rows * blocks.step)
         totals = [k.variable(k.constant(0, I32, lanes)) for _ in blocks.places]
         with k.loop(0, blocks.of_step * blocks.size, blocks.size) as block:
             for place, total in enumerate(totals):
@@ -182,9 +191,10 @@ def _each_run(
     unit: int,
     row: Value,
     made: Callable[[Value, _Run], Value],
+    place: Value | None = None,
 ) -> None:
     """Turn the runs of a row into digits by `made(number, run)`, which says whether all numbers
-    have some; store the flag of the row.
+    have some; store the flag of the row at its place, which is its number or another one.
     """
     inner = a["inner"]
     strange = k.variable(k.integer(0))
@@ -206,7 +216,7 @@ def _each_run(
                 note(made(number, _Run(load, k.integer(unit))))
             with partly:
                 note(made(number, _Run(load_last, left)))
-    k.store(strange.get(), a["flags"] + row * FLAG)
+    k.store(strange.get(), a["flags"] + (row if place is None else place) * FLAG)
 
 
 def _digits(

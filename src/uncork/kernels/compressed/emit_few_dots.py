@@ -44,32 +44,41 @@ _PART = 20480
 def emit_few_dots(k: Kernel, spec: DotFew) -> None:
     """The LLVM text of the kernel."""
     a = arguments_of(k, spec)
-    last, end = a["rows"] - 1, a["first"] + a["count"]
+    end = a["first"] + a["count"]
     blocks, book = spec.blocks, None
     if spec.stored.book:
-        book = Book(k, a["numbers"], blocks.lanes, blocks.large, blocks.how == FOUR_MIXED)
+        book = Book(k, a["numbers"], spec.lanes, blocks.large, blocks.how == FOUR_MIXED)
     tile = _Tile(k, spec, a, book)
     with k.loop(a["first"], end, COLUMNS) as column:
         tile.ask_ahead(column)
 
-        def multiply(*rows: Value, column: Value = column) -> None:
-            tile.multiply(rows, column, k.minimum(end - column, k.integer(COLUMNS)))
-
-        if spec.rows == 1:
-            multiply(k.integer(0))
-        else:
-            with k.loop(0, a["rows"], 2) as row:
-                k.either(row < last, partial(multiply, row, row + 1), partial(multiply, row))
+        count = k.minimum(end - column, k.integer(COLUMNS))
+        with k.loop(0, a["rows"], blocks.rows) as row:
+            _by_tiles(k, spec.tiles, a["rows"] - row, partial(tile.multiply, row, column, count))
     rows_without_digits(k, spec.stored, spec.end, a)
 
 
+def _by_tiles(
+    k: Kernel, tiles: Sequence[int], left: Value, multiply: Callable[[int], None]
+) -> None:
+    """Multiply by the smallest tile of as many rows as are left, or the largest."""
+    if len(tiles) == 1:
+        multiply(tiles[0])
+        return
+    k.either(
+        left > tiles[1],
+        partial(multiply, tiles[0]),
+        partial(_by_tiles, k, tiles[1:], left, multiply),
+    )
+
+
 class _Place(Struct, frozen=True):
-    """Where a step begins: its codes, and the digits of each row. Addresses are counted on, so that
-    what is read has the constant distances that instructions hold.
+    """Where a step begins: its codes, and the digits of the first row. Addresses are counted on, so
+    that what is read has the constant distances that instructions hold.
     """
 
     codes: Value
-    lines: Sequence[Value]
+    digits: Value
 
 
 class _Tile:
@@ -79,10 +88,12 @@ class _Tile:
         self.k, self.spec, self.a, self.blocks, self.book = k, spec, a, spec.blocks, book
         blocks, group, inner = spec.blocks, spec.stored.group, a["inner"]
         self.vector = 4 * blocks.lanes
+        #: Lanes of vectors of codes, which are blocks of some columns side by side.
+        self.lanes = spec.lanes
         #: What a vector of codes is counted on by: bytes, or of bit planes vectors.
         self.code_step = 1 if spec.stored.planes else self.vector
         #: Sums of columns, lane by lane, `[row, column]`.
-        self.sums = k.stack_bytes(spec.rows * COLUMNS * self.vector)
+        self.sums = k.stack_bytes(blocks.rows * COLUMNS * self.vector)
         #: Blocks all of whose numbers exist; all blocks; and steps likewise.
         self.whole = inner // blocks.numbers
         self.count = (inner + (blocks.numbers - 1)) // blocks.numbers
@@ -102,15 +113,17 @@ class _Tile:
         if blocks.how == FOUR_SMALL:
             most = SMALL_SUMS // blocks.halves
             self.added = next(n for n in range(most, 0, -1) if blocks.of_step % n == 0)
-        row_units = (self.steps + (blocks.together - 1)) // blocks.together
-        self.row_units = row_units * blocks.units(1)
+        #: Bytes of the digits, and of the units, of a row.
+        self.row_digits = self.steps * blocks.step
+        self.row_units = (self.steps + (blocks.together - 1)) // blocks.together * blocks.units
         #: Bytes of a number of a table that are multiplied each for itself, the highest first.
         self.planes = 2 if blocks.how == FOUR_MIXED and blocks.large else 1
         #: Sums of products by what they are multiples of: those of a digit and a byte of the number
         #: go with those of the next digit and the byte before.
         self.weights = len(blocks.places) + self.planes - 1 - blocks.leaves_least_out
-        self.numbers: Sequence[Value] = ()
-        self.column = Column(inner, Operand(inner, ""), Operand(inner, ""))
+        #: The first row that is multiplied, and how many are.
+        self.row, self.rows = k.integer(0), 1
+        self.columns: Sequence[Column] = ()
         self.totals: list[Variable] = []
 
     def ask_ahead(self, column: Value) -> None:
@@ -123,15 +136,14 @@ class _Tile:
                 with k.loop(0, size, 64) as at:
                     k.prefetch(operand.begin + at)
 
-    def multiply(self, rows: Sequence[Value], first: Value, count: Value) -> None:
-        """Multiply these rows with so many columns, and store the results."""
-        k, lanes = self.k, self.blocks.lanes
-        self.numbers = rows
-        for row in range(len(rows)):
-            for c in range(COLUMNS):
-                k.store(k.constant(0.0, F32, lanes), self._sum(row, c))
-        size = len(rows) * self.blocks.together * self.blocks.step
-        part = max(1, _PART // size)
+    def multiply(self, row: Value, first: Value, count: Value, rows: int) -> None:
+        """Multiply rows from one on with so many columns, and store the results."""
+        k, blocks = self.k, self.blocks
+        self.row, self.rows = row, rows
+        for n in range(rows):
+            for c in range(0, COLUMNS, self.spec.side):
+                k.store(k.constant(0.0, F32, self.lanes), self._sum(n, c))
+        part = max(1, _PART // (rows * blocks.together * blocks.step))
         with k.loop(0, self.turns, part) as turn:
             stop = k.minimum(turn + part, self.turns)
             with self._each_column(first, count):
@@ -139,26 +151,30 @@ class _Tile:
         with self._each_column(first, count):
             self._last()
 
+        def total(n: int, column: Value | int) -> Value:
+            return k.load(self._sum(n, column), F32, blocks.lanes)
+
         def together() -> None:
-            for row, number in enumerate(rows):
-                sums = [k.load(self._sum(row, c), F32, lanes) for c in range(COLUMNS)]
-                self._store(number, across(k, sums), first)
+            for n in range(rows):
+                self._store(n, across(k, [total(n, c) for c in range(COLUMNS)]), first)
 
         def alone() -> None:
             with k.loop(0, count) as c:
-                for row, number in enumerate(rows):
-                    total = k.load(self._sum(row, c), F32, lanes)
-                    self._store(number, across(k, [total]), first + c)
+                for n in range(rows):
+                    self._store(n, across(k, [total(n, c)]), first + c)
 
         k.either(count >= COLUMNS, together, alone, likely=True)
 
     @contextmanager
     def _each_column(self, first: Value, count: Value) -> Iterator[None]:
         """A loop over columns, with their totals."""
-        k, rows = self.k, range(len(self.numbers))
-        with k.loop(0, count) as c:
-            self.column = column_at(self.a, first + c, self.spec.stored)
-            sums = [k.load(self._sum(row, c), F32, self.blocks.lanes) for row in rows]
+        k, rows = self.k, range(self.rows)
+        with k.loop(0, count, self.spec.side) as c:
+            numbers = [first + c]
+            for n in range(1, self.spec.side):
+                numbers.append(k.minimum(first + (c + n), self.a["columns"] - 1))
+            self.columns = [column_at(self.a, number, self.spec.stored) for number in numbers]
+            sums = [k.load(self._sum(row, c), F32, self.lanes) for row in rows]
             self.totals = [k.variable(value) for value in sums]
             yield
             for row, total in enumerate(self.totals):
@@ -170,22 +186,22 @@ class _Tile:
 
     @property
     def _begin(self) -> _Place:
-        """The first step of the column."""
-        row_digits = self.steps * self.blocks.step
-        lines = [self.a["digits"] + number * row_digits for number in self.numbers]
-        codes = self.k.integer(0) if self.spec.stored.planes else self.column.codes
-        return _Place(codes, lines)
+        """The first step of the columns. Of a single one its address is counted on."""
+        alone = self.spec.side == 1 and not self.spec.stored.planes
+        codes = self.columns[0].codes if alone else self.k.integer(0)
+        return _Place(codes, self.a["digits"] + self.row * self.row_digits)
 
     def _turns(self, begin: Value, end: Value) -> None:
         """Add some turns of steps whose scales are read together, or of a step each."""
         together = self.blocks.together
         with self._over_turns(begin, end) as (turn, place):
             if together == 1:
-                self._step(place, self._scales(turn, None))
+                self._step(place, partial(self._scales, turn, None))
             else:
                 scales = self._scales_together(turn, None)
                 for index in range(together):
-                    self._step(self._behind(place, index), self._picked(scales, index))
+                    some = partial(self._picked, scales, index)
+                    self._step(self._behind(place, index), some)
 
     def _last(self) -> None:
         """Add the steps behind the turns, and take zero points off."""
@@ -195,51 +211,54 @@ class _Tile:
                 self._last_steps(self._behind(self._begin, self.turns * blocks.together))
         with k.if_(self.full < self.steps, likely=False):
             place = self._behind(self._begin, self.full)
-            self._step(place, self._scales(self.full, self.count), partly=True)
+            self._step(place, partial(self._scales, self.full, self.count), partly=True)
         if stored.zeros and stored.group:
-            for row, number in enumerate(self.numbers):
-                self._zeros(row, self.a["sums"] + number * self.groups * 4)
+            for n in range(self.rows):
+                self._zeros(n, self.a["sums"] + (self.row + n) * self.groups * 4)
 
     @contextmanager
     def _over_turns(self, begin: Value, end: Value) -> Iterator[tuple[Value, _Place]]:
         """A loop over turns: the number of each, and its place."""
         k, together = self.k, self.blocks.together
         first = self._behind(self._begin, begin * together)
-        codes = k.variable(first.codes)
-        lines = [k.variable(line) for line in first.lines]
+        codes, digits = k.variable(first.codes), k.variable(first.digits)
         with k.loop(begin, end) as turn:
-            place = _Place(codes.get(), [line.get() for line in lines])
+            place = _Place(codes.get(), digits.get())
             yield turn, place
             after = self._behind(place, together)
             codes.set(after.codes)
-            for line, value in zip(lines, after.lines, strict=True):
-                line.set(value)
+            digits.set(after.digits)
 
     def _behind(self, place: _Place, steps: Value | int) -> _Place:
         """The place so many steps later."""
         blocks = self.blocks
         codes = place.codes + steps * (blocks.of_step * self.code_step)
-        return _Place(codes, [line + steps * blocks.step for line in place.lines])
+        return _Place(codes, place.digits + steps * (blocks.rows * blocks.step))
 
     def _last_steps(self, place: _Place) -> None:
         """Add up steps that are fewer than those whose scales are read together."""
         scales = self._scales_together(self.turns, self.mask)
 
         def from_step(index: int) -> None:
-            self._step(self._behind(place, index), self._picked(scales, index))
+            self._step(self._behind(place, index), partial(self._picked, scales, index))
             if index + 2 < self.blocks.together:
                 with self.k.if_(self.left > index + 1):
                     from_step(index + 1)
 
         from_step(0)
 
-    def _step(self, place: _Place, scales: Sequence[Value], partly: bool = False) -> None:
-        """Sum a step in whole numbers, and add what they are to the totals."""
-        k, blocks, lanes = self.k, self.blocks, self.blocks.lanes
+    def _step(
+        self, place: _Place, scales: Callable[[], Sequence[Value]], partly: bool = False
+    ) -> None:
+        """Sum a step in whole numbers, and add what they are to the totals. Scales are read last,
+        as operands of the products.
+        """
+        k, blocks, lanes = self.k, self.blocks, self.lanes
         sums: _Sums = []
-        for line in place.lines:
+        for n in range(self.rows):
+            line = place.digits + n * blocks.step
             first = [
-                k.load(line + index * self.vector, I32, lanes)
+                self._repeated(k.load(line + index * self.vector, I32, blocks.lanes))
                 if blocks.middle and index < len(blocks.places)
                 else k.constant(0, I32, lanes)
                 for index in range(self.weights)
@@ -256,7 +275,7 @@ class _Tile:
             for index in range(0, blocks.of_step, self.added):
                 some = [self._block_of(place, index + n) for n in range(self.added)]
                 self._blocks(sums, some, None)
-        for row, scale in enumerate(scales):
+        for row, scale in enumerate(scales()):
             total = self.totals[row]
             value = self._joined([variable.get() for variable in sums[row]])
             total.set(k.fma(value, scale, total.get()))
@@ -264,8 +283,8 @@ class _Tile:
     def _block_of(self, place: _Place, number: Value | int) -> _Place:
         """A block of a step: its codes, and the digits of each row."""
         blocks = self.blocks
-        lines = [line + number * blocks.size + blocks.start for line in place.lines]
-        return _Place(place.codes + number * self.code_step, lines)
+        digits = place.digits + number * blocks.size + blocks.start
+        return _Place(place.codes + number * self.code_step, digits)
 
     @contextmanager
     def _over_blocks(self, place: _Place, count: Value) -> Iterator[_Place]:
@@ -277,26 +296,28 @@ class _Tile:
         """What a step's sums of each row are multiples of, lane by lane."""
         k, blocks, lanes = self.k, self.blocks, self.blocks.lanes
         scale, found = self._scale(step, partly is not None), []
-        for number in self.numbers:
-            line = self._units(number)
+        for n in range(self.rows):
+            turn = step // blocks.together
+            within = (step - turn * blocks.together) * (blocks.units // blocks.together)
+            line = self._units(n, turn) + within
             if blocks.unit_lanes > 1:
-                unit = k.load(line + step * (4 * lanes), F32, lanes)
+                unit = self._repeated(k.load(line, F32, lanes))
             else:
-                count = blocks.runs
-                unit = self._spread(k.load(line + step * (4 * count), F32, count), 0, count)
+                unit = self._spread(k.load(line, F32, blocks.runs), 0, blocks.runs)
             found.append(unit if scale is None else unit * scale)
         return found
 
-    def _units(self, number: Value) -> Value:
-        """Where the units of a row begin."""
-        return self.a["units"] + number * self.row_units
+    def _units(self, n: int, turn: Value) -> Value:
+        """Where the units of a turn of steps lie."""
+        before = self.a["units"] + self.row * self.row_units
+        return before + turn * (self.blocks.rows * self.blocks.units) + n * self.blocks.units
 
     def _scales_together(self, turn: Value, mask: Value | None) -> list[Value]:
         """What the sums of runs of several steps are multiples of, for each row."""
         k, blocks, stored = self.k, self.blocks, self.spec.stored
         count, scale = blocks.together * blocks.runs, None
         if stored.scales and stored.group:
-            of_turn, scales = self.of_turn, self.column.scales
+            of_turn, scales = self.of_turn, self.columns[0].scales
             if of_turn <= 1:
                 group = turn * (blocks.together * blocks.length) // stored.group
                 scale = k.splat(scales.at(k, group), count)
@@ -307,8 +328,8 @@ class _Tile:
                 picks = [run * of_turn // count for run in range(count)]
                 scale = k.picked(some, some, picks)
         found = []
-        for number in self.numbers:
-            unit = k.load(self._units(number) + turn * (4 * count), F32, count)
+        for n in range(self.rows):
+            unit = k.load(self._units(n, turn), F32, count)
             found.append(unit if scale is None else unit * scale)
         return found
 
@@ -321,16 +342,25 @@ class _Tile:
         """So many numbers, each in as many lanes as the others."""
         lanes = self.blocks.lanes
         if numbers.lanes == 1:
-            return self.k.splat(numbers, lanes)
-        return self.k.picked(
-            numbers, numbers, [first + lane * count // lanes for lane in range(lanes)]
-        )
+            return self.k.splat(numbers, self.lanes)
+        picks = [first + lane * count // lanes for lane in range(lanes)] * self.spec.side
+        return self.k.picked(numbers, numbers, picks)
+
+    def _repeated(self, block: Value) -> Value:
+        """What all columns of a vector meet."""
+        if self.spec.side == 1:
+            return block
+        return self.k.picked(block, block, [*range(block.lanes)] * self.spec.side)
+
+    def _of_columns(self, load: Callable[[Column], Value]) -> Value:
+        """What each column of a vector has, as many lanes of each."""
+        return self.k.side_by_side([load(column) for column in self.columns])
 
     def _joined(self, places: list[Value]) -> Value:
         """The numbers whose digits are summed. Two sums of products of bytes together are still
         whole numbers of 32 bits.
         """
-        k, lanes = self.k, self.blocks.lanes
+        k, lanes = self.k, self.lanes
         value, rest = places[0], places[1:]
         if rest and not self.blocks.wide:
             value, rest = (value << 8) + rest[0], rest[1:]
@@ -355,30 +385,39 @@ class _Tile:
         """Read a block, and add its products by `add(row, place, codes, digits)`."""
         k, blocks, lanes = self.k, self.blocks, self.blocks.lanes
         codes = self._codes(block.codes, left)
-        for row, line in enumerate(block.lines):
+        for row in range(self.rows):
+            line = block.digits + row * blocks.step
             for place in range(len(blocks.places)):
                 for index, some in enumerate(codes):
                     half, plane = divmod(index, self.planes)
                     at = place * blocks.place + half * self.vector
                     if place + plane < self.weights:
-                        add(row, place + plane, some, k.load(line + at, I32, lanes))
+                        digits = k.load(line + at, I32, lanes)
+                        add(row, place + plane, some, self._repeated(digits))
 
     def _codes(self, address: Value, left: Value | None) -> list[Value]:
         """The codes of a block, of which there may be so many `left`, as they are multiplied."""
         k, blocks, lanes = self.k, self.blocks, self.blocks.lanes
         form = self.spec.stored.form
+        begin = self.columns[0].codes
         if left is None:
-            begin = address
             if form is not None:
-                begin = block_at(form, self.column.codes, address, lanes)
+                begin = block_at(form, begin, address, lanes)
+            else:
+                begin = address if self.spec.side == 1 else begin + address * self.spec.side
             k.prefetch(begin + AHEAD)
         if blocks.wide and self.book is None:
             return self._widened(address, left)
         if form is not None:
-            word = words_at(k, form, self.column.codes, address, lanes)
+            word = self._of_columns(lambda column: words_at(k, form, column.codes, address, lanes))
         else:
             mask = None if left is None else k.lanes_below((left * blocks.bits) >> 5, lanes)
-            word = k.load(address, I32, lanes, mask)
+            if self.spec.side == 1:
+                word = k.load(address, I32, lanes, mask)
+            else:
+                word = self._of_columns(
+                    lambda column: k.load(column.codes + address, I32, lanes, mask)
+                )
         flip, _ = flipped(blocks.how, self.spec.stored.element_type)
         word = word ^ flip if flip else word
         halves = [word]
@@ -392,7 +431,7 @@ class _Tile:
         """The codes of a block in 16 bits."""
         k, blocks, form = self.k, self.blocks, self.spec.stored.form
         if form is not None:
-            word = words_at(k, form, self.column.codes, address, blocks.lanes)
+            word = words_at(k, form, self.columns[0].codes, address, blocks.lanes)
             codes, size = bytes_of(k, word), 2 * blocks.lanes
             return [codes.part(half * size, size).to(I16) for half in range(blocks.halves)]
         lanes, type_ = 2 * blocks.lanes, I8 if self.spec.stored.element_type == "i8" else U8
@@ -405,23 +444,33 @@ class _Tile:
 
     def _scale(self, step: Value, partly: bool) -> Value | None:
         """The scales of a step, lane by lane; None where the column has one, or none."""
-        stored, blocks, k, column = self.spec.stored, self.blocks, self.k, self.column
+        stored, blocks, k = self.spec.stored, self.blocks, self.k
         if not stored.scales or not stored.group:
             return None
         lanes, numbers = blocks.lanes, blocks.length
         if stored.group >= numbers:
-            return k.splat(column.scales.at(k, step * numbers // stored.group), lanes)
+            group = step * numbers // stored.group
+            return self._of_columns(lambda column: k.splat(column.scales.at(k, group), lanes))
         count = numbers // stored.group
+        picks = [lane * count // lanes for lane in range(lanes)]
+        mask = None
         if partly:
             left = self.a["inner"] - step * numbers + (stored.group - 1)
             mask = k.lanes_below(left // stored.group, count)
-            some = column.scales.some(k, step * count, mask)
-        else:
-            some = column.scales.at(k, step * count, count)
-        return self._spread(some, 0, count)
 
-    def _store(self, number: Value, result: Value, first: Value) -> None:
-        """Store the results of some columns of a row."""
+        def spread(column: Column) -> Value:
+            if mask is not None:
+                some = column.scales.some(k, step * count, mask)
+            else:
+                some = column.scales.at(k, step * count, count)
+            return k.picked(some, some, picks)
+
+        return self._of_columns(spread)
+
+    def _store(self, n: int, result: Value, first: Value) -> None:
+        """Store the results of some columns of a row. Where rows are filled up with the last one it
+        is stored again.
+        """
         k, stored, a, lanes = self.k, self.spec.stored, self.a, result.lanes
         if self.book is not None:
             unit = self.book.unit * 256.0 if self.blocks.leaves_least_out else self.book.unit
@@ -430,11 +479,11 @@ class _Tile:
             column = column_at(a, first, stored)
             if stored.zeros:
                 zero = column.zeros.at(k, 0, lanes) + self._off()
-                total = k.load(a["sums"] + number * 4, F32)
+                total = k.load(a["sums"] + (self.row + n) * 4, F32)
                 result = k.fma(zero, k.splat(total, lanes), result)
             if stored.scales:
                 result = result * column.scales.at(k, 0, lanes)
-        store_columns(k, self.spec.end, a, result, number, first)
+        store_columns(k, self.spec.end, a, result, k.minimum(self.row + n, a["rows"] - 1), first)
 
     def _off(self) -> float:
         """What is added to zero points, as it is to codes."""
@@ -453,9 +502,12 @@ class _Tile:
             line = load(Operand(sums, "f32"))
             if seen is not None:
                 line = k.select(seen, k.constant(0.0, F32, lanes), line)
-            value = load(self.column.zeros) + off if off else load(self.column.zeros)
+            line = self._repeated(line)
+            value = self._of_columns(lambda column: load(column.zeros))
+            if off:
+                value = value + off
             if stored.scales:
-                value = value * load(self.column.scales)
+                value = value * self._of_columns(lambda column: load(column.scales))
             total = self.totals[row]
             total.set(k.fma(value, line, total.get()))
 

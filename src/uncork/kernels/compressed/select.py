@@ -300,6 +300,11 @@ class _Products(Struct, frozen=True):
     begin: int
 
     @property
+    def _data(self) -> int:
+        """How many times there are so many rows."""
+        return 1 + max(one.data for one in self.products)
+
+    @property
     def _padded(self) -> int:
         """Bytes of a row of the data, up to whole blocks."""
         return -(-self.weights.inner // self.stored.block) * self.stored.block * 4
@@ -415,21 +420,20 @@ class _Products(Struct, frozen=True):
         spec = dot_few(dots, self.rows, target)
         if spec is None:
             return self.few(target, dots.end, False, most)
-        several = len(self.products) > 1
-        rows = self.all_rows if several else smallest(self.rows, most)
-        return self._of_digits(FewCalls(spec, rows, self.weights.inner, self.begin), COLUMNS)
+        rows = smallest(self.rows, most)
+        calls = FewCalls(spec, rows, self.weights.inner, self._data, self.begin)
+        return self._of_digits(calls, COLUMNS)
 
     def dots(self, spec: DotRows, groups: int) -> _Way:
         """The way by a kernel that sums in integers."""
-        calls = DotCalls(spec, self.all_rows, self.weights.inner, self.begin, groups)
+        inner, data = self.weights.inner, self._data
+        calls = DotCalls(spec, self.rows, inner, data, self.begin, groups)
         return self._of_digits(calls, spec.width)
 
     def _of_digits(self, calls: DotCalls | FewCalls, width: int) -> _Way:
         def stages(threads: int) -> Stages:
             products = [
-                calls.product(
-                    {**one.operands, "first": first, "count": count}, number, self.rows * one.data
-                )
+                calls.product({**one.operands, "first": first, "count": count}, number, one.data)
                 for number, one, (first, count) in self._shares(threads, width)
             ]
             memory = calls.scratch(self._own(threads, width))

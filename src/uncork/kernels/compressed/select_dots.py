@@ -51,6 +51,9 @@ _MOST_ROWS = 4
 _AS_F32 = {PAIRS: 2, FOUR_SMALL: 3}
 #: Rows that meet a column at once: of four the code is twice as long, and a thirtieth faster.
 _FEW_ROWS = 2
+#: Words of a column that lie in a vector beside those of others, and rows that meet these at once,
+#: by the digits of a number: up to so many take less time than panels.
+_WORDS_OF_COLUMN, _ROWS_OF_SIDES = 4, {3: 4, 2: 8, 1: 8}
 #: Blocks that are written one after the other, and steps from which on their scales are read
 #: together.
 _BLOCKS_TOGETHER, _LEAST_TOGETHER = 8, 4
@@ -163,6 +166,9 @@ def least_rows(spec: DotRows) -> int:
     """Rows from which on the kernel multiplies by panels: a tile, where codes of four bits become
     bytes there only once.
     """
+    side = _columns_side_by_side(spec)
+    if side > 1:
+        return _rows_beside(spec, side) + 1
     if spec.how == FOUR_SMALL:
         return spec.rows
     return max(_LEAST_OF_PAIRS if spec.how == PAIRS else _LEAST_ROWS, spec.tiles[-1])
@@ -181,14 +187,20 @@ AnyDots = TypeVar("AnyDots", bound=Union[DotRows, DotFew])
 
 
 class RowCalls(Struct, Generic[AnyDots], frozen=True):
-    """The calls of products of so many rows in all, made into whole numbers first: working memory
-    has what is made of the rows, from `begin` on, then a share of every thread.
+    """The calls of products of so many rows each, of `data` of such, made into whole numbers first:
+    working memory has what is made of the rows, from `begin` on, then a share of every thread.
     """
 
     spec: AnyDots
     rows: SizeLike
     inner: int
+    data: int = 1
     begin: int = 0
+
+    @property
+    def _made(self) -> SizeLike:
+        """The rows that are made for each product."""
+        return self.rows
 
     @property
     def _sizes(self) -> dict[str, int]:
@@ -213,7 +225,7 @@ class RowCalls(Struct, Generic[AnyDots], frozen=True):
         end: SizeLike = self.begin
         for name, size in self._sizes.items():
             places[name] = end
-            end = whole_lines(end + self.rows * size)
+            end = whole_lines(end + self._made * self.data * size)
         return places, end
 
     @property
@@ -231,16 +243,15 @@ class RowCalls(Struct, Generic[AnyDots], frozen=True):
         places = {name: Scratch(place) for name, place in self._places[0].items()}
         return [
             spec(data=In(0), **places, **more, inner=self.inner, first=first, count=count)
-            for first, count in shares(self.rows, threads)
+            for first, count in shares(self._made * self.data, threads)
         ]
 
-    def product(
-        self, operands: Mapping[str, Operand], number: int, row: SizeLike = 0
-    ) -> KernelCall:
-        """The call by which thread `number` computes some columns of the rows from `row` on;
+    def product(self, operands: Mapping[str, Operand], number: int, data: int = 0) -> KernelCall:
+        """The call by which thread `number` computes some columns of the product of these data;
         `operands` are those that all products have.
         """
         places, end = self._places
+        row = self._made * data
         made = {name: Scratch(place + row * self._sizes[name]) for name, place in places.items()}
         return self.spec(**operands, **made, **self._memory(end + self._own * number))
 
@@ -305,9 +316,10 @@ def dot_few(spec: DotRows, rows: SizeLike, target: Target) -> DotFew | None:
     """
     stored = spec.stored
     more = code_added(spec.how, stored.element_type, stored.book)
+    side = _columns_side_by_side(spec)
     blocks = Blocks(
         spec.how,
-        spec.lanes,
+        spec.lanes // side,
         spec.unit,
         stored.bits,
         spec.middle - _added_in_panels(spec.how, stored) + more,
@@ -318,12 +330,34 @@ def dot_few(spec: DotRows, rows: SizeLike, target: Target) -> DotFew | None:
     sizes = (blocks.numbers, blocks.unit, *([stored.group] if stored.group else []))
     if any(a % b and b % a for a in sizes for b in sizes):
         return None
-    blocks = replace(blocks, together=_steps_together(blocks, stored.group, target))
-    return DotFew(stored, blocks, 1 if certainly(rows, 1) else _FEW_ROWS, spec.end)
+    together = 1 if side > 1 else _steps_together(blocks, stored.group, target)
+    beside = 1 if certainly(rows, 1) else _rows_beside(spec, side)
+    return DotFew(stored, replace(blocks, together=together, rows=beside), spec.end, side)
+
+
+def _rows_beside(spec: DotRows, side: int) -> int:
+    """Rows that meet a vector of codes at once."""
+    return _FEW_ROWS if side == 1 else _ROWS_OF_SIDES[spec.digits]
+
+
+def _columns_side_by_side(spec: DotRows) -> int:
+    """Columns of which a vector of codes has a block each: as many as blocks of four words fit,
+    where a column has one scale and zero point; else one.
+    """
+    stored = spec.stored
+    if stored.group or stored.planes or spec.wide or spec.large:
+        return 1
+    return spec.lanes // _WORDS_OF_COLUMN
 
 
 class FewCalls(RowCalls[DotFew], frozen=True):
     """Those of few rows, whose codes are read as they are stored."""
+
+    @property
+    def _made(self) -> SizeLike:
+        """The rows are filled up to those that lie beside each other."""
+        beside = self.spec.blocks.rows
+        return (self.rows + (beside - 1)) // beside * beside
 
     @property
     def _groups(self) -> int:
@@ -336,11 +370,12 @@ class FewCalls(RowCalls[DotFew], frozen=True):
         steps = -(-self.inner // blocks.length)
         return {
             "digits": steps * blocks.step,
-            "units": blocks.units(steps),
+            "units": -(-steps // blocks.together) * blocks.units,
             "sums": self._groups * 4,
             "flags": FLAG,
         }
 
     @property
     def _turning(self) -> tuple[KernelSpec, dict[str, Operand]]:
-        return BlockDigits(self.spec.blocks, self.spec.stored.group), {"groups": self._groups}
+        more = {"groups": self._groups, "rows": self.rows}
+        return BlockDigits(self.spec.blocks, self.spec.stored.group), more

@@ -176,7 +176,9 @@ class Blocks(Struct, frozen=True):
     of bytes come first; where pairs of 16 bits are multiplied the halves follow each other.
     `middle` is a code near the middle of all: what it adds to sums they begin
     with, so that nothing cancels later. What is summed before it becomes a number of f32 is a step:
-    what its sums begin with, lane by lane, then the digits of its blocks.
+    what its sums begin with, lane by lane, then the digits of its blocks. Steps of `rows` rows lie
+    beside each other, `[rows of this many, step, row]`, so that one address is counted on for all
+    of them; the last ones are filled up with the last row.
     """
 
     how: str
@@ -191,6 +193,7 @@ class Blocks(Struct, frozen=True):
     large: bool = False
     #: Steps whose units and scales are read at once.
     together: int = 1
+    rows: int = 1
 
     @property
     def numbers(self) -> int:
@@ -256,9 +259,10 @@ class Blocks(Struct, frozen=True):
         """
         return max(1, self.lanes // self.runs) if self.mixes and self.together == 1 else 1
 
-    def units(self, steps: int) -> int:
-        """Bytes of the units of so many steps."""
-        return -(-steps // self.together) * self.together * self.runs * self.unit_lanes * 4
+    @property
+    def units(self) -> int:
+        """Bytes of the units of steps that are read at once."""
+        return self.together * self.runs * self.unit_lanes * 4
 
     @property
     def mixes(self) -> bool:
@@ -270,6 +274,7 @@ class Blocks(Struct, frozen=True):
         few = f"_by_{self.digits}" if self.digits != DIGITS else ""
         few += flags(self, "large")
         few += f"_steps_{self.together}" if self.together > 1 else ""
+        few += f"_rows_{self.rows}" if self.rows > 1 else ""
         return f"{self.how}{few}_{self.lanes}_of_{self.unit}_{self.bits}_bits_{self.middle}"
 
 
@@ -281,7 +286,7 @@ class BlockDigits(KernelSpec, frozen=True):
     emitter: ClassVar[str] = "uncork.kernels.compressed.emit_digits:emit_block_digits"
     arguments: ClassVar[tuple[str, ...]] = (
         *("data", "digits", "units", "sums", "flags"),
-        *("inner", "groups", "first", "count"),
+        *("rows", "inner", "groups", "first", "count"),
     )
     blocks: Blocks
     #: The numbers of a group; 0 where all are one.
@@ -289,19 +294,30 @@ class BlockDigits(KernelSpec, frozen=True):
 
 
 class DotFew(KernelSpec, frozen=True):
-    """Products of few rows of digits with columns, whose codes are read as they are stored: `rows`
-    rows at a time, one or two. No call has more rows than one where that is 1.
+    """Products of few rows of digits with columns, whose codes are read as they are stored: as many
+    rows at a time as lie beside each other, and of `side` columns a block each, which are a vector
+    together. No call has more rows than one where that is 1.
     """
 
     emitter: ClassVar[str] = "uncork.kernels.compressed.emit_few_dots:emit_few_dots"
     stored: Stored
     blocks: Blocks
-    rows: int
     end: Epilogue = PLAIN
+    side: int = 1
 
     @property
     def unit(self) -> int:
         return self.blocks.unit
+
+    @property
+    def lanes(self) -> int:
+        """Words of a vector of codes."""
+        return self.blocks.lanes * self.side
+
+    @property
+    def tiles(self) -> tuple[int, ...]:
+        """The numbers of rows that are multiplied at once, the most first."""
+        return tuple(2**n for n in reversed(range(self.blocks.rows.bit_length())))
 
     @property
     def arguments(self) -> tuple[str, ...]:

@@ -14,7 +14,11 @@ from uncork.kernels.gemm.dots import FOUR_MIXED, FOUR_SIGNED, FOUR_SMALL, PAIRS,
 #: The highest bit of each of four bytes: flipped, it makes signed bytes of codes less 128.
 _HIGHEST = -0x7F7F7F80
 #: Instructions by their lanes.
-_MIXED = {16: "llvm.x86.avx512.vpdpbusd.512", 8: "llvm.x86.avx512.vpdpbusd.256"}
+_MIXED = {
+    16: "llvm.x86.avx512.vpdpbusd.512",
+    8: "llvm.x86.avx512.vpdpbusd.256",
+    4: "llvm.x86.avx512.vpdpbusd.128",
+}
 _SMALL = {
     8: "llvm.x86.avx2.pmadd.ub.sw",
     4: "llvm.x86.ssse3.pmadd.ub.sw.128",
