@@ -19,6 +19,7 @@ from tools import (
     address,
     export_page,
     functional_page,
+    functional_stub,
     models_figure,
     one_line_page,
     onnx_page,
@@ -54,6 +55,12 @@ def test_onnx_page_is_current() -> None:
 def test_page_of_functions_is_current() -> None:
     assert functional_page.PAGE.read_text(encoding="utf-8") == functional_page.page(), (
         "run python -m tools.functional_page"
+    )
+
+
+def test_what_type_checkers_read_of_functions_is_current() -> None:
+    assert functional_stub.PAGE.read_text(encoding="utf-8") == functional_stub.page(), (
+        "run python -m tools.functional_stub"
     )
 
 

@@ -83,10 +83,15 @@ def pack(values: Array, element_type: ElementType) -> memoryview:
     return _PACKERS[element_type](padded.reshape(-1, group)).astype(np.uint8).reshape(-1).data
 
 
-def _fields(raw: Array, shifts: tuple[int, ...], mask: int) -> Array:
+def _fields(raw: Array, shifts: tuple[int, ...]) -> Array:
     """The bit fields of every byte, in the order of `shifts`."""
-    fields: Array = (raw[:, None] >> np.array(shifts, np.uint8)) & np.uint8(mask)
+    fields: Array = (raw[:, None] >> np.array(shifts, np.uint8)) & np.uint8(_mask(shifts))
     return fields.reshape(-1)
+
+
+def _mask(shifts: tuple[int, ...]) -> int:
+    """The bits of a field, where so many share a byte."""
+    return (1 << 8 // len(shifts)) - 1
 
 
 def _joined(groups: Array, shifts: tuple[int, ...]) -> Array:
@@ -101,57 +106,38 @@ _NIBBLES_HIGH_FIRST = (4, 0)
 _BITS_HIGH_FIRST = (7, 6, 5, 4, 3, 2, 1, 0)
 
 
-def _unpack_u3(raw: Array) -> Array:
+#: Fields of three and of six bits lie in three bytes: the low bits of all in two, the high ones in
+#: the third.
+_U3 = _CRUMBS_HIGH_FIRST, _BITS_HIGH_FIRST
+_U6 = _NIBBLES_HIGH_FIRST, _CRUMBS_HIGH_FIRST
+
+
+def _unpack_split(raw: Array, low: tuple[int, ...], high: tuple[int, ...]) -> Array:
     triples = raw.reshape(-1, 3)
-    low = _fields(triples[:, :2].reshape(-1), _CRUMBS_HIGH_FIRST, 3)
-    high = _fields(triples[:, 2], _BITS_HIGH_FIRST, 1)
-    return np.asarray(low | (high << 2))
+    fields = _fields(triples[:, :2].reshape(-1), low)
+    return np.asarray(fields | (_fields(triples[:, 2], high) << 8 // len(low)))
 
 
-def _unpack_u6(raw: Array) -> Array:
-    triples = raw.reshape(-1, 3)
-    low = _fields(triples[:, :2].reshape(-1), _NIBBLES_HIGH_FIRST, 15)
-    high = _fields(triples[:, 2], _CRUMBS_HIGH_FIRST, 3)
-    return np.asarray(low | (high << 4))
-
-
-def _pack_u3(groups: Array) -> Array:
-    low: Array = groups & 3
-    return np.stack(
-        [
-            _joined(low[:, :4], _CRUMBS_HIGH_FIRST),
-            _joined(low[:, 4:], _CRUMBS_HIGH_FIRST),
-            _joined(groups >> 2, _BITS_HIGH_FIRST),
-        ],
-        axis=1,
-    )
-
-
-def _pack_u6(groups: Array) -> Array:
-    low: Array = groups & 15
-    return np.stack(
-        [
-            _joined(low[:, :2], _NIBBLES_HIGH_FIRST),
-            _joined(low[:, 2:], _NIBBLES_HIGH_FIRST),
-            _joined(groups >> 4, _CRUMBS_HIGH_FIRST),
-        ],
-        axis=1,
-    )
+def _pack_split(groups: Array, low: tuple[int, ...], high: tuple[int, ...]) -> Array:
+    fields: Array = groups & _mask(low)
+    count = len(low)
+    parts = _joined(fields[:, :count], low), _joined(fields[:, count:], low)
+    return np.stack([*parts, _joined(groups >> 8 // count, high)], axis=1)
 
 
 _NIBBLE_TYPES = (ElementType.i4, ElementType.u4, ElementType.nf4, ElementType.f4e2m1)
 _UNPACKERS: dict[ElementType, Callable[[Array], Array]] = {
-    ElementType.u1: lambda raw: _fields(raw, _BITS_HIGH_FIRST, 1),
-    ElementType.u2: lambda raw: _fields(raw, _CRUMBS, 3),
-    ElementType.u3: _unpack_u3,
-    ElementType.u6: _unpack_u6,
-    **dict.fromkeys(_NIBBLE_TYPES, lambda raw: _fields(raw, _NIBBLES, 15)),
+    ElementType.u1: lambda raw: _fields(raw, _BITS_HIGH_FIRST),
+    ElementType.u2: lambda raw: _fields(raw, _CRUMBS),
+    ElementType.u3: lambda raw: _unpack_split(raw, *_U3),
+    ElementType.u6: lambda raw: _unpack_split(raw, *_U6),
+    **dict.fromkeys(_NIBBLE_TYPES, lambda raw: _fields(raw, _NIBBLES)),
 }
 _PACKERS: dict[ElementType, Callable[[Array], Array]] = {
     ElementType.u1: lambda groups: _joined(groups, _BITS_HIGH_FIRST),
     ElementType.u2: lambda groups: _joined(groups, _CRUMBS),
-    ElementType.u3: _pack_u3,
-    ElementType.u6: _pack_u6,
+    ElementType.u3: lambda groups: _pack_split(groups, *_U3),
+    ElementType.u6: lambda groups: _pack_split(groups, *_U6),
     **dict.fromkeys(_NIBBLE_TYPES, lambda groups: _joined(groups, _NIBBLES)),
 }
 

@@ -20,9 +20,9 @@ import numpy as np
 import pytest
 
 import uncork
-from uncork.cli import _inputs
 from uncork.cli._summary import summarise
 from uncork.compiler.arguments import ModelPort, unique_names
+from uncork.ir.ports import find_input
 from uncork.types import ElementType, PartialShape
 
 from .conftest import Command
@@ -168,9 +168,9 @@ def test_positions_are_for_names_that_nobody_has(command: Command, same: Same):
         "run", same(**{"1": "i64[]", "x": "i64[]"}), "-i", "1=10", "-i", "x=20", "--json"
     )
     assert [output["first"] for output in answer.json["outputs"]] == [[10], [20]]
-    assert _inputs.find_input([ModelPort((), ElementType.i64, PartialShape([]))], "0") == 0
-    assert _inputs.find_input([ModelPort((), ElementType.i64, PartialShape([]))], "1") is None
-    assert _inputs.find_input([ModelPort((), ElementType.i64, PartialShape([]))], "²") is None
+    assert find_input([ModelPort((), ElementType.i64, PartialShape([]))], "0") == 0
+    assert find_input([ModelPort((), ElementType.i64, PartialShape([]))], "1") is None
+    assert find_input([ModelPort((), ElementType.i64, PartialShape([]))], "²") is None
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -83,3 +84,10 @@ def main(folder: Path) -> list[Floats]:
     path = folder / "small.xml"
     small(path)
     return [*with_one_line_changed(path, x), asyncio.run(by_itself(path, x))]
+
+
+if TYPE_CHECKING:
+    # What functions take that are made when they are asked for is known: each has a wrong word.
+    F.gru_sequence(1, 2, 3, 4, 5, 6, directions="forward")  # type: ignore[call-arg]
+    F.reduce_sum([1], 0, keepdim=True)  # type: ignore[call-arg]
+    F.softmax([1], axes=0)  # type: ignore[call-overload]

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from uncork.cli._input_options import collect
-from uncork.cli._inputs import find_input, unknown_input
+from uncork.cli._inputs import unknown_input
 from uncork.cli._output import counted, emit, emit_json, table
 from uncork.cli._pictures import pictures_in, pictures_of, read_picture
 from uncork.cli._results import best_classes, is_classified, short_values
@@ -20,6 +20,7 @@ from uncork.cli._summary import summarise
 from uncork.compiler.arguments import unique_names
 from uncork.compiler.compile import CompiledModel
 from uncork.errors import InputError
+from uncork.ir.ports import find_input
 from uncork.quoting import in_terminal
 from uncork.random_inputs import RandomBounds
 from uncork.types import Array

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from uncork.cli._inputs import find_input
 from uncork.cli._output import counted, emit, emit_json, table
 from uncork.cli._sound import is_sound, read_sound
 from uncork.cli._summary import summarise
@@ -18,6 +17,7 @@ from uncork.compiler.arguments import unique_names
 from uncork.compiler.compile import CompiledModel
 from uncork.compiler.profile import microseconds
 from uncork.errors import InputError
+from uncork.ir.ports import find_input
 from uncork.quoting import in_terminal
 from uncork.surgery import StreamInfo, stream_info
 from uncork.types import Array

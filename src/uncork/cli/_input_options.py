@@ -18,6 +18,7 @@ from uncork.cli._pictures import add_pictures, is_picture, pictures_of
 from uncork.cli._summary import Summary, summarise
 from uncork.compiler.arguments import ModelPort
 from uncork.errors import InputError
+from uncork.ir.ports import find_input
 from uncork.random_inputs import RandomBounds, random_array
 
 
@@ -180,7 +181,7 @@ def open_inputs(ports: Sequence[ModelPort], arguments: argparse.Namespace) -> li
     """The inputs whose sizes somebody has to choose: neither given nor described, and of a known
     number of axes.
     """
-    said = {_inputs.find_input(ports, name) for name, _ in arguments.shape}
+    said = {find_input(ports, name) for name, _ in arguments.shape}
     given = {*_inputs.given(ports, arguments.input, pictures_of(arguments)), *said}
     open_ones = [i for i, port in enumerate(ports) if i not in given and not port.shape.is_static]
     return open_ones if all(ports[i].shape.rank is not None for i in open_ones) else []

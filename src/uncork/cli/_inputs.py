@@ -13,19 +13,12 @@ from uncork.cli._files import read_arrays
 from uncork.cli._pictures import is_picture, read_picture
 from uncork.compiler.arguments import ModelPort, did_you_mean
 from uncork.errors import InputError, Problem
+from uncork.ir.ports import find_input
 from uncork.preprocessing.pictures import Pictures
 from uncork.types import Array, ElementType, PartialShape
 
 V = TypeVar("V")
 Bounds = tuple[float, float]
-
-
-def find_input(ports: Sequence[ModelPort], name: str) -> int | None:
-    """The position of the input with a name; a number that is nobody's name is a position."""
-    named = next((i for i, port in enumerate(ports) if name in port.names), None)
-    if named is None and name.isascii() and name.isdigit() and int(name[:9]) < len(ports):
-        return int(name)
-    return named
 
 
 def label(ports: Sequence[ModelPort], position: int) -> str:

@@ -21,7 +21,7 @@ from uncork.cli._stream_figures import (
     with_frames,
 )
 from uncork.cli._summary import Summary, summary_table
-from uncork.compiler.arguments import accept
+from uncork.compiler.arguments import carriers
 from uncork.compiler.compile import fast_precision
 from uncork.compiler.compiled_model import CompiledModel
 from uncork.compiler.load import load
@@ -180,7 +180,7 @@ def _contenders(
         return [ours]
     results = compiled(*inputs)  # what is wrong with the inputs is told before anything else
     del results
-    accepted = [accept(port, value) for port, value in zip(compiled.inputs, inputs, strict=True)]
+    accepted = carriers(compiled.inputs, inputs)
     other = contender(arguments, compiled.model, accepted, threads)
     if goes_on:
         other.before = None

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from uncork.cli._files import read_arrays, write_page
 from uncork.cli._input_options import add_inputs, check_random, collect
-from uncork.cli._inputs import find_input
 from uncork.cli._options import add_rounding, add_words, rounding
 from uncork.cli._output import counted, emit, emit_json, table, without_empty_columns
 from uncork.cli._parser import Parser, Suggesting
@@ -29,6 +28,7 @@ from uncork.compare.report import (
 from uncork.destination import Read, begins_with, check_destination
 from uncork.errors import InputError
 from uncork.ir.model import Model
+from uncork.ir.ports import find_input
 from uncork.progress import progress_line
 from uncork.quoting import in_terminal
 from uncork.random_inputs import RandomBounds

@@ -25,7 +25,7 @@ from uncork.compare.peers.process import Failed, PeerProcess
 from uncork.compare.peers.saved import SavedPeer
 from uncork.compare.rounding import of_all, rows_of_stored, step
 from uncork.compare.walk import Bad, LayerReport, Peer, Walk
-from uncork.compiler.arguments import accept, match, present, unique_names
+from uncork.compiler.arguments import carriers, match, shown, unique_names
 from uncork.compiler.compile import compiled_with, precision_here
 from uncork.compiler.options import BackendOptions, Options, asked, taking
 from uncork.errors import InputError
@@ -152,10 +152,7 @@ def open_model(path: str | os.PathLike[str], weights: str | os.PathLike[str] | N
 
 def _arrays(model: Model, inputs: Any) -> list[Array]:
     given: Sequence[Any] = inputs if isinstance(inputs, (list, tuple)) else (inputs,)
-    return [
-        accept(port, value)
-        for port, value in zip(model.inputs, match(model.inputs, given, {}), strict=True)
-    ]
+    return carriers(model.inputs, match(model.inputs, given, {}))
 
 
 def open_peer(
@@ -221,12 +218,7 @@ def _compare_outputs(
         found.outputs_note = f"results are not compared: {len(names)} here, {len(theirs)} there"
         return
     compiled = compiled_with(model, options)
-    ours = compiled(
-        [
-            present(port.element_type, array)
-            for port, array in zip(compiled.inputs, arrays, strict=True)
-        ]
-    )
+    ours = compiled(shown(compiled.inputs, arrays))
     read = ((node, [model.spec(source) for source in node.inputs]) for node in model.nodes)
     allowed = of_all(read, options.precision) + rows_of_stored(model, options.activations)
     undefined = {

@@ -18,7 +18,7 @@ from uncork.compare.difference import DIFFERS, Difference, difference
 from uncork.compare.peers.process import Failed
 from uncork.compare.rounding import dropped, tolerance
 from uncork.compare.tensors import PeerModel, matched
-from uncork.compiler.arguments import present
+from uncork.compiler.arguments import present, shown
 from uncork.compiler.compile import compiled_with
 from uncork.compiler.options import Options
 from uncork.compiler.single_layer import alone, carrier
@@ -312,12 +312,7 @@ def _run_alone(single: Model, inputs: Sequence[Array], options: Options) -> list
     layer does not take.
     """
     compiled = compiled_with(single, options)
-    results = compiled(
-        [
-            present(port.element_type, array)
-            for port, array in zip(compiled.inputs, inputs, strict=True)
-        ]
-    )
+    results = compiled(shown(compiled.inputs, inputs))
     return [
         carrier(array, port.element_type)
         for port, array in zip(compiled.outputs, results, strict=True)

@@ -4,7 +4,7 @@ refused with the reason.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -393,6 +393,16 @@ def present(element_type: ElementType, array: Array) -> Array:
         plain = array.astype(str)
         return plain if (plain == array).all() else array
     return decode(array, element_type)
+
+
+def shown(ports: Sequence[ModelPort], arrays: Iterable[Array]) -> list[Array]:
+    """Carrier arrays of ports as a caller sees them."""
+    return [present(port.element_type, array) for port, array in zip(ports, arrays, strict=True)]
+
+
+def carriers(ports: Sequence[ModelPort], values: Iterable[Any]) -> list[Array]:
+    """The carrier arrays of what a caller gives for all inputs."""
+    return [accept(port, value) for port, value in zip(ports, values, strict=True)]
 
 
 def owned(arrays: Sequence[Any], inputs: Sequence[Any]) -> list[Any]:

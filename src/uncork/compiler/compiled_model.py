@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from uncork._html import html_table
 from uncork.blas import at_most
-from uncork.compiler.arguments import Results, accept, match, owned, present
+from uncork.compiler.arguments import Results, carriers, match, owned, shown
 from uncork.compiler.base_executor import BaseExecutor
 from uncork.compiler.plan import Plan
 from uncork.compiler.repeated_call import RepeatedCall
@@ -110,20 +110,13 @@ class CompiledModel:
         self, executor: BaseExecutor, inputs: Sequence[Any], named: Mapping[str, Any]
     ) -> Results:
         """The results of a call that is not like the one before it."""
-        arrays = [
-            accept(port, value)
-            for port, value in zip(self.inputs, match(self.inputs, inputs, named), strict=True)
-        ]
+        arrays = carriers(self.inputs, match(self.inputs, inputs, named))
         if self.model.sinks:
             with self._turn.held():
                 results = self._executor.run_with_state(arrays, self._state)
         else:
             results = executor.run(arrays)
-        shown = [
-            present(port.element_type, array)
-            for port, array in zip(self.outputs, results, strict=True)
-        ]
-        return Results(self.outputs, owned(shown, arrays))
+        return Results(self.outputs, owned(shown(self.outputs, results), arrays))
 
     def _repeated_with_state(
         self, inputs: Sequence[Any], named: Mapping[str, Any]

@@ -17,7 +17,7 @@ import numpy as np
 from msgspec import Struct
 
 from uncork.blas import at_most
-from uncork.compiler.arguments import accept, match, present
+from uncork.compiler.arguments import carriers, match, shown
 from uncork.compiler.base_executor import BaseExecutor
 from uncork.compiler.execute import kernel_target
 from uncork.compiler.machine_limits import machine_limits
@@ -56,19 +56,13 @@ def profile(
     compile_layer: CompileLayer,
 ) -> Profile:
     """Measure every step of a call. Raises InputError for inputs that do not fit."""
-    arrays = [
-        accept(port, value)
-        for port, value in zip(compiled.inputs, match(compiled.inputs, inputs, {}), strict=True)
-    ]
-    shown = [
-        present(port.element_type, array)
-        for port, array in zip(compiled.inputs, arrays, strict=True)
-    ]
+    arrays = carriers(compiled.inputs, match(compiled.inputs, inputs, {}))
+    seen = shown(compiled.inputs, arrays)
     fresh = compiled.fork()  # with variables that are nobody's
     with at_most(executor.threads):
         runs, given = executor.without_variables(arrays, compiled.fork().values)
         model = runs.as_it_runs(given)
-        steps = _Steps(model, runs, given, compile_layer, lambda: fresh(*shown))
+        steps = _Steps(model, runs, given, compile_layer, lambda: fresh(*seen))
         made = steps.measure(progress)
     return Profile(tuple(made), steps.whole_seconds, machine_limits(compile_layer))
 
@@ -122,7 +116,7 @@ def _bound(
     try:
         return compiled.bind(*arrays)
     except InputError:  # of types that NumPy does not have: without their conversions
-        given = [accept(port, array) for port, array in zip(compiled.inputs, arrays, strict=True)]
+        given = carriers(compiled.inputs, arrays)
         executor = compiled.executor
         return lambda: executor.run_as_before(given) or executor.run(given)
 
@@ -266,10 +260,7 @@ class _Steps:
         }
         single, sources = alone(self._model, node, known, known if as_given else None)
         compiled = self._compile_layer(single, self._executor.target, self._executor.threads)
-        arrays = [
-            present(port.element_type, values[source])
-            for port, source in zip(compiled.inputs, sources, strict=True)
-        ]
+        arrays = shown(compiled.inputs, (values[source] for source in sources))
         results = [
             carrier(array, port.element_type)
             for port, array in zip(compiled.outputs, compiled(*arrays), strict=True)

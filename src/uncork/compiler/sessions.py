@@ -14,7 +14,7 @@ import numpy as np
 from msgspec import Struct
 
 from uncork.blas import at_most
-from uncork.compiler.arguments import Results, accept, match, present
+from uncork.compiler.arguments import Results, accept, match, shown
 from uncork.compiler.execute import Executor
 from uncork.compiler.repeated_call import RepeatedCall
 from uncork.compiler.saved_state import read_saved, saved
@@ -228,7 +228,7 @@ class Sessions:
                 ) from None
         ports = self.model.outputs
         if self._converted:
-            made = [present(p.element_type, array) for p, array in zip(ports, made, strict=True)]
+            made = shown(ports, made)
         return Results(ports, made)
 
     def _accepted(self, count: int, values: Sequence[Any]) -> list[Array]:

@@ -50,6 +50,8 @@ _NAMES = {
     "Col2Im": "col2im",
     "IsNaN": "is_nan",
 }
+#: How the documentation of each begins, after the operation.
+NAMED = " on plain arrays: see the page of operations."
 _WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
@@ -133,7 +135,7 @@ def _parameter(port: Input) -> inspect.Parameter:
 def _documentation(operation: type[Operation]) -> str:
     text = inspect.cleandoc(operation.__doc__ or "").strip()
     label = f"{operation.type_name}-{operation.opset}"
-    return f"{label} on plain arrays: see the page of operations.\n\n{text}".strip()
+    return f"{label}{NAMED}\n\n{text}".strip()
 
 
 def _take_inputs(call: Call, operation: type[Operation], values: dict[str, Any]) -> None:

@@ -78,7 +78,7 @@ def _either(layers: Callable[..., Any], operation: Callable[..., Any]) -> Callab
         return layers(*args, **options)
 
     function.__doc__ = (
-        f"{layers.__doc__}\\n\\nWith arguments that only the operation has "
+        f"{layers.__doc__}\n\nWith arguments that only the operation has "
         f"({', '.join(sorted(others))}): {operation.__doc__}"
     )
     return function

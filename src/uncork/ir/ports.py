@@ -129,6 +129,14 @@ def find_port(ports: Sequence[ModelPort], key: Any) -> int | None:
     return position if 0 <= position < len(ports) else None
 
 
+def find_input(ports: Sequence[ModelPort], name: str) -> int | None:
+    """The position of the input that a text means: its name, or a number that is nobody's name."""
+    named = find_port(ports, name)
+    if named is None and name.isascii() and name.isdigit() and len(name) < 10:
+        return find_port(ports, int(name))
+    return named
+
+
 def no_such_port(ports: Sequence[ModelPort], key: Any, what: str) -> str:
     """The message for a key that finds nothing; `what` is "input" or "output"."""
     every = f"{what}s: {listed(ports)}"

@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from uncork.ops._common.indices import normalised_axis
-from uncork.ops._common.vectors import places, scalar
+from uncork.ops._common.vectors import axis_along, places
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import ANY, INTEGER, Input, Output
 from uncork.types import Array, PartialShape, TensorSpec
@@ -31,12 +30,8 @@ class ScatterUpdate3(Operation):
     def infer(
         self, data: TensorSpec, indices: TensorSpec, updates: TensorSpec, axis: TensorSpec
     ) -> PartialShape:
-        along = scalar(self, "axis", axis)
-        if data.rank is None:
-            return data.shape
-        self.require(data.rank > 0, "input 'data' is a scalar: there is no axis to scatter along")
-        along = None if along is None else normalised_axis(self, along, data.rank)
-        if indices.rank is not None:
+        along = axis_along(self, data, axis, "scatter")
+        if data.rank is not None and indices.rank is not None:
             expected = PartialShape([None] * (data.rank - 1 + indices.rank))
             if along is not None:
                 expected = data.shape[:along] + indices.shape + data.shape[along + 1 :]

@@ -11,9 +11,8 @@ from collections.abc import Sequence
 import numpy as np
 from msgspec.structs import replace
 
-from uncork.ops._common.indices import normalised_axis
 from uncork.ops._common.shapes import divided
-from uncork.ops._common.vectors import length, scalar, size_or_minus_one, vector
+from uncork.ops._common.vectors import axis_along, length, size_or_minus_one, vector
 from uncork.ops._elements import elements_of, spec_of
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import ANY, INTEGER, Attribute, Field, Input, Output, integer
@@ -46,16 +45,6 @@ class _Split(Operation):
     data = Input(ANY, "T", moved=True)
     axis = Input(INTEGER)
 
-    def along(self, data: TensorSpec, axis: TensorSpec) -> int | None:
-        """The axis, counted from the front; None unless it and the rank are known."""
-        number = scalar(self, "axis", axis)
-        self.require(data.rank != 0, "input 'data' is a scalar: there is no axis to split along")
-        return (
-            None
-            if number is None or data.rank is None
-            else normalised_axis(self, number, data.rank)
-        )
-
 
 def _check_count(count: int) -> str | None:
     """The check of `num_splits`: from 1 to 2**20, since a list of more outputs alone would fill the
@@ -72,7 +61,7 @@ class Split1(_Split):
     num_splits = Attribute(integer, check=_check_count)
 
     def infer(self, data: TensorSpec, axis: TensorSpec) -> list[TensorSpec]:
-        along = self.along(data, axis)
+        along = axis_along(self, data, axis, "split")
         if along is None:
             return _parts(data, None, [DYNAMIC] * self.num_splits)
         dim = data.shape[along]
@@ -111,7 +100,7 @@ class VariadicSplit1(_Split):
     def infer(
         self, data: TensorSpec, axis: TensorSpec, split_lengths: TensorSpec
     ) -> list[TensorSpec]:
-        along = self.along(data, axis)
+        along = axis_along(self, data, axis, "split")
         numbers = vector(self, "split_lengths", split_lengths)
         parts = self.wanted(
             length(split_lengths).static_size if self.parts is None else self.parts,

@@ -18,8 +18,7 @@ import math
 
 import numpy as np
 
-from uncork.ops._common.indices import normalised_axis
-from uncork.ops._common.vectors import scalar
+from uncork.ops._common.vectors import axis_along
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import (
     ANY,
@@ -48,7 +47,7 @@ class Unique10(Operation):
     count_element_type = index_type()
 
     def infer(self, data: TensorSpec, axis: TensorSpec | None) -> list[TensorSpec]:
-        along = None if axis is None else self.along(data, axis)
+        along = None if axis is None else axis_along(self, data, axis, "slice")
         if along is not None:
             count = data.shape[along]
         else:
@@ -66,16 +65,6 @@ class Unique10(Operation):
             TensorSpec(self.index_element_type, PartialShape([count])),
             TensorSpec(self.count_element_type, PartialShape([found])),
         ]
-
-    def along(self, data: TensorSpec, axis: TensorSpec) -> int | None:
-        """The axis, counted from the front; None unless it and the rank are known."""
-        number = scalar(self, "axis", axis)
-        self.require(data.rank != 0, "input 'data' is a scalar: there is no axis to slice along")
-        return (
-            None
-            if number is None or data.rank is None
-            else normalised_axis(self, number, data.rank)
-        )
 
     def reference(self, data: Array, axis: Array | None) -> list[Array]:
         along = 0 if axis is None else int(axis.reshape(-1)[0])

@@ -4,7 +4,7 @@ layout that it takes. Layers between convolutions go with them, where that spare
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from math import prod
 
 from uncork.internal_ops.blocks import ChannelLayout
@@ -56,9 +56,10 @@ class _Borders:
     """What changes of layout cost, for a choice of convolutions over blocks."""
 
     def __init__(self, model: Model, candidates: Mapping[int, Candidate]) -> None:
-        self.candidates = candidates
         self.read_by = readers(model)
-        self.costs = {s: self._cost(model.spec(s)) for c in candidates.values() for s in c.tensors}
+        self.sources = {number: {*c.sources} for number, c in candidates.items()}
+        self.tensors = {number: c.tensors for number, c in candidates.items()}
+        self.costs = {s: self._cost(model.spec(s)) for own in self.tensors.values() for s in own}
 
     def _cost(self, spec: TensorSpec) -> float:
         if spec.value is not None:
@@ -71,14 +72,15 @@ class _Borders:
         """The change of layout of a tensor, if there is one."""
         in_blocks = source.node in chosen
         for reader in self.read_by.get(source, ()):
-            wants = reader.id in chosen and source in self.candidates[reader.id].sources
+            wants = reader.id in chosen and source in self.sources[reader.id]
             if wants != in_blocks:
                 return self.costs[source]
         return 0.0
 
-    def around(self, candidate: Candidate, chosen: set[int]) -> float:
-        """The changes of layout of all tensors of a node."""
-        return sum(self.of(source, chosen) for source in candidate.tensors)
+    def around(self, numbers: Iterable[int], chosen: set[int]) -> float:
+        """The changes of layout of all tensors of some nodes."""
+        tensors = {source for number in numbers for source in self.tensors[number]}
+        return sum(self.of(source, chosen) for source in tensors)
 
 
 def _profitable(model: Model, candidates: Mapping[int, Candidate]) -> dict[int, Candidate]:
@@ -89,15 +91,13 @@ def _profitable(model: Model, candidates: Mapping[int, Candidate]) -> dict[int, 
         for number, candidate in candidates.items():
             if number in chosen:
                 without = chosen - {number}
-                if borders.around(candidate, without) + candidate.saved < borders.around(
-                    candidate, chosen
-                ):
+                spent = borders.around([number], without) + candidate.saved
+                if spent < borders.around([number], chosen):
                     chosen, dropped = without, True
         if not dropped:
             break
     for group in _connected(candidates, chosen):
-        tensors = {source for n in group for source in candidates[n].tensors}
-        if sum(borders.of(s, chosen) for s in tensors) >= sum(candidates[n].saved for n in group):
+        if borders.around(group, chosen) >= sum(candidates[n].saved for n in group):
             chosen -= group
     return {number: candidate for number, candidate in candidates.items() if number in chosen}
 
@@ -112,8 +112,7 @@ def _halves(model: Model, chosen: Mapping[int, Candidate]) -> set[int]:
         saved = [chosen[number].halved for number in group if chosen[number].other is None]
         if not saved or any(time is None for time in saved):
             continue
-        tensors = {source for n in group for source in chosen[n].tensors}
-        spent = sum(borders.of(s, group) for s in tensors) * (TURNED / _CONVERTED)
+        spent = borders.around(group, group) * (TURNED / _CONVERTED)
         if sum(time for time in saved if time is not None) > spent:
             found |= group
     return found

@@ -28,6 +28,7 @@ import pyarrow as pa
 
 from uncork.compiler.arguments import ModelPort, did_you_mean
 from uncork.errors import InputError, Problem, nearest
+from uncork.ir.ports import find_input
 from uncork.score.expression import Expression, constant, parse
 from uncork.types import Dimension, ElementType, PartialShape
 
@@ -152,11 +153,11 @@ def bind(ports: Sequence[ModelPort], schema: pa.Schema, given: Given[Any, Any]) 
     meant: set[int | None] = set()
     for said, value in given.items():
         name = name_of(said, "input")
-        position = _position(ports, name)
+        position = find_input(ports, name)
         try:
             if position is None:
                 known = [n for port in ports for n in port.names]
-                meant.add(_position(ports, nearest(name, known) or ""))
+                meant.add(find_input(ports, nearest(name, known) or ""))
                 raise InputError(
                     f"no input is called '{name}'{did_you_mean(name, known)}; inputs: "
                     f"{', '.join(map(str, ports))}"
@@ -204,13 +205,6 @@ def _has_rows(bound: BoundInput) -> bool:
     return function in ("column", "stack", "offsets", "padded", "length") or (
         function == "constant" and bound.per_row
     )
-
-
-def _position(ports: Sequence[ModelPort], name: str) -> int | None:
-    named = next((i for i, port in enumerate(ports) if name in port.names), None)
-    if named is None and name.isascii() and name.isdigit() and int(name[:9]) < len(ports):
-        return int(name)
-    return named
 
 
 def _by_name(port: ModelPort, schema: pa.Schema) -> Expression | None:

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from uncork.compare.peers.base import GivenInput, in_order
 from uncork.compare.tensors import describe, source_of
-from uncork.compiler.arguments import present
+from uncork.compiler.arguments import shown
 from uncork.compiler.compile import compile_model, read_model
 from uncork.ir.model import Model, Port, Source, node_of
 from uncork.ops.parameter import Result
@@ -39,14 +39,7 @@ class UncorkPeer:
 
     def _run(self, model: Model) -> list[Array]:
         compiled = compile_model(model, backend=self.backend)  # type: ignore[arg-type]
-        return list(
-            compiled(
-                [
-                    present(port.element_type, array)
-                    for port, array in zip(compiled.inputs, self._inputs, strict=True)
-                ]
-            )
-        )
+        return list(compiled(shown(compiled.inputs, self._inputs)))
 
 
 class ReferencePeer(UncorkPeer):

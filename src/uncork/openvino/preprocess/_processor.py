@@ -123,34 +123,50 @@ class InputModelInfo(_ModelInfo):
 class _Steps:
     """What is done with a tensor."""
 
-    def __init__(self) -> None:
-        self.all: list[steps.Step] = []
-
-    def _then(self, step: steps.Step) -> Self:
-        self.all.append(step)
-        return self
-
-    def custom(self, operation: Callable[[Output], Any]) -> Self:
-        """What a function makes of it."""
-        return self._then(custom(operation))
-
-
-class PreProcessSteps(_Steps):
-    """What is done with a tensor before the model."""
-
-    def __init__(self, info: InputInfo) -> None:
-        super().__init__()
+    def __init__(self, info: InputInfo | OutputInfo) -> None:
         self._info = info
+        self.all: list[steps.Step] = []
         #: Orders of axes that steps make, by which the shape of the tensor is found.
         self.orders: list[list[int]] = []
         #: The layout that the last step of layouts makes.
         self.made_layout: Layout | None = None
 
-    def convert_element_type(self, type: Any = None) -> PreProcessSteps:
-        """To another type; without one, to the model's."""
+    def _then(self, step: steps.Step) -> Self:
+        self.all.append(step)
+        return self
+
+    def put_into(self, stage: steps.Stage) -> None:
+        """Do all of it, and give what the other end has."""
+        for step in (*self.all, self._info.to_last_type, self._info.to_last_layout):
+            step(stage)
+
+    def custom(self, operation: Callable[[Output], Any]) -> Self:
+        """What a function makes of it."""
+        return self._then(custom(operation))
+
+    def convert_element_type(self, type: Any = None) -> Self:
+        """To another type; without one, to that at the other end."""
         return self._then(
-            self._info.to_model_type if type is None else steps.converted(element_of(type))
+            self._info.to_last_type if type is None else steps.converted(element_of(type))
         )
+
+    def convert_layout(self, layout: Any = None) -> Self:
+        """Axes in another order: as a layout names them, or as a list of axes; without one, as the
+        other end has them.
+        """
+        if layout is None:
+            return self._then(self._info.to_last_layout)
+        if isinstance(layout, (str, Layout)):
+            self.made_layout = as_layout(layout)
+            return self._then(steps.laid_out(self.made_layout))
+        self.orders.append([int(axis) for axis in layout])
+        return self._then(steps.permuted(list(layout)))
+
+
+class PreProcessSteps(_Steps):
+    """What is done with a tensor before the model."""
+
+    _info: InputInfo
 
     def mean(self, value: Any) -> PreProcessSteps:
         """Less this number, or a number for every channel."""
@@ -184,20 +200,6 @@ class PreProcessSteps(_Steps):
     def convert_color(self, dst_format: Any) -> PreProcessSteps:
         """Other channels."""
         return self._then(steps.coloured(dst_format))
-
-    def convert_layout(self, layout: Any = None) -> PreProcessSteps:
-        """Axes in another order: as a layout names them, or as a list of axes; without one, as the
-        model has them.
-        """
-        if layout is None:
-            self.all.append(self._info.to_model_layout)
-        elif isinstance(layout, (str, Layout)):
-            self.made_layout = as_layout(layout)
-            self.all.append(steps.laid_out(self.made_layout))
-        else:
-            self.orders.append([int(axis) for axis in layout])
-            self.all.append(steps.permuted(list(layout)))
-        return self
 
 
 class InputInfo:
@@ -240,11 +242,11 @@ class InputInfo:
             return Layout("[" + ",".join(names) + "]")
         return layout
 
-    def to_model_type(self, stage: steps.Stage) -> None:
+    def to_last_type(self, stage: steps.Stage) -> None:
         """To the type of the model."""
         steps.converted(self._parameter.operation.element_type)(stage)
 
-    def to_model_layout(self, stage: steps.Stage) -> None:
+    def to_last_layout(self, stage: steps.Stage) -> None:
         """To the layout of the model."""
         steps.laid_out(self._model_layout)(stage)
 
@@ -320,10 +322,7 @@ class InputInfo:
         first, *others = [parameter.output(0) for parameter in new]
         stage = stage_of(first, self._tensor_layout, self._tensor.color)
         stage.planes = others
-        for step in self._steps.all:
-            step(stage)
-        self.to_model_type(stage)
-        self.to_model_layout(stage)
+        self._steps.put_into(stage)
         invalid_if(
             not stage.spec.shape.compatible(old.operation.shape),
             f"input '{old.get_friendly_name()}': the steps give {stage.output.partial_shape}, "
@@ -358,25 +357,6 @@ class OutputModelInfo(_ModelInfo):
 class PostProcessSteps(_Steps):
     """What is done with a tensor behind the model."""
 
-    def __init__(self, info: OutputInfo) -> None:
-        super().__init__()
-        self._info = info
-
-    def convert_element_type(self, type: Any = None) -> PostProcessSteps:
-        """To another type; without one, to the tensor's."""
-        return self._then(
-            self._info.to_tensor_type if type is None else steps.converted(element_of(type))
-        )
-
-    def convert_layout(self, layout: Any = None) -> PostProcessSteps:
-        """Axes in another order: as a layout names them, or as a list of axes."""
-        if layout is None:
-            return self._then(self._info.to_tensor_layout)
-        named = isinstance(layout, (str, Layout))
-        return self._then(
-            steps.laid_out(as_layout(layout)) if named else steps.permuted(list(layout))
-        )
-
 
 class OutputInfo:
     """An output: what the model gives, what is done with it, what a program is given."""
@@ -398,12 +378,12 @@ class OutputInfo:
         """What the model gives."""
         return self._model
 
-    def to_tensor_type(self, stage: steps.Stage) -> None:
+    def to_last_type(self, stage: steps.Stage) -> None:
         """To the type of the tensor."""
         if self._tensor.element is not None:
             steps.converted(self._tensor.element)(stage)
 
-    def to_tensor_layout(self, stage: steps.Stage) -> None:
+    def to_last_layout(self, stage: steps.Stage) -> None:
         """To the layout of the tensor."""
         if self._tensor.layout is not None:
             steps.laid_out(self._tensor.layout)(stage)
@@ -414,10 +394,7 @@ class OutputInfo:
         source = result.sources[0]
         layout = self._model.layout or result.layout
         stage = stage_of(source, layout, ColorFormat.UNDEFINED)
-        for step in self._steps.all:
-            step(stage)
-        self.to_tensor_type(stage)
-        self.to_tensor_layout(stage)
+        self._steps.put_into(stage)
         return stage
 
     def put(self, stage: steps.Stage, before: Output) -> None:

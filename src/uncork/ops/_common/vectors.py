@@ -109,6 +109,19 @@ def scalar(operation: Operation, name: str, spec: TensorSpec) -> int | None:
     return numbers[0] if numbers else None
 
 
+def axis_along(operation: Operation, data: TensorSpec, axis: TensorSpec, doing: str) -> int | None:
+    """The axis of `data` that the input 'axis' says, counted from the front; None unless it and the
+    rank are known. A scalar is refused: there is none to do this along.
+    """
+    number = scalar(operation, "axis", axis)
+    operation.require(
+        data.rank != 0, "input 'data' is a scalar: there is no axis to {} along", doing
+    )
+    if number is None or data.rank is None:
+        return None
+    return normalised_axis(operation, number, data.rank)
+
+
 def length(spec: TensorSpec) -> Dimension:
     """The number of elements of a 1-D input."""
     return spec.shape.dims[0] if spec.rank == 1 else Dimension(1, 1) if spec.rank == 0 else DYNAMIC

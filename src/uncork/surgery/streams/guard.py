@@ -57,14 +57,21 @@ def _groups(node: Node, shape: PartialShape, axis: int, multiple: int, fresh: in
     target = parts[0] if len(parts) == 1 else builder.add("Concat", 1, *parts, axis=0)[0]
     grouped = builder.add("Reshape", 1, source, target, special_zero=False, name=name)[0]
     builder.add("Reshape", 1, grouped, sizes, special_zero=False)
-    made = builder.model().nodes
-    numbers = {0: node.id, **{own.id: fresh + i for i, own in enumerate(made[1:])}}
+    return behind(node, builder, fresh, node.name, name)
+
+
+def behind(first: Node, builder: Builder, fresh: int, prefix: str, plain: str) -> list[Node]:
+    """What a builder has made of a Parameter, as layers behind `first`, numbered from `fresh` on.
+    Their names begin with the prefix, but for the `plain` one.
+    """
+    _, *made = builder.model().nodes
+    numbers = {0: first.id, **{own.id: fresh + i for i, own in enumerate(made)}}
     return [
         replace(
             own,
             id=numbers[own.id],
-            name=own.name if own.name == name else f"{node.name}/{own.name}",
+            name=own.name if own.name == plain else f"{prefix}/{own.name}",
             inputs=tuple(Source(numbers[s.node], s.output) for s in own.inputs),
         )
-        for own in made[1:]
+        for own in made
     ]

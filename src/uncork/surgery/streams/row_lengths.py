@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from uncork.ir.build import Builder
 from uncork.ir.model import Model, Node, Source
 from uncork.surgery._model import checked
+from uncork.surgery.streams.guard import behind
 
 #: The port of the lengths, by the type of the layer.
 _PORTS = {"RNNSequence": 2, "GRUSequence": 2, "LSTMSequence": 3}
@@ -87,14 +88,4 @@ def _lengths(node: Node, timed: Node, axis: int, fresh: int) -> list[Node]:
     kind = str(node.outputs[0].spec.element_type)
     (frames,) = builder.add("Convert", 1, frames, destination_type=kind)
     builder.add("Broadcast", 3, frames, rows, mode="numpy", name=node.name)
-    made = builder.model().nodes
-    numbers = {0: timed.id, **{own.id: fresh + i for i, own in enumerate(made[1:])}}
-    return [
-        replace(
-            own,
-            id=numbers[own.id],
-            name=own.name if own.name == node.name else f"{node.name}/{own.name}",
-            inputs=tuple(Source(numbers[s.node], s.output) for s in own.inputs),
-        )
-        for own in made[1:]
-    ]
+    return behind(timed, builder, fresh, node.name, node.name)
