@@ -26,7 +26,7 @@ from uncork.kernels.runtime.layout import (
 
 #: Bytes of a block, and of a cache line: a block that no call has read for a while is asked for at
 #: once, where each of its lines would be waited for. Many bound calls, each called now and then,
-#: take a third less time.
+#: take a quarter less time (0.8 us -> 0.6), those of a call in a row 3 ns more.
 _SOON, _LINE = 768, 64
 #: Where a list keeps the address of its items.
 _ITEMS = 24
