@@ -188,9 +188,9 @@ class _Gather:
             rest(None)
             return
         ahead = self.ahead
-        with k.if_(row < following.unannounced):
-            with k.loop(0, k.minimum(self.count, k.integer(ahead))) as j:
-                self._prefetch(lookup, j)
+        first = k.select(row < following.unannounced, k.integer(ahead), k.integer(0))
+        with k.loop(0, k.minimum(self.count, first)) as j:
+            self._prefetch(lookup, j)
         part(self.count - (ahead + unroll - 1), unroll, lambda j: self._prefetch(lookup, j + ahead))
         before = done.get()
         with k.if_else(row < following.until) as (more, last):
