@@ -80,8 +80,22 @@ def test_items_whose_length_the_call_tells(own: int) -> None:
     (found,) = builder.add("Gather", 8, source, given, axis, batch_dims=own)
     builder.result(found)
     compiled = uncork.compile_model(builder.model())
-    for batches, size, item, count in [(1, 1, 1, 1), (2, 5, 7, 4), (3, 9, 1, 12), (4, 2, 70, 3)]:
+    # The last three have data that may be in memory: items are asked for before they are copied.
+    small = [(1, 1, 1, 1), (2, 5, 7, 4), (3, 9, 1, 12), (4, 2, 70, 3)]
+    for batches, size, item, count in [*small, (2, 40, 700, 33), (3, 90, 530, 5), (1, 9000, 5, 17)]:
         data = generator.standard_normal((batches, 3, size, item)).astype(np.float32)
         ids = generator.integers(-size, size + 1, (batches, count) if own else (count,))
         np.testing.assert_array_equal(compiled(data, ids)[0], by_loops(data, ids, own))
     assert "gather" in str(compiled.plan)
+
+
+@pytest.mark.parametrize("item", ITEMS)
+@pytest.mark.parametrize("count", [1, 2, 5, 40])
+def test_few_items_of_a_large_table(item: int, count: int) -> None:
+    """They are asked for before any is copied, wherever their indices lead."""
+    generator = np.random.default_rng(item + count)
+    data = generator.standard_normal((2, (1 << 17) // item, item)).astype(np.float32)
+    ids = generator.integers(-data.shape[1], data.shape[1], (2, count))
+    np.testing.assert_array_equal(gathered(data, ids, 1), by_loops(data, ids, 1))
+    ids[:, 0], ids[1, -1] = 1 << 60, -(1 << 62)
+    np.testing.assert_array_equal(gathered(data, ids, 1), by_loops(data, ids, 1))

@@ -37,6 +37,8 @@ from uncork.kernels.movement.spec import LONG, LONG_BYTES, Gather
 _TURN = 256
 #: Items ahead that are prefetched, for items of up to so many bytes.
 _AHEAD = {256: 32, 1024: 16, 2**62: 4}
+#: The same for items of a length that only the call knows.
+_AHEAD_OPEN = 16
 #: Items of up to so many bytes are looked up without prefetching: the machine has enough of them
 #: under way.
 _NEAR = 16
@@ -48,6 +50,8 @@ _INDICES_AHEAD = 4096
 #: Results of up to so many bytes are gathered without prefetching from row to row: the caches near
 #: the processor may hold all of it, and the processor sees what comes next by itself.
 _CACHED = 1 << 18
+#: Data of up to so many bytes are taken to lie in those caches.
+_NEAR_DATA = 1 << 18
 #: At most this much of an item is prefetched: the machine's own prefetcher follows a long one, and
 #: items that a cache holds take up to a seventh longer where all of their lines are asked for.
 _PREFETCHED = 256
@@ -86,22 +90,44 @@ def emit_gather(k: Kernel, spec: Gather) -> None:
 
 
 def _emit_open_items(k: Kernel, spec: Gather) -> None:
-    """The LLVM text of a gather kernel for items of a length that only the call knows."""
+    """The LLVM text of a gather kernel for items of a length that only the call knows. Where they
+    may be in memory the first of a row are prefetched before it, and others by those before them.
+    """
     data, indices, output, batches, outer, size, count, item = k.arguments
     type_ = INDEX_TYPES[spec.index]
-    with k.loop(0, batches) as batch, k.loop(0, outer) as row, k.loop(0, count) as j:
+    far = (item > _NEAR) & (batches * outer * size * item > _NEAR_DATA)
+    #: None are asked for where data are near.
+    ahead = k.select(far, k.integer(_AHEAD_OPEN), count)
+    first = k.select(far, k.minimum(count, ahead), k.integer(0))
+    asked = k.minimum(item, k.integer(_PREFETCHED))
+    with k.loop(0, batches) as batch, k.loop(0, outer) as row:
         slab = batch * outer + row
-        place = indices + (batch * count + j) * type_.bytes
-        index = k.index_at(place, type_, size, spec.wraps)
-        if spec.strict:
-            k.stop_unless(index.below(size), k.integer(1))
-        target = output + (slab * count + j) * item
-        k.either(
-            index.below(size),
-            lambda: copy(k, data + (slab * size + index) * item, target, item),
-            lambda: copy(k, None, target, item),
-            likely=True,
-        )
+
+        def index_at(j: Value) -> Value:
+            place = indices + (batch * count + j) * type_.bytes
+            return k.index_at(place, type_, size, spec.wraps)
+
+        def prefetch(j: Value) -> None:
+            begin = data + (slab * size + index_at(j)) * item
+            with k.loop(0, asked, 64) as byte:
+                k.prefetch(begin + byte)
+            k.prefetch(begin + (asked - 1))
+
+        with k.loop(0, first) as j:
+            prefetch(j)
+        with k.loop(0, count) as j:
+            with k.if_(j + ahead < count):
+                prefetch(j + ahead)
+            index = index_at(j)
+            if spec.strict:
+                k.stop_unless(index.below(size), k.integer(1))
+            target = output + (slab * count + j) * item
+            k.either(
+                index.below(size),
+                lambda: copy(k, data + (slab * size + index) * item, target, item),
+                lambda: copy(k, None, target, item),
+                likely=True,
+            )
 
 
 class _Lookup(Struct, frozen=True):
@@ -137,8 +163,9 @@ class _Gather:
         return next(ahead for size, ahead in _AHEAD.items() if self.item_bytes <= size)
 
     def by_indices(self, lookup: _Lookup, following: _Following | None, row: Value) -> None:
-        """Gather one outer row straight by the indices. The last items were prefetched by those
-        before them, and prefetch those of a row that is `following`.
+        """Gather one outer row straight by the indices. Items are prefetched by those before them,
+        the last ones prefetch those of a row that is `following`, and what none comes before is
+        prefetched first: a few items of 1 KB out of memory take half the time so.
         """
         k, item = self.k, self.item_bytes
         done = k.variable(k.integer(0))
@@ -161,6 +188,9 @@ class _Gather:
             rest(None)
             return
         ahead = self.ahead
+        first = k.select(row < following.unannounced, k.integer(ahead), k.integer(0))
+        with k.loop(0, k.minimum(self.count, first)) as j:
+            self._prefetch(lookup, j)
         part(self.count - (ahead + unroll - 1), unroll, lambda j: self._prefetch(lookup, j + ahead))
         before = done.get()
         with k.if_else(row < following.until) as (more, last):
@@ -307,6 +337,9 @@ class _Following:
         #: Rows before this one have it.
         self.until = rows - on.get()
         self.on, self.each = on.get(), outer.equals(1)
+        far = rows * gather.size * gather.item > _NEAR_DATA
+        #: Rows before this one follow none, and their data may be in memory.
+        self.unannounced = k.select(far, self.on, k.integer(0))
 
     def lookup(self, own: _Lookup) -> _Lookup:
         """Where its items and indices lie, by those of a row."""

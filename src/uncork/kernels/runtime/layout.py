@@ -26,14 +26,14 @@ OK, OTHER_ARGUMENTS, BUSY, CHECK_FAILED, GUARD_FAILED, NO_MEMORY, OVERFLOW = (
     -7,
 )
 
-#: The head of a segment's block.
+#: The head of a segment's block: first what every call reads, which is in as few cache lines as it
+#: goes, then what only new sizes or new results ask for.
 HEAD = (
-    "busy", "stamp", "release", "resize", "context", "cost", "release_cost", "array_guards",
-    "array_guard_table", "binds", "bind_table", "ops", "op_table", "checks", "check_table",
-    "buffers", "buffer_table", "live", "live_before", "patches", "patch_table", "addresses",
-    "address_table", "results", "result_table", "steps", "step_table", "array_type", "long", "save",
-    "restore", "list", "set_item", "take", "drop", "occurred", "empty", "next", "made",
-    "none",
+    "busy", "stamp", "release", "context", "array_guards", "array_guard_table", "array_type",
+    "binds", "bind_table", "made", "next", "results", "result_table", "addresses", "address_table",
+    "steps", "step_table", "long", "none", "list", "take", "set_item", "empty", "save", "restore",
+    "drop", "occurred", "resize", "cost", "release_cost", "ops", "op_table", "checks",
+    "check_table", "buffers", "buffer_table", "live", "live_before", "patches", "patch_table",
 )  # fmt: skip
 
 #: The context that all segments of one running call share: working memory, its bytes, the bytes
