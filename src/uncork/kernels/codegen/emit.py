@@ -217,8 +217,17 @@ class Kernel:
     def maximum(self, a: Value, b: Value) -> Value:
         return self.select(a > b, a, b)
 
+    @property
+    def fuses(self) -> bool:
+        """Whether the processor multiplies and adds in one instruction."""
+        return self.target is not None and (self.target.has("fma") or self.target.arch == "aarch64")
+
     def fma(self, a: Value, b: Value, c: Value) -> Value:
-        """a * b + c, rounded once."""
+        """a * b + c, rounded once by a processor that `fuses`, else after the product, too (LLVM
+        would call a function of C for each number).
+        """
+        if not self.fuses:
+            return a * b + c
         return self._intrinsic("fma", [a, self._like(b, a), self._like(c, a)])
 
     def dot_pairs(self, total: Value, a: Value, b: Value) -> Value:
