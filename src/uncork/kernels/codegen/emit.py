@@ -41,6 +41,7 @@ from uncork.kernels.codegen.scalar_types import (
     Type,
 )
 from uncork.kernels.codegen.values import Value, Variable, pieces
+from uncork.kernels.codegen.whole_floats import WHOLE, rounds_to_whole, whole_float
 from uncork.kernels.kernel_spec import KernelSpec
 from uncork.kernels.runtime.target import Target
 
@@ -346,6 +347,8 @@ class Kernel:
 
     def intrinsic(self, name: str, value: Value) -> Value:
         """LLVM's `floor`, `rint`, `sqrt`, `fabs`, ... of a float."""
+        if name in WHOLE and not rounds_to_whole(self.target):
+            return whole_float(name, value)
         return self._intrinsic(name, [value])
 
     def _like(self, value: Value, model: Value) -> Value:

@@ -91,7 +91,7 @@ _CONVERTING, _CONVERTING_LANES = "znver", 16
 
 
 def declined(weights: CompressedMatrix) -> str:
-    """Why no kernel multiplies with these weights; nothing where one does, for every data of f32."""
+    """Why no kernel multiplies data of f32 with these weights; nothing where one does."""
     name = weights.element_type.name
     if is_empty((*weights.shape,)):
         return "nothing to multiply"
