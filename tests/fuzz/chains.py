@@ -2,7 +2,7 @@
 products and look-ups make of them to NumPy, which takes the same steps one after the other.
 
     python -m tests.fuzz.chains --count 5000 --seed 1
-    python -m tests.fuzz.chains --seed 1 --only 17
+    python -m tests.fuzz.chains --seed 1 --only 17 --target x86-64-v2
 
 Codes of every stored type, zero points, tables and scales; Reshape, Squeeze, Unsqueeze, Transpose
 and Convert wherever they may stand. The bounds follow from what each option may round.
@@ -247,7 +247,7 @@ class Chain:
 class Case:
     """A chain, and a model in which a product and a look-up read it."""
 
-    def __init__(self, seed: str) -> None:
+    def __init__(self, seed: str, target: str | None = None) -> None:
         self.chain = chain = Chain(seed)
         pick = chain.random.choice
         lead = "e" if chain.experts else ""
@@ -292,6 +292,7 @@ class Case:
             "decompression": pick(("as-written", "f32")),
             "activations": pick(("f32", "i16", "i8")) if whole else "f32",
             "threads": pick((1, 2)),
+            "target": target,
         }
 
     def __str__(self) -> str:
@@ -389,12 +390,16 @@ class Case:
         return ""
 
 
-def fuzz(seed: int | str, numbers: Sequence[int]) -> tuple[Counter[str], list[str]]:
-    """Try the numbered chains: how many read what is stored, and what is wrong."""
+def fuzz(
+    seed: int | str, numbers: Sequence[int], target: str | None = None
+) -> tuple[Counter[str], list[str]]:
+    """Try the numbered chains, by kernels of a target: how many read what is stored, and what is
+    wrong.
+    """
     outcomes: Counter[str] = Counter()
     findings: list[str] = []
     for number in numbers:
-        case = Case(f"{seed}:{number}")
+        case = Case(f"{seed}:{number}", target)
         try:
             wrong, stored = case.check()
         except Exception as error:  # whatever it is, it is a finding
@@ -411,11 +416,12 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--seed", default="1")
     parser.add_argument("--only", type=int)
+    parser.add_argument("--target", help="a level, such as x86-64-v2")
     given = parser.parse_args()
     numbers = range(given.count) if given.only is None else [given.only]
     if given.only is not None:
         print(Case(f"{given.seed}:{given.only}"))
-    outcomes, findings = fuzz(given.seed, numbers)
+    outcomes, findings = fuzz(given.seed, numbers, given.target)
     print(dict(outcomes))
     print("\n\n".join(findings) or "nothing wrong")
 

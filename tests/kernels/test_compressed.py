@@ -85,7 +85,7 @@ def test_stored_types(stored: str, zeros: str, scales: bool, half: bool) -> None
     turn = STORED.index(stored) + len(zeros)  # each size meets each count of rows in half of them
     for at, (columns, inner, group) in enumerate(SIZES, turn):
         weights = matrix(generator, stored, columns, inner, group, zeros, scales, half)
-        if declined(weights, host_target()):
+        if declined(weights):
             continue
         for rows in ROWS[at % 2 :: 2]:
             x = numbers(rows, inner)
@@ -241,7 +241,7 @@ def test_vectors_of_eight(stored: str) -> None:
     generator = np.random.default_rng(2)
     for (columns, inner, group), rows in product(SIZES, (1, 3, 17)):
         weights = matrix(generator, stored, columns, inner, group, "whole", half=True)
-        if not declined(weights, AVX2):
+        if not declined(weights):
             x = numbers(rows, inner)
             close(multiplied(weights, x, target=AVX2), weights, x)
 
@@ -321,7 +321,7 @@ def test_what_ends_a_product(columns: int, rows: int) -> None:
 
 def test_what_no_kernel_takes() -> None:
     weights = matrix(np.random.default_rng(5), "i4", 4, 12)
-    assert "within a word" in declined(weights, host_target())
+    assert "within a word" in declined(weights)
 
 
 #: Columns, inner size, size of a group: of half a block of codes, of parts of words, of one number.

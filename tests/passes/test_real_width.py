@@ -20,6 +20,7 @@ from uncork.internal_ops.compressed_linear import CompressedLinear
 from uncork.internal_ops.packed_const import PackedConst
 from uncork.internal_ops.quantized_lookup import CompressedLookup
 from uncork.ir.model import Model, Source
+from uncork.kernels.runtime.target import LEVELS, lacking
 from uncork.passes import fold_constants
 from uncork.types import ElementType
 
@@ -200,10 +201,10 @@ def error_of(result: np.ndarray, expected: np.ndarray) -> float:
     return float(np.nanmax(abs(result - expected)) / np.nanmax(abs(expected)))
 
 
-def from_a_file(model: Model, tmp_path: object) -> uncork.CompiledModel:
+def from_a_file(model: Model, tmp_path: object, target: str | None = None) -> uncork.CompiledModel:
     path = tmp_path / "m.xml"  # type: ignore[operator]
     uncork.write_model(model, path)
-    return uncork.load(path, threads=1)
+    return uncork.load(path, threads=1, target=target)
 
 
 def unpacked_nowhere(compiled: uncork.CompiledModel, *inputs: np.ndarray) -> np.ndarray:
@@ -232,6 +233,26 @@ def test_products(name: str, rows: int, tmp_path: object, monkeypatch: pytest.Mo
     assert error_of(result, x.astype(np.float64) @ stored.value.T) <= 1e-3
     kinds = {step.operation for step in compiled.plan.steps}
     assert "CompressedLinear-0" in kinds, kinds
+
+
+@pytest.mark.skipif(bool(lacking(LEVELS["x86-64-v2"])), reason="of another machine")
+@pytest.mark.parametrize("name", [*AS_STORED, *TURNED])
+def test_processors_without_conversions_of_halves(name: str, tmp_path: object) -> None:
+    stored = Stored(**(AS_STORED | TURNED)[name])
+    builder = stored.builder
+    x = builder.parameter("x", "f32", [None, INNER])
+    (y,) = builder.add("MatMul", 1, x, stored.matrix, transpose_b=not stored.turned)
+    builder.result(y, "y")
+    if not stored.turned:
+        ids, zero = builder.parameter("ids", "i64", [None]), builder.constant(np.int64(0))
+        builder.result(builder.add("Gather", 8, stored.matrix, ids, zero)[0], "rows")
+    compiled = from_a_file(builder.model(), tmp_path, "x86-64-v2")
+    data = np.random.default_rng(4).standard_normal((3, INNER)).astype(np.float32)
+    for rows in (1, 3):
+        given = {"x": data[:rows]} | ({} if stored.turned else {"ids": np.arange(rows)})
+        result = np.asarray(compiled(given)["y"])
+        assert error_of(result, data[:rows].astype(np.float64) @ stored.value.T) <= 1e-3
+    assert not [step.reason for step in compiled.plan.steps if step.kernel == "reference"]
 
 
 @pytest.mark.parametrize("name", AS_STORED)

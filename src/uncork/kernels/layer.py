@@ -23,7 +23,7 @@ from uncork.kernels.kernel_plan import (
     whole_lines,
 )
 from uncork.kernels.runtime.target import Target
-from uncork.kernels.stored_types import converted_type, stored_type
+from uncork.kernels.stored_types import stored_type
 from uncork.ops import Operation
 from uncork.ops._common.indices import normalised_axis
 from uncork.symbolic import Size, SizeLike
@@ -86,11 +86,6 @@ class Layer(Struct, frozen=True):
     def stored(self, position: int) -> str:
         """The name of the type by which an input's elements lie in memory."""
         return self._readable(self.input(position), stored_type(self.input(position).element_type))
-
-    def converted(self, position: int) -> str:
-        """The same, of elements that a kernel computes with."""
-        spec = self.input(position)
-        return self._readable(spec, converted_type(spec.element_type, self.target))
 
     def require(self, position: int, *element_types: ElementType) -> None:
         """Decline where the elements of an input are of another type than these."""

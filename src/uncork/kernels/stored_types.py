@@ -33,45 +33,31 @@ def stored_type(element_type: ElementType) -> str | None:
     return element_type.name if readable else None
 
 
-def converted_type(element_type: ElementType, target: Target) -> str | None:
-    """`stored_type`, but None also for f16 where the processor cannot convert it."""
-    if element_type.name == "f16" and not converts_halves(target):
-        return None
-    return stored_type(element_type)
-
-
-def converts_halves(target: Target) -> bool:
-    """Whether the processor turns f16 into f32 by an instruction."""
-    return not target.has("sse2") or target.has("f16c")
-
-
 def multiplies_pairs(target: Target) -> bool:
     """Whether the processor multiplies pairs of bf16 and adds them in f32."""
     return target.has("avx512bf16") and target.lanes == 16
 
 
-def type_of(operand: Array | None, target: Target) -> str:
+def type_of(operand: Array | None) -> str:
     """The type in which kernels read zero points or scales; nothing where there are none."""
     if operand is None:
         return ""
     if operand.dtype == POWERS:
         return ElementType.f8e8m0.name
-    if operand.dtype == np.float16 and not converts_halves(target):
-        return "f32"
     return f"{operand.dtype.kind}{operand.dtype.itemsize * 8}"
 
 
-def kind_of(operand: Array | None, target: Target) -> str:
+def kind_of(operand: Array | None) -> str:
     """The type of zero points or scales that stay as they are, and along what they vary."""
     if operand is None:
         return ""
     columns, groups = map(int, operand.shape)
-    return type_of(operand, target) + SHARED * (columns == 1) + WHOLE * (groups == 1)
+    return type_of(operand) + SHARED * (columns == 1) + WHOLE * (groups == 1)
 
 
-def steps_of(steps: Sequence[Step], target: Target) -> tuple[StepSpec, ...]:
+def steps_of(steps: Sequence[Step]) -> tuple[StepSpec, ...]:
     """What kernels are specialised for of steps whose operands stay as they are."""
-    return tuple(StepSpec(kind_of(s.operand, target), s.subtracts, s.rounds) for s in steps)
+    return tuple(StepSpec(kind_of(s.operand), s.subtracts, s.rounds) for s in steps)
 
 
 def laid_out(operand: Array, kind: str) -> Array:

@@ -44,9 +44,7 @@ def compressed_products(model: Model, target: Target) -> Model:
             stored = stored_values(model, start, after, rounds=key[2] == "as-written")
             known[key] = None if stored is None else stored.matrix(key[1]), chosen
         weights, chosen = known[key]
-        if weights is not None and not (
-            declined(weights, target) or _is_held(node, weights, target)
-        ):
+        if weights is not None and not (declined(weights) or _is_held(node, weights, target)):
             numbers = ElementType.f32
             if weights.element_type is ElementType.bf16:
                 brains = _brains(model) if brains is None else brains

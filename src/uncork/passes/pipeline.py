@@ -142,7 +142,6 @@ ON_LOAD: tuple[Pass, ...] = (
         "layers of f16 and bf16 whose kernels read f32 are computed there, and rounded",
         frozenset(name for family in ONLY_SINGLES for name in types_of(family)),
         _HALVES,
-        option="target",
     ),
     # Before `compressed_products`, which know MatMul.
     Pass(

@@ -16,7 +16,6 @@ from msgspec.structs import replace
 from uncork.errors import UncorkError
 from uncork.internal_ops.rounded import Rounded
 from uncork.ir.model import Model, Node, Source
-from uncork.kernels.runtime.target import Target
 from uncork.kernels.select import ONLY_SINGLES, family_of
 from uncork.ops import Operation
 from uncork.ops._body import SubGraphOperation
@@ -37,10 +36,8 @@ EXACT = frozenset(
 )
 
 
-def widen_halves(model: Model, target: Target) -> Model:
+def widen_halves(model: Model) -> Model:
     """The model with these layers in f32, where it has one whose kernels read f32 alone."""
-    if target.has("sse2") and not target.has("f16c"):
-        return model  # an old processor, which cannot convert halves
     if not any(_begins(model, node) for node in model.nodes):
         return model
     layers = _Layers(model)

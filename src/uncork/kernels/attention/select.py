@@ -99,11 +99,6 @@ def _selected(layer: Layer, pairs: bool) -> Selection:
         given["mask"] = None
     name = query.element_type.name
     decline_if(name not in _FLOATS, f"no kernel for {name}")
-    names = (name, layer.input(1).element_type.name)
-    decline_if(
-        "f16" in names and target.has("sse2") and not target.has("f16c"),
-        "no kernel for f16 on this machine",
-    )
     tensors = _tensors(fused, given, layer.outputs[0])
     targets, size = (axis.size for axis in tensors.views["query"].axes[-2:])
     sources, depth = tensors.views["key"].axes[-2].size, tensors.views["value"].axes[-1].size

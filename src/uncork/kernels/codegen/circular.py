@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 
 from uncork.kernels.codegen.activations import series
 from uncork.kernels.codegen.emit import F32, F64, I64, Kernel, Value
+from uncork.kernels.codegen.exact_rests import rest_of
 from uncork.kernels.codegen.functions import clamped, log_where_defined, negated
 
 #: atan(t) / t on [0, 1] and asin(t) / t on [0, 1/2], by powers of t^2.
@@ -81,7 +82,7 @@ def _quarters(k: Kernel, x: Value) -> tuple[Value, Value]:
     fits = (size < _LARGEST_ANGLE) | size.equals(math.inf) | negated(k, x.equals(x))
     k.stop_unless(k.all_of(fits), k.integer(1))
     whole = k.intrinsic("rint", x * (2 / math.pi))
-    rest = k.fma(whole, k.constant(-_HALF_PI[0], F64, x.lanes), x)
+    rest = rest_of(k, x, whole, k.constant(_HALF_PI[0], F64, x.lanes))
     rest = k.fma(whole, k.constant(-_HALF_PI[1], F64, x.lanes), rest)
     return rest, whole - k.intrinsic("floor", whole * 0.25) * 4.0
 
@@ -121,7 +122,7 @@ def _wave(k: Kernel, angle: Value, ahead: float) -> Value:
     turns = k.fma(x, k.constant(1 / math.pi, F64, n), k.constant(ahead, F64, n))
     shifted = turns + start
     whole = (shifted - start) - ahead
-    rest = k.fma(whole, k.constant(-2 * _HALF_PI[0], F64, n), x)
+    rest = rest_of(k, x, whole, k.constant(2 * _HALF_PI[0], F64, n))
     rest = k.fma(whole, k.constant(-2 * _HALF_PI[1], F64, n), rest)
     value = _odd_series(k, _SINE, rest)
     return (value.bits_as(I64) ^ (shifted.bits_as(I64) << 63)).bits_as(F64).to(F32)

@@ -41,6 +41,7 @@ from uncork.kernels.codegen.scalar_types import (
     Type,
 )
 from uncork.kernels.codegen.values import Value, Variable, pieces
+from uncork.kernels.codegen.whole_floats import WHOLE, rounds_to_whole, whole_float
 from uncork.kernels.kernel_spec import KernelSpec
 from uncork.kernels.runtime.target import Target
 
@@ -217,8 +218,17 @@ class Kernel:
     def maximum(self, a: Value, b: Value) -> Value:
         return self.select(a > b, a, b)
 
+    @property
+    def fuses(self) -> bool:
+        """Whether the processor multiplies and adds in one instruction."""
+        return self.target is not None and (self.target.has("fma") or self.target.arch == "aarch64")
+
     def fma(self, a: Value, b: Value, c: Value) -> Value:
-        """a * b + c, rounded once."""
+        """a * b + c, rounded once by a processor that `fuses`, else after the product, too (LLVM
+        would call a function of C for each number).
+        """
+        if not self.fuses:
+            return a * b + c
         return self._intrinsic("fma", [a, self._like(b, a), self._like(c, a)])
 
     def dot_pairs(self, total: Value, a: Value, b: Value) -> Value:
@@ -337,6 +347,8 @@ class Kernel:
 
     def intrinsic(self, name: str, value: Value) -> Value:
         """LLVM's `floor`, `rint`, `sqrt`, `fabs`, ... of a float."""
+        if name in WHOLE and not rounds_to_whole(self.target):
+            return whole_float(name, value)
         return self._intrinsic(name, [value])
 
     def _like(self, value: Value, model: Value) -> Value:

@@ -6,6 +6,7 @@ import math
 
 from uncork.kernels.codegen.activations import copysign
 from uncork.kernels.codegen.emit import F32, F64, Kernel, Value
+from uncork.kernels.codegen.exact_rests import rest_of
 from uncork.kernels.codegen.functions import negated
 
 #: Above all numbers of f32.
@@ -27,7 +28,7 @@ def remainder_cut(k: Kernel, a: Value, b: Value) -> Value:
     share = k.constant(1.0, F64, n) / size
 
     def less(given: Value) -> Value:
-        return k.fma(-k.intrinsic("rint", given * share), size, given)
+        return rest_of(k, given, k.intrinsic("rint", given * share), size)
 
     rest = k.variable(less(a.to(F64)))
 

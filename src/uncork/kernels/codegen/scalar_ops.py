@@ -108,7 +108,7 @@ def _quotient(k: Kernel, a: Value, b: Value, small: bool = False) -> Value:
     """a / b rounded as a division rounds it, computed by products with 1 / b. b does not change
     along a row, and is 0 or a normal number; with `small` both are whole numbers, b below 2**20.
     """
-    if a.type != F32:
+    if a.type != F32 or not k.fuses:
         return a / b
     share = _number(k, b, 1.0) / b
     guess = a * share

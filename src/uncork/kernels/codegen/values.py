@@ -7,7 +7,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from uncork.kernels.codegen import llvm_ir as ir
-from uncork.kernels.codegen.scalar_types import BOOL, Type
+from uncork.kernels.codegen.halves import converts_halves, narrowed_half, widened_half
+from uncork.kernels.codegen.scalar_types import BOOL, F16, F32, Type
 
 if TYPE_CHECKING:
     from uncork.kernels.codegen.emit import Kernel
@@ -132,6 +133,8 @@ class Value:
         llvm_type = target.llvm if self.lanes == 1 else ir.VectorType(target.llvm, self.lanes)
         source, wider = self.type.kind, target.bits > self.type.bits
         if source == target.kind == "float":
+            if {self.type, target} == {F16, F32} and not converts_halves(self.kernel.target):
+                return widened_half(self) if wider else narrowed_half(self)
             word = "fpext" if wider else "fptrunc"
         elif source == "float":
             word = "fptosi" if target.kind == "signed" else "fptoui"

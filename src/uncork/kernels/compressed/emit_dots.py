@@ -26,16 +26,20 @@ from uncork.kernels.epilogue import Epilogue
 from uncork.kernels.gemm import microkernel_amx as amx
 from uncork.kernels.gemm.dots import FOUR_MIXED, FOUR_SMALL, flipped
 from uncork.kernels.gemm.emit_matmul import row_epilogue
-from uncork.kernels.gemm.microkernel import Row
+from uncork.kernels.gemm.microkernel import AHEAD, Row
 from uncork.kernels.gemm.microkernel_dots import (
     SMALL_SUMS,
     Adder,
 )
 from uncork.kernels.stored_form import PER_WORD, Stored
 
+#: Bytes of the next panel that a word of a row asks for at most: what few rows share is more than a
+#: processor reads while it multiplies them.
+_PACE = 16
+
 _TILE_ARGUMENTS = (
     *("digits", "digit_row", "records", "record_row", "panel", "begin", "end", "words"),
-    *("before", "after", "scales", "zeros", "target", "target_row", "left"),
+    *("before", "after", "scales", "zeros", "target", "target_row", "left", *AHEAD),
 )
 
 
@@ -158,6 +162,7 @@ def emit_dot_rows(k: Kernel, spec: DotRows) -> None:
     zeros = scales + operand
     totals = zeros + operand
     line_of_rows = a["rows"] * line
+    code_bytes = a["code_row"] * spec.width
     # Many rows meet a whole panel, which takes their totals from register to register.
     few = a["rows"] <= FEW_ROWS
     block = k.maximum(k.select(few, k.integer(spec.block), words), k.integer(1))
@@ -176,6 +181,7 @@ def emit_dot_rows(k: Kernel, spec: DotRows) -> None:
         def multiply(
             tile: Kernel,
             row: Value,
+            count: int,
             first: Value = first,
             begin: Value = begin,
             stop: Value = stop,
@@ -199,6 +205,13 @@ def emit_dot_rows(k: Kernel, spec: DotRows) -> None:
                 "target_row": row_bytes,
                 "left": end - first,
                 "unit": unit,
+                # Each block of rows asks for its share of the next panel's codes.
+                "ahead": a["codes"]
+                + first * a["code_row"]
+                + (code_bytes + code_bytes * row // a["rows"]),
+                "pace": k.minimum(
+                    code_bytes * count // (a["rows"] * words * spec.lines), k.integer(_PACE * count)
+                ),
                 **advanced_operands(spec.end, places, first * 4),
             }
             k.call(tile, [given[name] for name in _tile_arguments(spec)])
@@ -209,7 +222,7 @@ def emit_dot_rows(k: Kernel, spec: DotRows) -> None:
             # many, as the same is written twice.
             most = a["rows"] - (0 if rows == spec.tiles[-1] else rows - 1)
             with k.loop(done.get(), most, rows) as row:
-                multiply(tile, k.minimum(row, a["rows"] - rows))
+                multiply(tile, k.minimum(row, a["rows"] - rows), rows)
                 done.set(row + rows)
     if spec.by:
         amx.release(k)
@@ -325,7 +338,8 @@ def _tile(outer: Kernel, spec: DotRows, tile_rows: int) -> Kernel:
         for r in rows:
             _begin(k, spec, records[r], sums[r])
         count = k.minimum(a["end"] - word, k.integer(of_run))
-        _sum(k, spec, lines, a["panel"] + word * (spec.width * 4), count, sums)
+        ahead = a["ahead"] + word * a["pace"]
+        _sum(k, spec, lines, a["panel"] + word * (spec.width * 4), count, sums, ahead)
         for r in rows:
             unit = k.splat(k.load(records[r], F32), spec.lanes)
             numbers = k.splat(k.load(records[r] + (size - 4), F32), spec.lanes)
@@ -476,11 +490,13 @@ def _sum(
     panel: Value,
     words: Value,
     sums: list[list[list[Variable]]],
+    ahead: Value,
 ) -> None:
-    """Add the products of a run to the sums."""
-    size = 2 if spec.wide else 1
+    """Add the products of a run to the sums, and ask for what comes `ahead`."""
+    size, pace = 2 if spec.wide else 1, k.named["pace"]
 
     def step(word: Value, adder: Adder) -> None:
+        k.prefetch(ahead + word * pace, near=False)
         place = panel + word * (spec.width * 4)
         codes = [k.load(place + v * spec.lanes * 4, I32, spec.lanes) for v in range(spec.vectors)]
         split = [codes]

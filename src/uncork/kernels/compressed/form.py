@@ -46,17 +46,17 @@ def stored_of(weights: CompressedMatrix, target: Target) -> Stored:
         and weights.element_type.bits == 4
         and group % HALF_BLOCK == 0
         and target.lanes == 8
-        and all(map(target.has, ("avx2", "f16c")))
+        and target.has("avx2")
     )
     return Stored(
         weights.read_as.name,
         target.lanes,
         group,
-        kind(zeros, target),
-        kind(scales, target),
+        kind(zeros),
+        kind(scales),
         weights.half and not whole,
         _rounding(weights) if whole and not by_bytes else rounds,
-        steps_of(weights.later, target),
+        steps_of(weights.later),
         weights.numbers is not None,
         weights.numbers is not None and len(weights.numbers) > BOOK,
         by_bytes=by_bytes,

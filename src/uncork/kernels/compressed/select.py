@@ -68,7 +68,7 @@ from uncork.kernels.runtime.target import Target
 from uncork.kernels.select_epilogue import epilogue_of, operands_for
 from uncork.kernels.steps import SHARED, WHOLE
 from uncork.kernels.stored_form import FOUR_BITS, PER_WORD, Stored
-from uncork.kernels.stored_types import FLOATS_OF_A_BYTE, converts_halves, laid_out
+from uncork.kernels.stored_types import FLOATS_OF_A_BYTE, laid_out
 from uncork.ops import Operation
 from uncork.ops.gather import Gather1, Gather7
 from uncork.symbolic import Size, SizeLike
@@ -90,15 +90,9 @@ _NORMAL, _MODERATE = 0x0080, 0x4780
 _CONVERTING, _CONVERTING_LANES = "znver", 16
 
 
-def declined(weights: CompressedMatrix, target: Target) -> str:
-    """Why no kernel multiplies with these weights on this machine; nothing where one does, for
-    every data of f32.
-    """
+def declined(weights: CompressedMatrix) -> str:
+    """Why no kernel multiplies data of f32 with these weights; nothing where one does."""
     name = weights.element_type.name
-    halves = weights.half or name in ("f16", "f8e4m3", "f8e5m2")
-    halves = halves or any(step.rounds for step in weights.later)
-    if halves and not converts_halves(target):
-        return "no kernel for f16 on this machine"
     if is_empty((*weights.shape,)):
         return "nothing to multiply"
     if name in FOUR_BITS and weights.inner % PER_WORD:
@@ -122,7 +116,7 @@ def select_compressed(layer: Layer) -> Selection:
     data = layer.input(0)
     assert isinstance(linear, CompressedLinear)
     weights = linear.weights
-    if why := declined(weights, target):
+    if why := declined(weights):
         return why
     decline_if(data.element_type is not ElementType.f32, f"no kernel for {data.element_type}")
     shape = extents(data)

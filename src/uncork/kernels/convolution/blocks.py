@@ -144,7 +144,7 @@ class _BlockCalls:
         most = max(1, 2 * self.vector_members // self.block_vectors)
         self.runs = sets_of_outputs(work, most)
         #: Whether filters are decoded in calls.
-        self.decodes = decodes(work, target)
+        self.decodes = decodes(work)
         #: Slices of the channels in which sets of a run are computed, where several tiles read the
         #: filters of one, or it is decoded.
         one = isinstance(g.pixels, int) and g.pixels <= most_pixels(target)

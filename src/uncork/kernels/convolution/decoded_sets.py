@@ -19,24 +19,19 @@ from uncork.kernels.convolution.group_places import SetsOfOutputs, of_sets
 from uncork.kernels.runtime.packed_weights import PackedWeights, arranged, packed
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.stored_form import Stored
-from uncork.kernels.stored_types import converts_halves
 from uncork.types import Array
 
 #: The type in which zero points and scales of outputs lie, one after the other.
 _KIND = "f32"
 
 
-def decodes(work: BlockedWork, target: Target) -> bool:
-    """Whether filters stay as they are stored, and are decoded in calls: wherever the processor
-    reads them, but for those that are multiplied as bf16. However few pixels meet a number, what is
+def decodes(work: BlockedWork) -> bool:
+    """Whether filters stay as they are stored, and are decoded in calls: all but those that are
+    multiplied as bf16. However few pixels meet a number, what is
     decoded takes less time than the bytes of f32 that are not read.
     """
     filters = work.filters.held
-    if not isinstance(filters, StoredFilters) or work.half:
-        return False
-    matrix = filters.matrix
-    halves = matrix.half or matrix.element_type.name in ("f16", "f8e4m3", "f8e5m2")
-    return converts_halves(target) or not (halves or any(step.rounds for step in matrix.later))
+    return isinstance(filters, StoredFilters) and not work.half
 
 
 def form_of(work: BlockedWork, vector: int, target: Target) -> Stored:

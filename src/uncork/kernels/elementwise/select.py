@@ -228,13 +228,6 @@ def expression(
         for part, (f, arguments) in zip(parts, lowerings, strict=True)
     )
     types = tuple(operand.element_type for operand in operands)
-    ops = [member.op for member in members]
-    decline_if(
-        not target.has("f16c")
-        and target.has("sse2")
-        and any("f16" in name for name in (*types, *(m.result for m in members), *ops)),
-        "no kernel for f16 on this machine",
-    )
     loops, varying = loops_of(shape, operands, members[-1].result)
     decline_if(len(loops.sizes) > _MOST_LOOPS, "no kernel for this broadcasting")
     widest = max(

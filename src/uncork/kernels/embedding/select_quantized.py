@@ -21,7 +21,7 @@ from uncork.kernels.kernel_plan import In, KernelPlan, Operand, Out, Selection
 from uncork.kernels.layer import Layer
 from uncork.kernels.runtime.addresses import address_of
 from uncork.kernels.runtime.target import Target
-from uncork.kernels.stored_types import converts_halves, laid_out, steps_of
+from uncork.kernels.stored_types import laid_out, steps_of
 from uncork.ops.gather import Gather
 
 
@@ -37,7 +37,7 @@ def rows_of(table: CompressedTable, target: Target) -> QuantizedRows:
     permutes = stored in ("u4", "i4") and target.lanes == 16 and target.has("avx512f")
     long = table.numbers is not None and len(table.numbers) > 16
     numbers = () if table.numbers is None or long else tuple(table.numbers.tolist())
-    later = steps_of(table.later, target)
+    later = steps_of(table.later)
     return QuantizedRows(
         stored,
         columns,
@@ -70,12 +70,6 @@ def _quantized(table: CompressedTable, target: Target) -> LookupTable:
 def select_lookup(layer: Layer) -> Selection:
     operation = layer.of(CompressedLookup)
     decline_if(not operation.table.columns, "rows without elements")
-    rounds = any(step.rounds for step in operation.table.later)
-    decline_if(
-        (rounds or operation.table.element_type.name.startswith("f8"))
-        and not converts_halves(layer.target),
-        "no kernel for f16 on this machine",
-    )
     table, lookup = _quantized(operation.table, layer.target), operation.lookup
     if isinstance(operation, CompressedBag):
         decline_if(not has_extents(layer.input(1)), "the number of bags is known at the call only")

@@ -54,7 +54,7 @@ def select_non_zero(layer: Layer) -> Selection:
 def select_sort(layer: Layer) -> Selection:
     count, room = product(layer.shape(0)), Workspace()
     key = 8 if layer.input(0).element_type.bits == 64 else 4
-    call = SortPlaces(layer.converted(0))(
+    call = SortPlaces(layer.stored(0))(
         data=In(0),
         places=Out(0),
         found=Out(1),
@@ -71,7 +71,7 @@ def select_unique(layer: Layer) -> Selection:
     count, room = product(layer.shape(0)), Workspace()
     each = 0 if layer.of(UniqueElements).layer.sorted else count * 4
     index, counted = (layer.outputs[position].element_type.name for position in (1, 3))
-    spec = Unique(layer.converted(0), index, counted, layer.of(UniqueElements).layer.sorted)
+    spec = Unique(layer.stored(0), index, counted, layer.of(UniqueElements).layer.sorted)
     call = spec(
         data=In(0),
         places=In(1),

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from uncork.kernels.extents import certainly, decline_if, nanoseconds, product
+from uncork.kernels.extents import certainly, nanoseconds, product
 from uncork.kernels.kernel_plan import (
     In,
     KernelCall,
@@ -88,14 +88,6 @@ def vector_lanes(types: Sequence[str], target: Target) -> int:
     return max(1, min(target.lanes, target.lanes * 4 // widest))
 
 
-def require_types(types: Sequence[str], target: Target) -> None:
-    """Decline where a processor cannot compute with one of these types."""
-    decline_if(
-        "f16" in types and target.has("sse2") and not target.has("f16c"),
-        "no kernel for f16 on this machine",
-    )
-
-
 class Call(Struct, frozen=True):
     """A nest with its operands. `shared`: axes that threads may share, the best one first;
     `scratch` is working memory of each.
@@ -142,7 +134,6 @@ class Call(Struct, frozen=True):
     def spec(self) -> Nest:
         """What the kernel is specialised for."""
         types = tuple((name, self.views[name].element_type) for name in parse(self.text).views)
-        require_types([view.element_type for view in self.views.values()], self.target)
         own = [self.scalar_type] * bool(self.scalar_type)
         lanes = self.lanes or vector_lanes([*(t for _, t in types), *own], self.target)
         fields = (self.label, self.text, types, lanes, self.unroll, self.scalar_type)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from uncork.kernels.extents import compute_nothing_of, decline_if, product
 from uncork.kernels.kernel_plan import In, Out, Selection
 from uncork.kernels.layer import Layer
-from uncork.kernels.loops.nest_call import Call, View, require_types
+from uncork.kernels.loops.nest_call import Call, View
 from uncork.ops._common.spatial import extent
 from uncork.ops.col2im import Col2Im15
 from uncork.symbolic import SizeLike
@@ -25,7 +25,6 @@ def select_folded(layer: Layer) -> Selection:
     operation, target = layer.of(Col2Im15), layer.target
     name, result = layer.input(0).element_type.name, layer.result()
     decline_if(name not in _TYPES, f"no kernel for {name}")
-    require_types([name], target)
     compute_nothing_of(result, "fold")
     kernel = [int(n) for n in layer.constant(2, "the size of the kernel is").tolist()]
     planes = product(result[:-2])

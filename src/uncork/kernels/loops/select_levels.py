@@ -19,7 +19,7 @@ from uncork.kernels.extents import (
 )
 from uncork.kernels.kernel_plan import In, KernelPlan, Out, Selection, Stages
 from uncork.kernels.layer import Layer, joined, staged
-from uncork.kernels.loops.nest_call import Call, View, computed_type, require_types
+from uncork.kernels.loops.nest_call import Call, View, computed_type
 from uncork.kernels.loops.regions import Rooms
 from uncork.kernels.loops.select_regions import MOST_SIZE, frame, mean_lines
 from uncork.kernels.movement.nd_copy import zeros
@@ -43,7 +43,6 @@ def select_features(layer: Layer) -> Selection:
     )
     specs = [spec for spec in inputs if spec is not None]
     name = specs[0].element_type.name
-    require_types([name], target)
     decline_if(computed_type(name) != "f32", f"no kernel for {name}")
     rois, *pyramid = (extents(spec) for spec in specs)
     item = specs[0].element_type.dtype.itemsize

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from uncork.kernels.extents import KernelDeclined, compute_nothing_of, decline_if, same
 from uncork.kernels.kernel_plan import Selection
 from uncork.kernels.layer import Layer
-from uncork.kernels.loops.nest_call import WORDS, computed_type, require_types
+from uncork.kernels.loops.nest_call import WORDS, computed_type
 from uncork.kernels.loops.resize_nest import Resizing
 from uncork.kernels.loops.resize_taps import KnownTaps, OpenAxis, OpenTaps, Taps
 from uncork.kernels.stored_types import element_bytes
@@ -28,7 +28,6 @@ _MOST_CHANNELS = 15
 def select_resizing(layer: Layer) -> Selection:
     operation, inputs, target = layer.of(Interpolating), layer.inputs, layer.target
     name = layer.input(0).element_type.name
-    require_types([name], target)
     shape: Sequence[SizeLike] = layer.shape(0)
     result: Sequence[SizeLike] = layer.result()
     compute_nothing_of(result, "resize")

@@ -49,10 +49,6 @@ def select_reduction(layer: Layer) -> Selection:
         name not in (_FLOATS if op in ("mean", "l2") else _FLOATS | _INTEGERS),
         f"no kernel for {name}",
     )
-    decline_if(
-        name == "f16" and target.has("sse2") and not target.has("f16c"),
-        "no kernel for f16 on this machine",
-    )
     shape = layer.shape(0)
     along = normalised_axes(operation, axes, len(shape))
     decline_if(not along and op in ("l1", "l2"), "no kernel for no axes")

@@ -135,10 +135,6 @@ def reduction_of(op: str, uses_data: bool, data: TensorSpec, target: Target) -> 
         element_type.is_integer or name in ("f32", "f64", "f16", "bf16", "boolean")
     )
     decline_if(not is_plain, f"no kernel for reductions of {name}")
-    decline_if(
-        name == "f16" and not target.has("f16c") and target.has("sse2"),
-        "no kernel for f16 on this machine",
-    )
     held = _HELD.get(name, name)
     if op == "mean" and element_type.is_integer:
         decline_if(element_type.bits == 64, "no kernel for means of 64-bit integers")

@@ -15,7 +15,7 @@ from uncork.symbolic import SizeLike
 
 
 def select_segment_max(layer: Layer) -> Selection:
-    element_type, name = layer.input(0).element_type, layer.converted(0)
+    element_type, name = layer.input(0).element_type, layer.stored(0)
     rows, *columns = layer.shape(0)
     segments, width, item = layer.result()[0], product(columns), element_type.dtype.itemsize
     fill = 0 if layer.of(SegmentMax16).fill_mode == "zero" else lowest(element_type)

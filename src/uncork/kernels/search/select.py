@@ -8,7 +8,7 @@ from uncork.kernels.extents import extents, nanoseconds, product
 from uncork.kernels.kernel_plan import In, Out, Selection
 from uncork.kernels.layer import Layer, one_call
 from uncork.kernels.search.spec import Search
-from uncork.kernels.stored_types import converted_type
+from uncork.kernels.stored_types import stored_type
 from uncork.ops.bucketize import Bucketize3
 from uncork.ops.search_sorted import SearchSorted15
 from uncork.types import ElementType
@@ -20,7 +20,7 @@ _SEARCH = 8.0
 def select_buckets(layer: Layer) -> Selection:
     operation, outputs, target = layer.of(Bucketize3), layer.outputs, layer.target
     data, buckets = layer.input(0), layer.input(1)
-    stored = converted_type(buckets.element_type, target), converted_type(data.element_type, target)
+    stored = stored_type(buckets.element_type), stored_type(data.element_type)
     compared = None if None in stored else _compared(data.element_type, buckets.element_type)
     if compared is None:
         return f"no kernel to compare {data.element_type} with {buckets.element_type}"
@@ -38,7 +38,7 @@ def select_search(layer: Layer) -> Selection:
     operation, outputs, target = layer.of(SearchSorted15), layer.outputs, layer.target
     sequence, values = layer.input(0), layer.input(1)
     stored, compared = (
-        converted_type(sequence.element_type, target),
+        stored_type(sequence.element_type),
         _compared(sequence.element_type, sequence.element_type),
     )
     if stored is None or compared is None:

@@ -60,10 +60,6 @@ def select_best(layer: Layer) -> Selection:
             return best, [*places, some, shape[axis], count]
 
         return shared_call(some_rows, rows, nanoseconds(product(shape), 1 / 4))
-    decline_if(
-        data.element_type is ElementType.f16 and target.has("sse2") and not target.has("f16c"),
-        "no kernel for f16 on this machine",
-    )
     item = data.element_type.dtype.itemsize
     if item <= 4 and not by_index and _worth_sorting(shape[axis], count):
         whole_row = Sorted(data.element_type.name, index.name, largest)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from uncork.kernels.extents import decline_if, extents, nanoseconds, product
 from uncork.kernels.kernel_plan import In, KernelCall, KernelPlan, Operand, Out, Selection
 from uncork.kernels.layer import Layer, one_call
-from uncork.kernels.loops.nest_call import require_types, vector_lanes
+from uncork.kernels.loops.nest_call import vector_lanes
 from uncork.kernels.movement.spec import FillBytes
 from uncork.kernels.selection.spec import FollowBeams, GreedyPath
 from uncork.ops.ctc_greedy_decoder import CTCGreedyDecoder1, CTCGreedyDecoderSeqLen6
@@ -46,13 +46,12 @@ def select_decoded_by_lengths(layer: Layer) -> Selection:
 
 
 def _plan(call: KernelCall, layer: Layer) -> Selection:
-    require_types([layer.input(0).element_type.name], layer.target)
     return one_call(call, nanoseconds(product(layer.shape(0)), 0.3))
 
 
 def select_tree(layer: Layer) -> Selection:
     ids = layer.input(0)
-    name = layer.converted(0)
+    name = layer.stored(0)
     steps, rows, beams = extents(ids)
     whole = product((steps, rows, beams))
     item = ids.element_type.dtype.itemsize
