@@ -471,3 +471,80 @@ def test_masks_that_select_otherwise_stay() -> None:
         hidden([[7, 20]] * 3),
     ):
         assert not attends(kernels(model, *arrays))
+
+
+@pytest.mark.parametrize("capped", [False, True])
+@pytest.mark.parametrize("mask", [False, True])
+@pytest.mark.parametrize("rows", [1, 7, None])
+def test_several_factors_and_a_cap(capped: bool, mask: bool, rows: int | None) -> None:
+    """As Gemma 2 has it: a number times the tanh of scaled scores, then the mask."""
+    builder = uncork.Builder()
+    query, key, value = parameters(builder, [2, 3, rows, 16], KEYS, KEYS)
+    given = builder.parameter("mask", "f32", [2, 1, 1, 20]) if mask else None
+
+    def scaled(scores: Source) -> Source:
+        (scores,) = builder.add("Multiply", 1, scores, builder.constant(np.float32(2.5)))
+        (scores,) = builder.add("Divide", 1, scores, builder.constant(np.float32([[4.0]])))
+        if capped:
+            (scores,) = builder.add("Tanh", 1, scores)
+            (scores,) = builder.add("Multiply", 1, builder.constant(np.float32(3.0)), scores)
+        return scores
+
+    def masked(scores: Source) -> Source:
+        return scores if given is None else builder.add("Add", 1, scores, given)[0]
+
+    builder.result(spelled(builder, query, key, value, scaled=scaled, masked=masked)[0], "y")
+    arrays = [numbers(2, 3, rows or 9, 16), *INPUTS[1:], *([numbers(2, 1, 1, 20)] if mask else [])]
+    assert len(kernels(builder.model(), *arrays)) == 1
+
+
+def test_a_cap_of_its_own_number_and_none() -> None:
+    """The tanh alone is a cap of 1; two of them are more than attention has."""
+    for count, fused in ((1, True), (2, False)):
+        builder = uncork.Builder()
+        query, key, value = parameters(builder, QUERY, KEYS, KEYS)
+
+        def scaled(scores: Source, builder: uncork.Builder = builder, count: int = count) -> Source:
+            for _ in range(count):
+                (scores,) = builder.add("Tanh", 1, scores)
+            return scores
+
+        builder.result(spelled(builder, query, key, value, scaled=scaled)[0], "y")
+        assert attends(kernels(builder.model(), *INPUTS)) == fused
+
+
+@pytest.mark.parametrize(
+    ("shape", "fused"),
+    [([3, 1, 1], True), ([7, 1], True), ([2, 1, 7, 1], True), ([20], False), ([3, 1, 20], False)],
+)
+@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize("first", [False, True])
+def test_factors_of_heads_and_rows_scale_queries(
+    shape: list[int], fused: bool, known: bool, first: bool
+) -> None:
+    """As Swin v2 has it: a factor for each head, and then numbers that are added."""
+    builder = uncork.Builder()
+    query, key, value = parameters(builder, QUERY, KEYS, KEYS)
+    factor = numbers(*shape)
+    given = builder.constant(factor) if known else builder.parameter("f", "f32", shape)
+
+    def scaled(scores: Source) -> Source:
+        return builder.add("Multiply", 1, *((given, scores) if first else (scores, given)))[0]
+
+    def masked(scores: Source) -> Source:
+        return builder.add("Add", 1, scores, builder.constant(numbers(3, 7, 20, seed=4)))[0]
+
+    builder.result(spelled(builder, query, key, value, scaled=scaled, masked=masked)[0], "y")
+    assert attends(kernels(builder.model(), *INPUTS, *([] if known else [factor]))) == fused
+
+
+def test_factors_that_stretch_queries_stay_where_they_are() -> None:
+    builder = uncork.Builder()
+    query, key, value = parameters(builder, [7, 16], KEYS, KEYS)
+    (rows,) = builder.add("Unsqueeze", 1, query, constant(builder, 0, 1))
+
+    def scaled(scores: Source) -> Source:
+        return builder.add("Multiply", 1, scores, builder.constant(numbers(3, 1, 1)))[0]
+
+    builder.result(spelled(builder, rows, key, value, scaled=scaled)[0], "y")
+    assert not attends(kernels(builder.model(), numbers(7, 16), *INPUTS[1:]))

@@ -17,11 +17,11 @@ from uncork.kernels.select import is_view
 from uncork.ops import Operation
 from uncork.ops.arithmetic import Add
 from uncork.passes.match_moves import sizes_of
-from uncork.passes.rewrite import NewLayers, only_reader
+from uncork.passes.match_scores import SCORES
+from uncork.passes.rewrite import NewLayers, only_before
 from uncork.symbolic import SizeLike
 from uncork.types import Dimension, PartialShape
 
-SCALING = frozenset({"Multiply", "Divide"})
 #: Masks that are added one after the other.
 _MOST = 3
 
@@ -46,21 +46,13 @@ class Masks(Struct, frozen=True):
     recurs: bool = False
 
 
-def only_before(
-    model: Model, read_by: Mapping[Source, list[Node]], node: Node, position: int
-) -> Node | None:
-    """The layer that makes an input, when nothing else reads it."""
-    before = model.by_id[node.inputs[position].node]
-    return before if only_reader(read_by, before) is node and len(before.outputs) == 1 else None
-
-
 def additions_before(
     model: Model, read_by: Mapping[Source, list[Node]], last: Node | None, most: int = _MOST
 ) -> tuple[Node, tuple[Addition, ...]] | None:
-    """The product, or the scaled one, whose scores are this layer's with masks added, and what is
-    added, in order; None where it is anything else.
+    """The product, or what scales or caps it, whose scores are this layer's with masks added, and
+    what is added, in order; None where it is anything else.
     """
-    if last is None or last.type_name == "MatMul" or last.type_name in SCALING:
+    if last is None or last.type_name in SCORES:
         return None if last is None else (last, ())
     added = only_before(model, read_by, last, 0) if is_view(last.operation) else last
     if added is None or not isinstance(added.operation, Add) or not most:
