@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from uncork.errors import UncorkError
-from uncork.ir.model import Model, Source
+from uncork.ir.model import Model, Node, Source
 from uncork.ops.state import Assign3, ReadValue3
 from uncork.types import Array, TensorSpec
 
@@ -54,6 +54,8 @@ def interpret(model: Model, inputs: Sequence[Array], state: State | None = None)
             if isinstance(operation, Assign3) and outputs[0].value is not None:
                 assigned[operation.variable_id] = outputs[0].value
         except UncorkError as error:
+            if reason := _of_one_size(model, node, arguments):
+                error = error.during(reason)
             raise error.at(node.label) from None
         if not node.inputs and outputs[0].value is not None:
             constants.add(id(outputs[0].value))
@@ -70,3 +72,19 @@ def interpret(model: Model, inputs: Sequence[Array], state: State | None = None)
     # next call.
     state.update({name: value.copy() for name, value in assigned.items()})
     return [results[r].copy() if id(results[r]) in constants else results[r] for r in model.results]
+
+
+def _of_one_size(model: Model, node: Node, arguments: Sequence[TensorSpec]) -> str:
+    """The shapes that a layer's inputs have in every call, where its operation refuses those of
+    this call, and some sizes are numbers in the model while others are open; else "".
+    """
+    operation = node.checked_operation
+    try:
+        operation.describe([TensorSpec(s.element_type, s.shape) for s in arguments])
+    except UncorkError:
+        shapes = [model.spec(source).shape for source in node.inputs]
+        sizes = [dim.static_size for shape in shapes if shape.rank is not None for dim in shape]
+        if None in sizes and any(size not in (None, 1) for size in sizes):
+            whole = ", ".join(map(str, shapes))
+            return f"the model they are {whole}: sizes that are numbers were fixed by its export"
+    return ""
