@@ -508,7 +508,7 @@ def test_slices_backwards_from_before_the_first_element(
     shapes: dict[str, list[int | str | None]] = {"x": [1, size]}
     given = {name: arrays[name] for name in ("s", "t")}
     if not known:
-        shapes |= dict.fromkeys(given, [2])
+        shapes |= {name: [2] for name in given}
         arrays = {name: value for name, value in arrays.items() if name not in given}
     model = model_of([node], shapes, ["y"], arrays, types=dict.fromkeys(given, TensorProto.INT64))
     data = np.arange(5, dtype=np.float32)[None]
