@@ -548,3 +548,27 @@ def test_factors_that_stretch_queries_stay_where_they_are() -> None:
 
     builder.result(spelled(builder, rows, key, value, scaled=scaled)[0], "y")
     assert not attends(kernels(builder.model(), numbers(7, 16), *INPUTS[1:]))
+
+
+@pytest.mark.parametrize("rows", [3, 20, None])
+@pytest.mark.parametrize("mask", [False, True])
+@pytest.mark.parametrize("moved", [False, True])
+def test_queries_that_are_transposed(rows: int | None, mask: bool, moved: bool) -> None:
+    """As SqueezeBERT has them, whose channels come first; moved, they lie as attention reads."""
+    builder = uncork.Builder()
+    shape = [2, rows, 3, 16] if moved else [2, 3, 16, rows]
+    query, key, value = parameters(builder, shape, [2, 3, 16, 20], KEYS)
+    turned = query
+    if moved:
+        (turned,) = builder.add("Transpose", 1, query, constant(builder, 0, 2, 3, 1))
+    (scores,) = builder.add("MatMul", 1, turned, key, transpose_a=True)
+    more = []
+    if mask:
+        more = [numbers(2, 1, 1, 20)]
+        (scores,) = builder.add("Add", 1, scores, builder.parameter("mask", "f32", [2, 1, 1, 20]))
+    (weights,) = builder.add("SoftMax", 8, scores, axis=-1)
+    builder.result(builder.add("MatMul", 1, weights, value)[0], "y")
+    given = [8 if size is None else size for size in shape]
+    found = kernels(builder.model(), numbers(*given), numbers(2, 3, 16, 20), INPUTS[2], *more)
+    assert attends(found)
+    assert len(found) == (1 if moved else 2)

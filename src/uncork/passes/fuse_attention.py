@@ -76,7 +76,7 @@ def fuse_attention(model: Model, target: Target) -> Model:
             found = _spelled(model, read_by, node, number)
         if found is None:
             continue
-        for variant in _variants(model, read_by, found):
+        for variant in _variants(model, read_by, found, number):
             fused = _fused(model, variant, target)
             if fused is not None:
                 new[fused.id] = fused
@@ -90,10 +90,10 @@ def fuse_attention(model: Model, target: Target) -> Model:
 
 
 def _variants(
-    model: Model, read_by: Mapping[Source, list[Node]], found: _Match
+    model: Model, read_by: Mapping[Source, list[Node]], found: _Match, number: int
 ) -> Iterator[_Match]:
     """The matches to try: with all layers that move the tensors of the attention, then with ever
-    fewer of them.
+    fewer of them. Layers that are made have numbers from this one on.
     """
     inputs, moves = list(found.inputs), list(found.moves)
     for position in range(3):
@@ -114,6 +114,20 @@ def _variants(
             yield whole
     if found.last.type_name == "MatMul":
         yield found
+        yield from _with_queries_turned(model, found, number)
+
+
+def _with_queries_turned(model: Model, found: _Match, number: int) -> Iterator[_Match]:
+    """The match whose queries a layer turns, where a product would have."""
+    (first, *moves), (query, *inputs) = found.moves, found.inputs
+    if not first or found.weights is None or query.node not in model.by_id:
+        return
+    layers = NewLayers(model, number + len(found.made))
+    for move in first:
+        assert isinstance(move, Transposed)
+        query = layers.transposed(found.weights, query, move.order)
+    made = (*found.made, *layers.nodes)
+    yield replace(found, inputs=(query, *inputs), moves=((), *moves), made=made)
 
 
 def _coded(model: Model, found: _Match) -> _Match | None:
@@ -180,7 +194,8 @@ def _spelled(
     """The match of attention written as products and a Softmax, whose last product is this layer;
     else None. Layers that make its mask have numbers from this one on.
     """
-    if not _is_product(model, node):
+    product = node.operation
+    if not isinstance(product, MatMul) or product.transpose_a or not _is_product(model, node):
         return None
     weights = model.by_id[node.inputs[0].node]
     if not _is_softmax(model, weights) or only_reader(read_by, weights) is not node:
@@ -210,17 +225,18 @@ def _spelled(
     if scores is None or not _is_product(model, scores.product):
         return None
     layer = scores.product
-    assert isinstance(layer.operation, MatMul) and isinstance(node.operation, MatMul)
+    assert isinstance(layer.operation, MatMul)
     made = () if masks is None else masks.made
     layers = NewLayers(model, number + len(made))
     query = scaled_query(layers, layer, layer.inputs[0], scores.of_rows)
-    if query is None:
+    turned = layer.operation.transpose_a
+    if query is None or (turned and scores.of_rows):
         return None
     key, value = layer.inputs[1], node.inputs[1]
     moves = (
-        (),
+        _turned(model, layer.inputs[0]) if turned else (),
         () if layer.operation.transpose_b else _turned(model, key),
-        _turned(model, value) if node.operation.transpose_b else (),
+        _turned(model, value) if product.transpose_b else (),
     )
     inputs = (query, key, value, *([] if mask is None else [mask]))
     attention = ScaledDotProductAttention(causal=False)
@@ -251,8 +267,8 @@ def _joined(model: Model, shown: Sequence[Node]) -> Node:
 
 
 def _is_product(model: Model, node: Node) -> bool:
-    """Whether it is a product of f32 matrices in batches, the first of them not transposed."""
-    if not isinstance(node.operation, MatMul) or node.operation.transpose_a:
+    """Whether it is a product of f32 matrices in batches."""
+    if not isinstance(node.operation, MatMul):
         return False
     specs = [model.spec(source) for source in node.inputs]
     return all(
