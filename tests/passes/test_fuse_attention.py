@@ -299,7 +299,7 @@ def test_several_masks() -> None:
     assert attends(found)
 
 
-@pytest.mark.parametrize("why", ["mask for each batch", "no way back", "two ways to see windows"])
+@pytest.mark.parametrize("why", ["no way back", "two ways to see windows"])
 def test_masks_through_views_that_are_something_else(why: str) -> None:
     """They stay as they were written, and right."""
     builder = uncork.Builder()
@@ -314,8 +314,6 @@ def test_masks_through_views_that_are_something_else(why: str) -> None:
 
     def masked(scores: Source) -> Source:
         own = [12, 3, 6, 6]
-        if why == "mask for each batch":
-            (scores,) = builder.add("Add", 1, scores, builder.constant(numbers(12, 1, 1, 6)))
         if why == "two ways to see windows":
             scores = through(scores, [4, 3, 3, 6, 6], [1, 3, 1, 6, 6], own)
         if why == "no way back":
@@ -572,3 +570,36 @@ def test_queries_that_are_transposed(rows: int | None, mask: bool, moved: bool) 
     found = kernels(builder.model(), numbers(*given), numbers(2, 3, 16, 20), INPUTS[2], *more)
     assert attends(found)
     assert len(found) == (1 if moved else 2)
+
+
+@pytest.mark.parametrize("mask", [[2, 1, 7, 20], [2, 1, 1, 20], [1, 1, 7, 20], [2, 3, 7, 20]])
+@pytest.mark.parametrize("own", [False, True])
+@pytest.mark.parametrize("behind", [False, True])
+def test_heads_that_are_batches_but_where_masks_are_added(
+    mask: list[int], own: bool, behind: bool
+) -> None:
+    """As BART and CLIP have them, whose mask is one for all heads of a sentence; and BLOOM, whose
+    scores have numbers of their own added before, and whose softmax is of the heads apart.
+    """
+    builder = uncork.Builder()
+    whole = [6, 7, 16], [6, 20, 16]
+    query, key, value = parameters(builder, whole[0], whole[1], whole[1])
+    given = builder.parameter("mask", "f32", mask)
+    arrays = [numbers(6, 7, 16), numbers(6, 20, 16), numbers(6, 20, 16, seed=1), numbers(*mask)]
+    (scores,) = builder.add("MatMul", 1, query, key, transpose_b=True)
+    if own:
+        arrays.append(numbers(6, 1, 20, seed=2))
+        first = builder.parameter("own", "f32", [6, 1, 20])
+        (scores,) = builder.add("Add", 1, first, scores)
+
+    def shaped(source: Source, *sizes: int) -> Source:
+        return builder.add("Reshape", 1, source, constant(builder, *sizes), special_zero=True)[0]
+
+    (scores,) = builder.add("Add", 1, shaped(scores, -1, 3, 7, 20), given)
+    if behind:
+        (weights,) = builder.add("SoftMax", 8, scores, axis=-1)
+        weights = shaped(weights, -1, 7, 20)
+    else:
+        (weights,) = builder.add("SoftMax", 8, shaped(scores, -1, 7, 20), axis=-1)
+    builder.result(builder.add("MatMul", 1, weights, value)[0], "y")
+    assert attends(kernels(builder.model(), *arrays))

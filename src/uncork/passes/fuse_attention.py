@@ -27,7 +27,7 @@ from uncork.ir.model import Model, Node, Port, Source
 from uncork.kernels.extents import same_extents
 from uncork.kernels.kernel_plan import KernelPlan
 from uncork.kernels.runtime.target import Target
-from uncork.kernels.select import select_kernel
+from uncork.kernels.select import is_view, select_kernel
 from uncork.ops import Operation
 from uncork.ops.attention import ScaledDotProductAttention
 from uncork.ops.logical import LogicalAnd
@@ -197,8 +197,10 @@ def _spelled(
     product = node.operation
     if not isinstance(product, MatMul) or product.transpose_a or not _is_product(model, node):
         return None
-    weights = model.by_id[node.inputs[0].node]
-    if not _is_softmax(model, weights) or only_reader(read_by, weights) is not node:
+    weights, back = only_before(model, read_by, node, 0), None
+    if weights is not None and is_view(weights.operation):
+        weights, back = only_before(model, read_by, weights, 0), weights
+    if weights is None or not _is_softmax(model, weights):
         return None
     layer, mask = only_before(model, read_by, weights, 0), None
     masks = None
@@ -207,11 +209,12 @@ def _spelled(
         shown.append(layer)
         layer = only_before(model, read_by, layer, 1)
     joined = _joined(model, shown) if len(shown) == 2 else None
-    if len(shown) > 2 or (shown and layer is not None and layer.type_name == "Add"):
+    added = layer is not None and layer.type_name == "Add"
+    if len(shown) > 2 or (shown and (added or back is not None)):
         return None
     if shown:
         mask = shown[0].inputs[0] if joined is None else Source(joined.id, 0)
-    elif (found := additions_before(model, read_by, layer)) is None:
+    elif (found := additions_before(model, read_by, layer, back)) is None:
         return None
     else:
         layer, additions = found
