@@ -141,3 +141,30 @@ def test_the_first_place_stays() -> None:
     assert error.at(Label("layer 'a'", "a")).at(Label("layer 'b'", "b")).problems == (
         Problem("layer 'a'", "text", layer="a", value=3, position=()),
     )
+
+
+@pytest.mark.parametrize("backend", ["cpu", "reference"])
+def test_a_model_that_was_exported_for_one_size_says_so(backend: str) -> None:
+    """Its input is open, but a layer meets three numbers that are always there."""
+    builder = uncork.Builder()
+    x = builder.parameter("x", "f32", [None, None])
+    three = builder.constant(np.arange(3, dtype=np.float32))
+    builder.result(builder.add("Add", 1, x, three, name="total")[0], "y")
+    compiled = uncork.compile_model(builder.model(), backend=backend)
+    assert compiled(np.zeros((1, 3), np.float32))[0].tolist() == [[0, 1, 2]]
+    with pytest.raises(InputError) as caught:
+        compiled(np.zeros((1, 5), np.float32))
+    text = str(caught.value)
+    assert "got 'a' [1,5], 'b' [3]" in text
+    assert "in the model they are [?,?], [3]: sizes that are numbers were fixed by" in text
+
+
+def test_values_that_are_refused_have_no_word_about_sizes() -> None:
+    builder = uncork.Builder()
+    x = builder.parameter("x", "f32", [None, None])
+    lengths = builder.parameter("n", "i64", [2])
+    builder.result(builder.add("Broadcast", 3, x, lengths, mode="numpy")[0], "y")
+    compiled = uncork.compile_model(builder.model(), backend="reference")
+    with pytest.raises(InputError) as caught:
+        compiled(np.zeros((1, 3), np.float32), np.array([4, -1]))
+    assert "export" not in str(caught.value)

@@ -606,9 +606,7 @@ def test_attention_reads_keys_and_values_where_they_lie(
 @pytest.mark.parametrize("groups", [1, 3])
 @pytest.mark.parametrize("turned", [False, True])
 def test_products_read_matrices_where_they_lie(groups: int, turned: bool) -> None:
-    """Scores are capped, so that this is no attention that kernels know; keys may be kept
-    turned.
-    """
+    """The sine of scores makes this no attention that kernels know; keys may be kept turned."""
     net = Net()
     heads, size = 2, 16
     q = net.input("q", "f32", [None, heads * groups, None, size])
@@ -637,7 +635,7 @@ def test_products_read_matrices_where_they_lie(groups: int, turned: bool) -> Non
             )
             kept = net.add("Reshape", 1, wide, net.constant(target), special_zero=True)
         whole.append(kept)
-    scores = net.add("Tanh", 1, net.add("MatMul", 1, q, whole[0], transpose_b=not turned))
+    scores = net.add("Sin", 1, net.add("MatMul", 1, q, whole[0], transpose_b=not turned))
     fast, slow = both(
         net.model(attended=net.add("MatMul", 1, net.add("SoftMax", 8, scores, axis=-1), whole[1]))
     )

@@ -587,6 +587,11 @@ def attention(generator: np.random.Generator) -> Iterator[Case]:
             FusedAttention(plain, moves),
             [numbers(generator, 2, 3, targets, size), turned, value],
         )
+        yield (
+            f"capped {targets} {sources} {size}",
+            FusedAttention(plain, factor=0.7, cap=1.5),
+            batches,
+        )
 
 
 def compressed(generator: np.random.Generator) -> Iterator[Case]:

@@ -246,6 +246,19 @@ def test_attention_with_a_mask_for_each_window(rows: int) -> None:
 
 
 @needs_pairs
+@pytest.mark.parametrize("rows", [1, 5, 49])
+def test_attention_whose_scores_have_a_cap(rows: int) -> None:
+    q, k, v = (halves(random(2, 3, count, 32, seed=s)) for s, count in enumerate((rows, 21, 21)))
+    attention = FusedAttention(ScaledDotProductAttention(causal=False), factor=0.7, cap=1.5)
+    found, selection = run_native(HeldAttention(attention, BF16), [q, k, v])
+    assert found is not None, selection
+    scores = 1.5 * np.tanh(0.7 * numbers(q) @ numbers(k).swapaxes(-1, -2))
+    weights = np.exp(scores) / np.exp(scores).sum(-1, keepdims=True)
+    error = abs(storage.decode(found[0], BF16) - weights @ numbers(v))
+    assert (error <= 2**-7 * (weights @ abs(numbers(v)))).all()
+
+
+@needs_pairs
 def test_values_that_are_none_spread_where_they_are_seen() -> None:
     """The last key stands alone in its pair; what lies beside it counts as 0."""
     q, k, v = (random(1, 1, 5, 16, seed=s) for s in range(3))

@@ -119,14 +119,23 @@ def test_logarithms_and_roots_of_whole_numbers_are_cut(name: str, wanted: list[i
     assert run(proto, data)[0].tolist() == wanted
 
 
-def test_fewer_indices_than_data_along_other_axes() -> None:
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        {"x": [3, 2, 2], "i": [2, 3, 1]},
+        {"x": ["a", "b", 2], "i": ["c", "d", "e"]},
+        {"x": ["a", "b", "c"], "i": [2, 3, 1]},
+    ],
+)
+def test_fewer_indices_than_data_along_other_axes(sizes: dict[str, list[Any]]) -> None:
     node = helper.make_node("GatherElements", ["x", "i"], ["y"], axis=1)
-    sizes = {"x": [3, 2, 2], "i": [2, 3, 1]}
     proto = model_of([node], sizes, ["y"], types={"i": TensorProto.INT64})
     data = np.arange(12, dtype=np.float32).reshape(3, 2, 2)
     indices = np.array([[[0], [1], [-1]], [[1], [0], [0]]])
     # data[b, i, 0] = 4 b + 2 i
-    assert run(proto, data, indices)[0].tolist() == [[[0], [2], [2]], [[6], [4], [4]]]
+    wanted = [[[0], [2], [2]], [[6], [4], [4]]]
+    assert run(proto, data, indices)[0].tolist() == wanted
+    assert uncork.load(proto.SerializeToString())(data, indices)[0].tolist() == wanted
 
 
 def test_a_slope_for_a_scalar() -> None:
@@ -470,3 +479,39 @@ def test_an_axis_that_keeps_its_size_is_resized_by_its_scale(
     model = model_of([node], {"x": [1, 1, 3]}, ["y"], constants=scales)
     found = uncork.load(model.SerializeToString())(np.arange(3, dtype=np.float32)[None, None])[0]
     np.testing.assert_allclose(found[0, 0], expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("size", [5, "n"])
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("axes", [True, False])
+@pytest.mark.parametrize(
+    ("start", "stop", "step", "expected"),
+    [  # by the text of Slice: backwards a start is clamped to [0, n - 1], forwards to [0, n]
+        (-10, -20, -1, [0]),
+        (-6, -(2**62), -2, [0]),
+        (-6, 3, -1, []),
+        (-5, -20, -1, [0]),
+        (-1, -20, -2, [4, 2, 0]),
+        (10, -20, -1, [4, 3, 2, 1, 0]),
+        (-10, 2, 1, [0, 1]),
+    ],
+)
+def test_slices_backwards_from_before_the_first_element(
+    size: int | str, known: bool, axes: bool, start: int, stop: int, step: int, expected: list[int]
+) -> None:
+    """Along the second axis; the first one is sliced forwards."""
+    numbers = {"s": [0, start], "e": [9, stop], "a": [-2, 1], "t": [1, step]}
+    if not axes:
+        numbers["a"] = [0, 1]
+    arrays = {name: np.array(value, np.int64) for name, value in numbers.items()}
+    node = helper.make_node("Slice", ["x", "s", "e", "a" if axes else "", "t"], ["y"])
+    shapes: dict[str, list[int | str | None]] = {"x": [1, size]}
+    given = {name: arrays[name] for name in ("s", "t")}
+    if not known:
+        shapes |= {name: [2] for name in given}
+        arrays = {name: value for name, value in arrays.items() if name not in given}
+    model = model_of([node], shapes, ["y"], arrays, types=dict.fromkeys(given, TensorProto.INT64))
+    data = np.arange(5, dtype=np.float32)[None]
+    for backend in ("reference", "cpu"):
+        compiled = uncork.load(model.SerializeToString(), backend=backend)
+        assert compiled(data, *(() if known else given.values()))[0].tolist() == [expected]

@@ -54,6 +54,17 @@ SEQUENCES = {
     "roll of several axes": lambda x: x.roll((5, -1, 2), (0, 1, 2)),
     "roll of all": lambda x: x.roll(7),
     "logcumsumexp": lambda x: x.logcumsumexp(1),
+    "trapezoid": lambda x: torch.trapezoid(x, dx=0.5, dim=1),
+    "trapezoid of places": lambda x: torch.trapz(x, x[0, 0].cumsum(-1)),
+    "trapezoid of many places": lambda x: torch.trapezoid(x, x * x, dim=-2),
+    "cov": lambda x: torch.cov(x.flatten(0, 1)),
+    "cov of one": lambda x: x[0, 0].cov(correction=0).reshape(1),
+    "solve": lambda x: torch.linalg.solve(x @ x.mT + 9 * torch.eye(x.shape[1]), x),
+    "solve from the right": lambda x: torch.linalg.solve(
+        x.mT @ x + 9 * torch.eye(8), x, left=False
+    ),
+    "solve a vector": lambda x: torch.linalg.solve(x.mT @ x + 9 * torch.eye(8), x[:, 0]),
+    "solve one vector": lambda x: torch.linalg.solve(x[0].mT @ x[0] + 9 * torch.eye(8), x[0, 0]),
     "rms_norm": lambda x: F.rms_norm(x, (8,)),
     "rms_norm of several axes": lambda x: F.rms_norm(
         x.unflatten(2, (2, 4)), (2, 4), torch.arange(8.0).reshape(2, 4), 0.5

@@ -299,7 +299,7 @@ def test_several_masks() -> None:
     assert attends(found)
 
 
-@pytest.mark.parametrize("why", ["mask for each batch", "no way back", "two ways to see windows"])
+@pytest.mark.parametrize("why", ["no way back", "two ways to see windows"])
 def test_masks_through_views_that_are_something_else(why: str) -> None:
     """They stay as they were written, and right."""
     builder = uncork.Builder()
@@ -314,8 +314,6 @@ def test_masks_through_views_that_are_something_else(why: str) -> None:
 
     def masked(scores: Source) -> Source:
         own = [12, 3, 6, 6]
-        if why == "mask for each batch":
-            (scores,) = builder.add("Add", 1, scores, builder.constant(numbers(12, 1, 1, 6)))
         if why == "two ways to see windows":
             scores = through(scores, [4, 3, 3, 6, 6], [1, 3, 1, 6, 6], own)
         if why == "no way back":
@@ -471,3 +469,137 @@ def test_masks_that_select_otherwise_stay() -> None:
         hidden([[7, 20]] * 3),
     ):
         assert not attends(kernels(model, *arrays))
+
+
+@pytest.mark.parametrize("capped", [False, True])
+@pytest.mark.parametrize("mask", [False, True])
+@pytest.mark.parametrize("rows", [1, 7, None])
+def test_several_factors_and_a_cap(capped: bool, mask: bool, rows: int | None) -> None:
+    """As Gemma 2 has it: a number times the tanh of scaled scores, then the mask."""
+    builder = uncork.Builder()
+    query, key, value = parameters(builder, [2, 3, rows, 16], KEYS, KEYS)
+    given = builder.parameter("mask", "f32", [2, 1, 1, 20]) if mask else None
+
+    def scaled(scores: Source) -> Source:
+        (scores,) = builder.add("Multiply", 1, scores, builder.constant(np.float32(2.5)))
+        (scores,) = builder.add("Divide", 1, scores, builder.constant(np.float32([[4.0]])))
+        if capped:
+            (scores,) = builder.add("Tanh", 1, scores)
+            (scores,) = builder.add("Multiply", 1, builder.constant(np.float32(3.0)), scores)
+        return scores
+
+    def masked(scores: Source) -> Source:
+        return scores if given is None else builder.add("Add", 1, scores, given)[0]
+
+    builder.result(spelled(builder, query, key, value, scaled=scaled, masked=masked)[0], "y")
+    arrays = [numbers(2, 3, rows or 9, 16), *INPUTS[1:], *([numbers(2, 1, 1, 20)] if mask else [])]
+    assert len(kernels(builder.model(), *arrays)) == 1
+
+
+def test_a_cap_of_its_own_number_and_none() -> None:
+    """The tanh alone is a cap of 1; two of them are more than attention has."""
+    for count, fused in ((1, True), (2, False)):
+        builder = uncork.Builder()
+        query, key, value = parameters(builder, QUERY, KEYS, KEYS)
+
+        def scaled(scores: Source, builder: uncork.Builder = builder, count: int = count) -> Source:
+            for _ in range(count):
+                (scores,) = builder.add("Tanh", 1, scores)
+            return scores
+
+        builder.result(spelled(builder, query, key, value, scaled=scaled)[0], "y")
+        assert attends(kernels(builder.model(), *INPUTS)) == fused
+
+
+@pytest.mark.parametrize(
+    ("shape", "fused"),
+    [([3, 1, 1], True), ([7, 1], True), ([2, 1, 7, 1], True), ([20], False), ([3, 1, 20], False)],
+)
+@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize("first", [False, True])
+def test_factors_of_heads_and_rows_scale_queries(
+    shape: list[int], fused: bool, known: bool, first: bool
+) -> None:
+    """As Swin v2 has it: a factor for each head, and then numbers that are added."""
+    builder = uncork.Builder()
+    query, key, value = parameters(builder, QUERY, KEYS, KEYS)
+    factor = numbers(*shape)
+    given = builder.constant(factor) if known else builder.parameter("f", "f32", shape)
+
+    def scaled(scores: Source) -> Source:
+        return builder.add("Multiply", 1, *((given, scores) if first else (scores, given)))[0]
+
+    def masked(scores: Source) -> Source:
+        return builder.add("Add", 1, scores, builder.constant(numbers(3, 7, 20, seed=4)))[0]
+
+    builder.result(spelled(builder, query, key, value, scaled=scaled, masked=masked)[0], "y")
+    assert attends(kernels(builder.model(), *INPUTS, *([] if known else [factor]))) == fused
+
+
+def test_factors_that_stretch_queries_stay_where_they_are() -> None:
+    builder = uncork.Builder()
+    query, key, value = parameters(builder, [7, 16], KEYS, KEYS)
+    (rows,) = builder.add("Unsqueeze", 1, query, constant(builder, 0, 1))
+
+    def scaled(scores: Source) -> Source:
+        return builder.add("Multiply", 1, scores, builder.constant(numbers(3, 1, 1)))[0]
+
+    builder.result(spelled(builder, rows, key, value, scaled=scaled)[0], "y")
+    assert not attends(kernels(builder.model(), numbers(7, 16), *INPUTS[1:]))
+
+
+@pytest.mark.parametrize("rows", [3, 20, None])
+@pytest.mark.parametrize("mask", [False, True])
+@pytest.mark.parametrize("moved", [False, True])
+def test_queries_that_are_transposed(rows: int | None, mask: bool, moved: bool) -> None:
+    """As SqueezeBERT has them, whose channels come first; moved, they lie as attention reads."""
+    builder = uncork.Builder()
+    shape = [2, rows, 3, 16] if moved else [2, 3, 16, rows]
+    query, key, value = parameters(builder, shape, [2, 3, 16, 20], KEYS)
+    turned = query
+    if moved:
+        (turned,) = builder.add("Transpose", 1, query, constant(builder, 0, 2, 3, 1))
+    (scores,) = builder.add("MatMul", 1, turned, key, transpose_a=True)
+    more = []
+    if mask:
+        more = [numbers(2, 1, 1, 20)]
+        (scores,) = builder.add("Add", 1, scores, builder.parameter("mask", "f32", [2, 1, 1, 20]))
+    (weights,) = builder.add("SoftMax", 8, scores, axis=-1)
+    builder.result(builder.add("MatMul", 1, weights, value)[0], "y")
+    given = [8 if size is None else size for size in shape]
+    found = kernels(builder.model(), numbers(*given), numbers(2, 3, 16, 20), INPUTS[2], *more)
+    assert attends(found)
+    assert len(found) == (1 if moved else 2)
+
+
+@pytest.mark.parametrize("mask", [[2, 1, 7, 20], [2, 1, 1, 20], [1, 1, 7, 20], [2, 3, 7, 20]])
+@pytest.mark.parametrize("own", [False, True])
+@pytest.mark.parametrize("behind", [False, True])
+def test_heads_that_are_batches_but_where_masks_are_added(
+    mask: list[int], own: bool, behind: bool
+) -> None:
+    """As BART and CLIP have them, whose mask is one for all heads of a sentence; and BLOOM, whose
+    scores have numbers of their own added before, and whose softmax is of the heads apart.
+    """
+    builder = uncork.Builder()
+    whole = [6, 7, 16], [6, 20, 16]
+    query, key, value = parameters(builder, whole[0], whole[1], whole[1])
+    given = builder.parameter("mask", "f32", mask)
+    arrays = [numbers(6, 7, 16), numbers(6, 20, 16), numbers(6, 20, 16, seed=1), numbers(*mask)]
+    (scores,) = builder.add("MatMul", 1, query, key, transpose_b=True)
+    if own:
+        arrays.append(numbers(6, 1, 20, seed=2))
+        first = builder.parameter("own", "f32", [6, 1, 20])
+        (scores,) = builder.add("Add", 1, first, scores)
+
+    def shaped(source: Source, *sizes: int) -> Source:
+        return builder.add("Reshape", 1, source, constant(builder, *sizes), special_zero=True)[0]
+
+    (scores,) = builder.add("Add", 1, shaped(scores, -1, 3, 7, 20), given)
+    if behind:
+        (weights,) = builder.add("SoftMax", 8, scores, axis=-1)
+        weights = shaped(weights, -1, 7, 20)
+    else:
+        (weights,) = builder.add("SoftMax", 8, shaped(scores, -1, 7, 20), axis=-1)
+    builder.result(builder.add("MatMul", 1, weights, value)[0], "y")
+    assert attends(kernels(builder.model(), *arrays))

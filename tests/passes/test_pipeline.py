@@ -39,6 +39,7 @@ OTHERS |= {
     "match_moves",
     "match_gather",
     "match_masks",
+    "match_scores",
     "block_candidates",
     "block_choice",
     "blocked_layers",

@@ -14,6 +14,7 @@ from uncork.internal_ops.coded_rows import RowCoding
 from uncork.ops._common.vectors import size
 from uncork.ops._operation import Operation
 from uncork.ops._ports import BOOLEAN, I32_I64, REAL, Field, Input, Output
+from uncork.ops.attention import ScaledDotProductAttention
 from uncork.types import Array, Dimension, ElementType, PartialShape, TensorSpec
 
 
@@ -78,7 +79,8 @@ class FusedAttention(Operation):
     """Attention over moved tensors: `moves` of query, key and value, in order; the result's axes in
     `order`.
 
-    `factor` is the scale where it is no input. Of keys and values there may be only the first
+    `factor` is the scale where it is no input. Scores with a `cap` are `cap * tanh(score)` before
+    the mask. Of keys and values there may be only the first
     elements along an axis (`counted`), before all moves: how many, say inputs behind those of the
     attention. With a `coding` their rows lie in fewer bits, and are f32 before all moves. A mask
     that `recurs` has as many axes as the scores, and fewer elements along the first one, which are
@@ -101,6 +103,7 @@ class FusedAttention(Operation):
     counted = Field[dict[str, int | None]]()
     coding = Field[RowCoding | None]()
     recurs = Field[bool](default=False)
+    cap = Field[float | None](default=None)
 
     def __init__(
         self,
@@ -111,6 +114,7 @@ class FusedAttention(Operation):
         counted: tuple[int | None, int | None] = (None, None),
         coding: RowCoding | None = None,
         recurs: bool = False,
+        cap: float | None = None,
     ) -> None:
         super().__init__(
             attention=attention,
@@ -120,6 +124,7 @@ class FusedAttention(Operation):
             counted=dict(zip(("key", "value"), counted, strict=True)),
             coding=coding,
             recurs=recurs,
+            cap=cap,
         )
 
     def named(self, inputs: Sequence[Given | None]) -> dict[str, Given | None]:
@@ -197,5 +202,16 @@ class FusedAttention(Operation):
         arrays += [given[name] for name in _INPUTS[3:]]
         if self.factor is not None:
             arrays[4] = np.array(self.factor, query.dtype)
-        result = np.asarray(self.attention.reference(*arrays))
+        result = self._attended(arrays)
         return result.transpose(self.order) if self.order else result
+
+    def _attended(self, arrays: Sequence[Array | None]) -> Array:
+        """The attention of tensors behind all moves."""
+        query, key, value, mask, scale, sink = arrays
+        attention = self.attention
+        if self.cap is None:
+            return np.asarray(attention.reference(*arrays))
+        assert isinstance(attention, ScaledDotProductAttention) and query is not None
+        assert key is not None and value is not None
+        scores = np.tanh(attention.logits(query, key, scale)) * query.dtype.type(self.cap)
+        return attention.weighed(scores, value, mask, sink)

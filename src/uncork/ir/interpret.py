@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import zip_longest
 
 from uncork.errors import UncorkError
-from uncork.ir.model import Model, Source
+from uncork.ir.model import Model, Node, Source
 from uncork.ops.state import Assign3, ReadValue3
-from uncork.types import Array, TensorSpec
+from uncork.types import Array, PartialShape, TensorSpec
 
 #: The values of a model's variables, by variable id.
 State = dict[str, Array]
@@ -54,6 +55,8 @@ def interpret(model: Model, inputs: Sequence[Array], state: State | None = None)
             if isinstance(operation, Assign3) and outputs[0].value is not None:
                 assigned[operation.variable_id] = outputs[0].value
         except UncorkError as error:
+            if reason := _of_one_size(model, node, arguments):
+                error = error.during(reason)
             raise error.at(node.label) from None
         if not node.inputs and outputs[0].value is not None:
             constants.add(id(outputs[0].value))
@@ -70,3 +73,37 @@ def interpret(model: Model, inputs: Sequence[Array], state: State | None = None)
     # next call.
     state.update({name: value.copy() for name, value in assigned.items()})
     return [results[r].copy() if id(results[r]) in constants else results[r] for r in model.results]
+
+
+def _of_one_size(model: Model, node: Node, arguments: Sequence[TensorSpec]) -> str:
+    """The shapes that a layer's inputs have in every call, where its operation refuses those of
+    this call, and a number of the model meets another size that is open; else "".
+    """
+    try:
+        shapes = [TensorSpec(given.element_type, given.shape) for given in arguments]
+        node.checked_operation.describe(shapes)
+    except UncorkError:
+        own = [model.spec(source).shape for source in node.inputs]
+        here = [given.shape for given in arguments]
+        if any(map(_meets_open, _axes(own), _axes(here))):
+            whole = ", ".join(map(str, own))
+            return f"the model they are {whole}: sizes that are numbers were fixed by its export"
+    return ""
+
+
+def _axes(shapes: Sequence[PartialShape]) -> list[tuple[int | None, ...]]:
+    """The sizes of tensors along each axis, from the last one on: 1 where a tensor has none, None
+    where it is open.
+    """
+    sizes = [[dim.static_size for dim in shape] if shape.rank else [] for shape in shapes]
+    return list(zip_longest(*(each[::-1] for each in sizes), fillvalue=1))
+
+
+def _meets_open(own: tuple[int | None, ...], here: tuple[int | None, ...]) -> bool:
+    """Whether a number of the model other than 1 meets another size of this call that is open in
+    the model.
+    """
+    fixed = {size for size in own if size not in (None, 1)}
+    return bool(fixed) and any(
+        size is None and given not in fixed | {1} for size, given in zip(own, here, strict=True)
+    )

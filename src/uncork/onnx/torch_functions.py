@@ -476,6 +476,35 @@ class _Functions(Values):
             )
         return self._lower_inverse(A, unitriangular) @ B
 
+    def solve(self, A: Any, B: Any, *, left: bool = True, out: Any = None) -> Any:
+        vector = B.dim() == 1 or (B.dim() == A.dim() - 1 and B.shape == A.shape[:-1])
+        given = B.unsqueeze(-1) if vector else B
+        inverse = self.torch.linalg.inv(A)
+        made = inverse @ given if left or vector else given @ inverse
+        return made.squeeze(-1) if vector else made
+
+    def cov(
+        self, input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any = None
+    ) -> Any:
+        if fweights is not None or aweights is not None:
+            raise UnsupportedError("torch.cov: weights are not exported; multiply by them")
+        torch = self.torch
+        rows = input if input.dim() == 2 else input.reshape(1, -1)
+        count = torch.full((), rows.shape[1] - correction, dtype=rows.dtype).clamp(min=0)
+        rows = rows - rows.mean(1, keepdim=True)
+        made = rows @ self.mT(rows) / count
+        return made if input.dim() == 2 else made.reshape(())
+
+    def trapezoid(self, y: Any, x: Any = None, *, dx: Any = 1, dim: int = -1) -> Any:
+        heights = self.movedim(y, dim, -1)
+        means = (heights[..., 1:] + heights[..., :-1]) / 2
+        if x is None:
+            return means.sum(-1) * dx
+        places = x if x.dim() == 1 else self.movedim(x, dim, -1)
+        return (means * (places[..., 1:] - places[..., :-1])).sum(-1)
+
+    trapz = trapezoid
+
     def _lower_inverse(self, matrix: Any, unit: bool) -> Any:
         """That of a lower triangle, of a size that is none of the call: by blocks on its diagonal,
         two of which make one of twice the size, all of one size at a time.

@@ -131,12 +131,22 @@ class ScaledDotProductAttention(Operation):
         scale: Array | None,
         sink: Array | None,
     ) -> Array:
+        return self.weighed(self.logits(query, key, scale), value, attention_mask, sink)
+
+    def logits(self, query: Array, key: Array, scale: Array | None) -> Array:
+        """How each query fits each key, before the bias."""
         factor = 1 / math.sqrt(max(query.shape[-1], 1)) if scale is None else scale.item()
-        logits = np.matmul(query, np.swapaxes(key, -1, -2)) * query.dtype.type(factor)
+        return np.asarray(np.matmul(query, np.swapaxes(key, -1, -2)) * query.dtype.type(factor))
+
+    def weighed(
+        self, logits: Array, value: Array, attention_mask: Array | None, sink: Array | None
+    ) -> Array:
+        """The means of the values by such numbers."""
+        dtype = logits.dtype
         if self.causal:
-            logits = np.where(np.tri(*logits.shape[-2:]) > 0, logits, -np.inf).astype(query.dtype)
+            logits = np.where(np.tri(*logits.shape[-2:]) > 0, logits, -np.inf).astype(dtype)
         elif attention_mask is not None and attention_mask.dtype == bool:
-            logits = np.where(attention_mask, logits, -np.inf).astype(query.dtype)
+            logits = np.where(attention_mask, logits, -np.inf).astype(dtype)
         elif attention_mask is not None:
             logits = logits + attention_mask
         top = np.max(logits, -1, keepdims=True, initial=-np.inf)

@@ -1,10 +1,11 @@
 """Attention becomes one step: MatMuls around a Softmax, or ScaledDotProductAttention, with the
 layers that only move queries, keys, values and the result.
 
-    SoftMax(MatMul(query, key) [* number] [+ mask ..]) MatMul value
+    SoftMax(MatMul(query, key) [* factor ..] [Tanh [* number]] [+ mask ..]) MatMul value
 
-A mask may also select scores, and -infinity elsewhere; of two such masks both must hold. Of several
-that are added one is made (`match_masks`).
+What is done to scores before masks is in `match_scores`. A mask may also select scores, and
+-infinity elsewhere; of two such masks both must hold. Of several that are added one is made
+(`match_masks`).
 
 Heads that are moved beside each other, keys and values that are repeated for groups of heads, and
 parts of one tensor are read where they lie; so are those in the storage of a variable, also where
@@ -26,14 +27,15 @@ from uncork.ir.model import Model, Node, Port, Source
 from uncork.kernels.extents import same_extents
 from uncork.kernels.kernel_plan import KernelPlan
 from uncork.kernels.runtime.target import Target
-from uncork.kernels.select import select_kernel
+from uncork.kernels.select import is_view, select_kernel
 from uncork.ops import Operation
 from uncork.ops.attention import ScaledDotProductAttention
 from uncork.ops.logical import LogicalAnd
 from uncork.ops.matmul import MatMul
-from uncork.passes.match_masks import SCALING, Masks, additions_before, one_mask, only_before
+from uncork.passes.match_masks import Masks, additions_before, one_mask
 from uncork.passes.match_moves import moves_to, order_of, sizes_of
-from uncork.passes.rewrite import only_reader, readers, replaced
+from uncork.passes.match_scores import constant_scalar, scaled_query, scores_before
+from uncork.passes.rewrite import NewLayers, only_before, only_reader, readers, replaced
 from uncork.types import ElementType
 
 
@@ -48,14 +50,17 @@ class _Match(Struct, frozen=True):
     moves: tuple[tuple[Move, ...], ...] = ((), (), ())
     order: tuple[int, ...] = ()
     factor: float | None = None
+    cap: float | None = None
     #: Of keys and values that lie in the storage of a variable: their axis, and how many there are.
     counted: tuple[tuple[int, Source] | None, tuple[int, Source] | None] = (None, None)
     #: How the rows of keys and values lie, where these are in fewer bits.
     coding: RowCoding | None = None
     #: The layer that makes one mask of two, in the place of one that nothing reads any more.
     joined: Node | None = None
-    #: The Softmax, in whose place layers make one mask of several that are added.
+    #: The Softmax, in whose place layers are made: one mask of several that are added, and queries
+    #: times the factors of rows.
     weights: Node | None = None
+    made: tuple[Node, ...] = ()
     masks: Masks | None = None
 
 
@@ -71,27 +76,29 @@ def fuse_attention(model: Model, target: Target) -> Model:
             found = _spelled(model, read_by, node, number)
         if found is None:
             continue
-        for variant in _variants(model, read_by, found):
+        for variant in _variants(model, read_by, found, number):
             fused = _fused(model, variant, target)
             if fused is not None:
                 new[fused.id] = fused
                 if variant.joined is not None:
                     new[variant.joined.id] = variant.joined
-                if variant.weights is not None and variant.masks is not None and variant.masks.made:
-                    new[variant.weights.id] = variant.masks.made
-                    number += len(variant.masks.made)
+                if variant.weights is not None and variant.made:
+                    new[variant.weights.id] = variant.made
+                    number += len(variant.made)
                 break
     return replaced(model, new)
 
 
 def _variants(
-    model: Model, read_by: Mapping[Source, list[Node]], found: _Match
+    model: Model, read_by: Mapping[Source, list[Node]], found: _Match, number: int
 ) -> Iterator[_Match]:
     """The matches to try: with all layers that move the tensors of the attention, then with ever
-    fewer of them.
+    fewer of them. Layers that are made have numbers from this one on.
     """
     inputs, moves = list(found.inputs), list(found.moves)
     for position in range(3):
+        if inputs[position].node not in model.by_id:  # it is made
+            continue
         inputs[position], before = moves_to(model, inputs[position])
         moves[position] = (*before, *moves[position])
     after = only_reader(read_by, found.last)
@@ -107,6 +114,20 @@ def _variants(
             yield whole
     if found.last.type_name == "MatMul":
         yield found
+        yield from _with_queries_turned(model, found, number)
+
+
+def _with_queries_turned(model: Model, found: _Match, number: int) -> Iterator[_Match]:
+    """The match whose queries a layer turns, where a product would have."""
+    (first, *moves), (query, *inputs) = found.moves, found.inputs
+    if not first or found.weights is None or query.node not in model.by_id:
+        return
+    layers = NewLayers(model, number + len(found.made))
+    for move in first:
+        assert isinstance(move, Transposed)
+        query = layers.transposed(found.weights, query, move.order)
+    made = (*found.made, *layers.nodes)
+    yield replace(found, inputs=(query, *inputs), moves=((), *moves), made=made)
 
 
 def _coded(model: Model, found: _Match) -> _Match | None:
@@ -150,11 +171,12 @@ def _fused(model: Model, found: _Match, target: Target) -> Node | None:
         axes,
         found.coding,
         masks is not None and masks.recurs,
+        found.cap,
     )
     inputs = (*found.inputs, *(counted[1] for counted in found.counted if counted is not None))
     output = found.last.outputs[0].spec
     made = [found.joined] if found.joined is not None else []
-    made += masks.made if masks is not None else ()
+    made += found.made
     known = {node.id: node.outputs[0].spec for node in made}
     specs = [known.get(source.node) or model.spec(source) for source in inputs]
     choice = select_kernel(operation, specs, [output], target)
@@ -172,23 +194,27 @@ def _spelled(
     """The match of attention written as products and a Softmax, whose last product is this layer;
     else None. Layers that make its mask have numbers from this one on.
     """
-    if not _is_product(model, node):
+    product = node.operation
+    if not isinstance(product, MatMul) or product.transpose_a or not _is_product(model, node):
         return None
-    weights = model.by_id[node.inputs[0].node]
-    if not _is_softmax(model, weights) or only_reader(read_by, weights) is not node:
+    weights, back = only_before(model, read_by, node, 0), None
+    if weights is not None and is_view(weights.operation):
+        weights, back = only_before(model, read_by, weights, 0), weights
+    if weights is None or not _is_softmax(model, weights):
         return None
-    layer, mask, factor = only_before(model, read_by, weights, 0), None, 1.0
+    layer, mask = only_before(model, read_by, weights, 0), None
     masks = None
     shown: list[Node] = []
     while layer is not None and _shows(model, layer):
         shown.append(layer)
         layer = only_before(model, read_by, layer, 1)
     joined = _joined(model, shown) if len(shown) == 2 else None
-    if len(shown) > 2 or (shown and layer is not None and layer.type_name == "Add"):
+    added = layer is not None and layer.type_name == "Add"
+    if len(shown) > 2 or (shown and (added or back is not None)):
         return None
     if shown:
         mask = shown[0].inputs[0] if joined is None else Source(joined.id, 0)
-    elif (found := additions_before(model, read_by, layer)) is None:
+    elif (found := additions_before(model, read_by, layer, back)) is None:
         return None
     else:
         layer, additions = found
@@ -198,28 +224,27 @@ def _spelled(
             if masks is None:
                 return None
             mask = masks.source
-    if layer is not None and layer.type_name in SCALING:
-        place = next((i for i in (0, 1) if _constant_scalar(model, layer, 1 - i) is not None), None)
-        if place is None or (layer.type_name == "Divide" and place):
-            return None
-        factor = _constant_scalar(model, layer, 1 - place) or 0.0
-        if layer.type_name == "Divide":
-            factor = 1 / factor if factor else math.inf
-        layer = only_before(model, read_by, layer, place)
-    if layer is None or not _is_product(model, layer):
+    scores = scores_before(model, read_by, layer)
+    if scores is None or not _is_product(model, scores.product):
         return None
-    assert isinstance(layer.operation, MatMul) and isinstance(node.operation, MatMul)
+    layer = scores.product
+    assert isinstance(layer.operation, MatMul)
+    made = () if masks is None else masks.made
+    layers = NewLayers(model, number + len(made))
+    query = scaled_query(layers, layer, layer.inputs[0], scores.of_rows)
+    turned = layer.operation.transpose_a
+    if query is None or (turned and scores.of_rows):
+        return None
     key, value = layer.inputs[1], node.inputs[1]
     moves = (
-        (),
+        _turned(model, layer.inputs[0]) if turned else (),
         () if layer.operation.transpose_b else _turned(model, key),
-        _turned(model, value) if node.operation.transpose_b else (),
+        _turned(model, value) if product.transpose_b else (),
     )
-    inputs = (layer.inputs[0], key, value, *([] if mask is None else [mask]))
+    inputs = (query, key, value, *([] if mask is None else [mask]))
     attention = ScaledDotProductAttention(causal=False)
-    return _Match(
-        node, inputs, attention, moves, (), factor, joined=joined, weights=weights, masks=masks
-    )
+    match = _Match(node, inputs, attention, moves, (), scores.factor, scores.cap)
+    return replace(match, joined=joined, weights=weights, made=(*made, *layers.nodes), masks=masks)
 
 
 def _shows(model: Model, node: Node) -> bool:
@@ -228,7 +253,7 @@ def _shows(model: Model, node: Node) -> bool:
         return False
     shape, whole = sizes_of(model, node.inputs[1]), sizes_of(model, Source(node.id, 0))
     return (
-        _constant_scalar(model, node, 2) == -math.inf
+        constant_scalar(model, node, 2) == -math.inf
         and shape is not None
         and whole is not None
         and same_extents(shape, whole)
@@ -245,8 +270,8 @@ def _joined(model: Model, shown: Sequence[Node]) -> Node:
 
 
 def _is_product(model: Model, node: Node) -> bool:
-    """Whether it is a product of f32 matrices in batches, the first of them not transposed."""
-    if not isinstance(node.operation, MatMul) or node.operation.transpose_a:
+    """Whether it is a product of f32 matrices in batches."""
+    if not isinstance(node.operation, MatMul):
         return False
     specs = [model.spec(source) for source in node.inputs]
     return all(
@@ -258,16 +283,6 @@ def _is_product(model: Model, node: Node) -> bool:
 def _is_softmax(model: Model, node: Node) -> bool:
     rank = node.outputs[0].spec.rank if node.type_name == "SoftMax" and node.outputs else None
     return rank is not None and getattr(node.operation, "axis", None) in (-1, rank - 1)
-
-
-def _constant_scalar(model: Model, layer: Node, position: int) -> float | None:
-    """The value of an input that is a constant of one number, and stretches no result."""
-    spec, rank = model.spec(layer.inputs[position]), layer.outputs[0].spec.rank
-    value = spec.value
-    if value is None or value.size != 1 or rank is None or not spec.element_type.is_float:
-        return None
-    others = (model.spec(source).rank for n, source in enumerate(layer.inputs) if n != position)
-    return float(value.item()) if rank in others else None
 
 
 def _turned(model: Model, source: Source) -> tuple[Move, ...]:

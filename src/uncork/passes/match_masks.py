@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 from msgspec import Struct
 
 from uncork.internal_ops.view import View
@@ -17,11 +18,11 @@ from uncork.kernels.select import is_view
 from uncork.ops import Operation
 from uncork.ops.arithmetic import Add
 from uncork.passes.match_moves import sizes_of
-from uncork.passes.rewrite import NewLayers, only_reader
+from uncork.passes.match_scores import SCORES
+from uncork.passes.rewrite import NewLayers, only_before
 from uncork.symbolic import SizeLike
-from uncork.types import Dimension, PartialShape
+from uncork.types import Dimension, ElementType, PartialShape
 
-SCALING = frozenset({"Multiply", "Divide"})
 #: Masks that are added one after the other.
 _MOST = 3
 
@@ -46,23 +47,22 @@ class Masks(Struct, frozen=True):
     recurs: bool = False
 
 
-def only_before(
-    model: Model, read_by: Mapping[Source, list[Node]], node: Node, position: int
-) -> Node | None:
-    """The layer that makes an input, when nothing else reads it."""
-    before = model.by_id[node.inputs[position].node]
-    return before if only_reader(read_by, before) is node and len(before.outputs) == 1 else None
-
-
 def additions_before(
-    model: Model, read_by: Mapping[Source, list[Node]], last: Node | None, most: int = _MOST
+    model: Model,
+    read_by: Mapping[Source, list[Node]],
+    last: Node | None,
+    back: Node | None = None,
+    most: int = _MOST,
 ) -> tuple[Node, tuple[Addition, ...]] | None:
-    """The product, or the scaled one, whose scores are this layer's with masks added, and what is
-    added, in order; None where it is anything else.
+    """The product, or what scales or caps it, whose scores are this layer's with masks added, and
+    what is added, in order; None where it is anything else. Where the weights are still seen in
+    another shape, `back` is the view that gives them their own.
     """
-    if last is None or last.type_name == "MatMul" or last.type_name in SCALING:
+    if last is None or (back is None and last.type_name in SCORES):
         return None if last is None else (last, ())
-    added = only_before(model, read_by, last, 0) if is_view(last.operation) else last
+    added: Node | None = last
+    if back is None and is_view(last.operation):
+        added, back = only_before(model, read_by, last, 0), last
     if added is None or not isinstance(added.operation, Add) or not most:
         return None
     if added.operation.auto_broadcast != "numpy":
@@ -74,11 +74,11 @@ def additions_before(
         if shape is None or whole is None or before is None or not same_extents(shape, whole):
             continue
         seen = None
-        if added is not last:
-            if not is_view(before.operation) or not _is_back(model, before, last):
+        if back is not None:
+            if not is_view(before.operation) or not _is_back(model, before, back):
                 continue
             seen, before = whole, only_before(model, read_by, before, 0)
-        found = additions_before(model, read_by, before, most - 1)
+        found = additions_before(model, read_by, before, None, most - 1)
         if found is not None:
             return found[0], (*found[1], Addition(added, added.inputs[1 - place], seen))
     return None
@@ -108,20 +108,20 @@ def one_mask(
     needs have numbers from this one on.
     """
     layers = NewLayers(model, number)
-    first, *others = additions
-    total = first.mask
+    _, *others = additions
     seen = [added.seen for added in additions if added.seen is not None]
     if any(not same_extents(seen[0], other) for other in seen[1:]):
         return None
-    if seen:
-        for added in additions:
-            sizes = sizes_of(model, added.mask)
-            if sizes is None or (
-                added.seen is None and len(sizes) >= len(scores) and not certainly(sizes[0], 1)
-            ):
-                return None  # a mask for each window of all pictures
-    for added in others:
-        total = _put(layers, added.layer, added.layer.checked_operation, total, added.mask)
+    masks = [
+        _as_seen(layers, added, scores, seen[0]) if seen else added.mask for added in additions
+    ]
+    total = masks[0]
+    for added, mask in zip(others, masks[1:], strict=True):
+        if total is None or mask is None:
+            return None
+        total = _put(layers, added.layer, added.layer.checked_operation, total, mask)
+    if total is None:
+        return None
     if not seen:
         return Masks(total, tuple(layers.nodes))
     spec = layers.spec(total)
@@ -136,12 +136,32 @@ def one_mask(
         batches = inner
     elif same(outer, pictures) and same(inner, windows):
         batches = scores[0]
+    elif same(outer, pictures) and certainly(inner, 1) and isinstance(windows, int):
+        # a mask for each picture: every window of it has its own copy
+        zeros = layers.constant(np.zeros((windows, 1, 1)), ElementType.f32)
+        total = _put(layers, additions[-1].layer, Add(), total, zeros)
+        batches = scores[0]
     else:
         return None
     shape = PartialShape([Dimension.of(size) for size in (batches, *rest)])
     source = _put(layers, additions[-1].layer, View(shape), total)
     recurs = not certainly(batches, 1) and not same(batches, scores[0])
     return Masks(source, tuple(layers.nodes), recurs)
+
+
+def _as_seen(
+    layers: NewLayers, added: Addition, scores: Sequence[SizeLike], seen: Sequence[SizeLike]
+) -> Source | None:
+    """A mask that fits scores as they are seen; None where its sizes are not known."""
+    sizes = sizes_of(layers.old, added.mask)
+    if sizes is None:
+        return None
+    if added.seen is not None or len(sizes) < len(scores) or certainly(sizes[0], 1):
+        return added.mask
+    if not same(sizes[0], scores[0]):
+        return None
+    shape = PartialShape([Dimension.of(size) for size in (*seen[:2], *sizes[1:])])
+    return _put(layers, added.layer, View(shape), added.mask)
 
 
 def _put(layers: NewLayers, like: Node, operation: Operation, *inputs: Source) -> Source:

@@ -39,6 +39,14 @@ def only_reader(read_by: Mapping[Source, list[Node]], node: Node) -> Node | None
     return found[0] if len(found) == 1 else None
 
 
+def only_before(
+    model: Model, read_by: Mapping[Source, list[Node]], node: Node, position: int
+) -> Node | None:
+    """The layer that makes an input, when nothing else reads it."""
+    before = model.by_id[node.inputs[position].node]
+    return before if only_reader(read_by, before) is node and len(before.outputs) == 1 else None
+
+
 def all_readers(read_by: Mapping[Source, list[Node]], node: Node) -> list[Node]:
     """The nodes that read an output of a node, once for each time they do."""
     outputs = (Source(node.id, number) for number in range(len(node.outputs)))

@@ -264,9 +264,7 @@ def _score(
             line = block.scores + row * spec.score_row + key * 4
             for v, total in enumerate(sums):
                 there = k.lanes_below(width - key - v * lanes, lanes) if v == vectors - 1 else None
-                x = block.masked(
-                    total * k.splat(block.scale, lanes), bias, base + key + v * lanes, there
-                )
+                x = block.masked(block.score(total), bias, base + key + v * lanes, there)
                 k.store(x, line + v * lanes * 4)
 
         if tiles is not None:

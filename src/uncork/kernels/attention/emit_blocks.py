@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Union
 
 from uncork.kernels.attention.spec import TILE_KEYS, Attention
-from uncork.kernels.codegen.activations import LOG2_E, WHOLE, polynomial
+from uncork.kernels.codegen.activations import LOG2_E, WHOLE, polynomial, tanh
 from uncork.kernels.codegen.emit import F32, I32, U8, Kernel, Type, Value, Variable, pieces
 from uncork.kernels.elementwise.emit import STORED, narrowed, widened
 
@@ -118,7 +118,15 @@ class ScoreBlock:
         """The address of a row's largest score (0), sum of weights (1) or factor (2)."""
         return self.state + (number + kind * self.spec.queries) * 4
 
-    # ---- masks
+    # ---- scores
+
+    def score(self, products: Value) -> Value:
+        """Scores of such products, before the mask."""
+        k, lanes = self.k, products.lanes
+        scores = products * k.splat(self.scale, lanes)
+        if not self.spec.capped:
+            return scores
+        return tanh(k, scores) * k.splat(self.a["cap"].to(I32).bits_as(F32), lanes)
 
     def batch_of_mask(self, batch: Value) -> Value:
         """The batch of the mask that a batch has."""

@@ -102,7 +102,7 @@ def _attend(
                 products = (
                     _product(k, _numbers(block, line, starts, tails), part) for line in lines
                 )
-                score = lane_sums(k, products, spec.lanes) * k.splat(block.scale, spec.lanes)
+                score = block.score(lane_sums(k, products, spec.lanes))
                 score = block.masked(score, own["mask"][r], base + key, there)
                 k.store(score, block.scores + (key * 4 + r * spec.score_row))
 

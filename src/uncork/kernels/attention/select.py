@@ -118,6 +118,7 @@ def _selected(layer: Layer, pairs: bool) -> Selection:
         **_addresses(tensors, *loops),
         "mask_batches": batches.size if tensors.recurring is None else tensors.recurring,
         "scale": _scale(fused, given["scale"], size),
+        "cap": 0 if fused.cap is None else _bits(fused.cap),
         "targets": targets,
         "sources": sources,
         "heads": heads.size,
@@ -292,6 +293,7 @@ def _spec(
         sink="sink" in views,
         causal=bool(getattr(fused.attention, "causal", False)),
         scaled=scale is not None and scale.value is None and fused.factor is None,
+        capped=fused.cap is not None,
         turned=turned,
         kept="" if coding is None else key_type.name,
     )
@@ -356,4 +358,8 @@ def _scale(fused: FusedAttention, scale: TensorSpec | None, size: int) -> Operan
         narrow = scale.element_type is not ElementType.f32
         value = storage.decode(scale.value, scale.element_type) if narrow else scale.value
         number = float(np.asarray(value).item())
+    return _bits(number)
+
+
+def _bits(number: float) -> int:
     return int(np.float32(number).view(np.int32))

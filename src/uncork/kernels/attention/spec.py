@@ -28,16 +28,16 @@ def _strided(name: str, *axes: str) -> Iterator[str]:
 
 #: Addresses, each with the bytes from one batch, head of keys, head of a group, row and (of keys)
 #: number of a head to the next. The mask of the first batch is that of the one behind so many
-#: (`mask_batches`), too. Then the factor (its bits, or its address), sizes, the first of the
-#: things to do and how many, and working memory. The things are blocks of queries of one head, or
-#: all queries that share keys.
+#: (`mask_batches`), too. Then the factor (its bits, or its address), the bits of the
+#: cap, sizes, the first of the things to do and how many, and working memory. The things are
+#: blocks of queries of one head, or all queries that share keys.
 ARGUMENTS = (
     *_strided("query", "batch", "head", "member", "row"),
     *_strided("key", "batch", "head", "row", "number"), *_strided("value", "batch", "head", "row"),
     *_strided("output", "batch", "head", "member", "row"),
     *_strided("mask", "batch", "head", "member", "row"),
-    *_strided("sink", "batch", "head", "member", "row"), "mask_batches", "scale", "targets",
-    "sources", "heads", "members", "first", "count", "scratch",
+    *_strided("sink", "batch", "head", "member", "row"), "mask_batches", "scale", "cap",
+    "targets", "sources", "heads", "members", "first", "count", "scratch",
 )  # fmt: skip
 
 
@@ -47,8 +47,9 @@ class Attention(KernelSpec, frozen=True):
 
     `vectors` of `lanes` keys, or columns of values, are computed at once. The mask's type is ""
     where there is none; it may be one number for all keys of a row (`row_mask`). `scaled`: the
-    factor lies in memory. `turned`: keys are neighbours, not the numbers of one. `pairs`: tensors
-    of bf16 are multiplied as they are, two numbers at a time, and weights are rounded to bf16.
+    factor lies in memory. `capped`: a number times their tanh are the scores. `turned`: keys are
+    neighbours, not the numbers of one. `pairs`: tensors of bf16 are multiplied as they are, two
+    numbers at a time, and weights are rounded to bf16.
     In AMX `tiles` those are multiplied in blocks of 32 keys, the last ones with values of zeros.
     `kept`: the type of keys and values where it is another one; of u8 a step and a least number of
     f32 lie behind the codes of each row.
@@ -66,6 +67,7 @@ class Attention(KernelSpec, frozen=True):
     sink: bool = False
     causal: bool = False
     scaled: bool = False
+    capped: bool = False
     turned: bool = False
     pairs: bool = False
     kept: str = ""

@@ -335,7 +335,32 @@ def converted(k: Kernel, a: Value, target: str) -> Value:
         return a if a.type == BOOL else functions.negated(k, a.equals(0))
     if a.type == BOOL:
         return k.select(a, k.constant(1, result, a.lanes), k.constant(0, result, a.lanes))
-    return _truncated(k, a, result) if _is_float(a) and result.kind != "float" else a.to(result)
+    if _is_float(a) and result.kind != "float":
+        return _truncated(k, a, result)
+    if target in ("f16", "bf16") and not _is_float(a) and a.type.bits > 16:
+        a = _odd(k, a)
+    return a.to(result)
+
+
+def _odd(k: Kernel, a: Value) -> Value:
+    """Integers rounded to odd (what is not exact is cut and its last bit set) so that f32 has them,
+    and rounding those to 11 bits or fewer is as rounding the integers: 10 of their bits are left at
+    least where f16 has no such numbers any more, all of them where it has.
+    """
+
+    def number(value: int) -> Value:
+        return k.constant(value, a.type, a.lanes)
+
+    cut = number(0)
+    for exponent in (24, 38, 52):
+        if exponent < a.type.bits:
+            large = a >= 1 << exponent
+            if a.type.kind == "signed":
+                large |= a <= -(1 << exponent)
+            cut = k.select(large, number((1 << (exponent - 10)) - 1), cut)
+    lost = a & cut
+    last = k.select(lost.equals(0), number(0), cut + 1)
+    return (a - lost) | last
 
 
 def converted_exactly(k: Kernel, a: Value, target: str) -> Value:

@@ -284,10 +284,8 @@ def _converts(source: ElementType, target: ElementType) -> bool:
         return True
     if source.name not in _COMPARED or target.name not in _COMPARED:
         return False
-    if (
-        target.name in _HALVES
-    ):  # of f32 only: what must be rounded to f32 first would be rounded twice
-        return source.name in _SINGLE or (source.bits <= 16 and source.name not in ("f64",))
+    if target.name in _HALVES and source.name == "f64":
+        return False  # it would be rounded twice
     return not (source.is_float and target is ElementType.u64)
 
 

@@ -95,8 +95,28 @@ def _slice(
 ) -> Source:
     if steps is None:
         steps = _ones(g, starts)
+    else:
+        starts = _not_before(g, data, starts, steps, axes)
     inputs = [data, starts, ends, steps]
     return g.make("Slice", *inputs, *(() if axes is None else (axes,)))
+
+
+def _not_before(
+    g: Graph, data: Source, starts: Source, steps: Source, axes: Source | None
+) -> Source:
+    """The starts of slices: one backwards from before the first element begins at that, where the
+    IR's, as Python's, is empty.
+    """
+    firsts, by = g.known(starts), g.known(steps)
+    if by is not None and (by > 0).all():
+        return starts
+    if firsts is not None and (firsts >= -1 if by is None else (firsts >= -1) | (by > 0)).all():
+        return starts
+    if axes is None:
+        axes = g.range(g.size_of(starts, 0))
+    sizes = g.convert(g.gather(g.shape_of(data), axes, 0), g.type(starts))
+    backwards = g.make("Less", steps, g.of_type(0, g.type(steps)))
+    return g.select(backwards, g.largest(starts, g.times(sizes, -1)), starts)
 
 
 def _ones(g: Graph, like: Source) -> Source:
