@@ -97,43 +97,6 @@ class Book:
         return [even, odd]
 
 
-class _Ahead:
-    """The codes that are turned after these: the same columns further on, or the next ones. A
-    processor does not foresee them, since what is read of short columns is many streams within a
-    page; so they are asked for in the order in which they lie, some with each turn of the loop that
-    turns those before them.
-    """
-
-    def __init__(
-        self,
-        k: Kernel,
-        spec: DotRows,
-        a: dict[str, Value],
-        part: tuple[Value, Value, Value],
-        words: Value,
-    ) -> None:
-        self.k = k
-        first, begin, stop = part
-        code_row, last = a["code_row"], stop.equals(words)
-        column = k.select(last, first + spec.width, first)
-        within = k.select(last, k.integer(0), stop) * code_row // words
-        #: Lines of a column, and what is behind the last of them.
-        self.lines = ((stop - begin) * code_row // words + 63) // 64
-        self.step = code_row - self.lines * 64
-        self.place = k.variable(a["codes"] + column * code_row + within)
-        self.left = k.variable(self.lines)
-
-    def ask(self, count: int) -> None:
-        """Ask for the next lines, so many."""
-        k = self.k
-        for _ in range(count):
-            place, left = self.place.get(), self.left.get() - 1
-            k.prefetch(place, near=False)
-            done = left.equals(0)
-            self.place.set(place + 64 + k.select(done, self.step, k.integer(0)))
-            self.left.set(k.select(done, self.lines, left))
-
-
 @emitter
 def emit_dot_rows(k: Kernel, spec: DotRows) -> None:
     """The LLVM text of the kernel."""
@@ -173,10 +136,8 @@ def emit_dot_rows(k: Kernel, spec: DotRows) -> None:
         # Some rows are multiplied twice, so that sums are not written where they are read.
         before = totals + (begin // block & 1) * line_of_rows
         after = totals + (begin // block + 1 & 1) * line_of_rows
-        ahead = _Ahead(k, spec, a, (first, begin, stop), words)
         with k.loop(0, spec.width, lanes) as column:
-            place = a["panel"] + column * 4
-            _turn(k, spec, a, book, first + column, (begin, stop), place, ahead)
+            _turn(k, spec, a, book, first + column, (begin, stop), a["panel"] + column * 4)
 
         def multiply(
             tile: Kernel,
@@ -237,16 +198,15 @@ def _turn(
     first: Value,
     part: tuple[Value, Value],
     panel: Value,
-    ahead: _Ahead,
 ) -> None:
     """Transpose some words of as many columns as a vector has lanes into the panel; columns past
-    the last one repeat it.
+    the last one repeat it. Nothing is prefetched: a processor follows the columns by itself, and
+    asked for so many lines it has no room to do so.
     """
     flip, _ = flipped(spec.how, spec.stored.element_type)
     begin, end = part
     columns = codes_of(k, a, first, spec.lanes)
     for position, _, turned in turned_words(k, spec.stored, columns, begin, end):
-        ahead.ask(spec.lanes)
         for d, line in enumerate(turned):
             line = line ^ flip if flip else line
             place = panel + (position - begin + d) * (spec.lines * spec.width * 4)

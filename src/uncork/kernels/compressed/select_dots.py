@@ -377,5 +377,5 @@ class FewCalls(RowCalls[DotFew], frozen=True):
 
     @property
     def _turning(self) -> tuple[KernelSpec, dict[str, Operand]]:
-        more = {"groups": self._groups, "rows": self.rows}
+        more: dict[str, Operand] = {"groups": self._groups, "rows": self.rows}
         return BlockDigits(self.spec.blocks, self.spec.stored.group), more
