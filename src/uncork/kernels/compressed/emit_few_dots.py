@@ -1,9 +1,11 @@
 """Products of few rows of digits with stored weights: a vector of codes is read as it is stored,
 and its products with digits are summed in whole numbers, lane by lane.
 
-Column after column is multiplied, so that codes are read in the order in which they lie. Two
+Column after column is multiplied, so that codes are read in the order in which they lie: two
 columns at once would be two streams within a page where columns are short, which memory gives a
-third slower. Sums of some columns wait until their lanes can be added up together.
+third slower. Sums of some columns wait until their lanes can be added up together. Where columns
+have one scale each, a vector holds blocks of several that lie side by side (`DotFew.side`), which
+up to eight rows meet; codes further on are asked for in their order.
 
 A row with numbers that have no digits (NaN, infinity, very large or small ones) is multiplied as
 f32 by a loop for such rows.
@@ -51,7 +53,6 @@ def emit_few_dots(k: Kernel, spec: DotFew) -> None:
     tile = _Tile(k, spec, a, book)
     with k.loop(a["first"], end, COLUMNS) as column:
         tile.ask_ahead(column)
-
         count = k.minimum(end - column, k.integer(COLUMNS))
         with k.loop(0, a["rows"], blocks.rows) as row:
             _by_tiles(k, spec.tiles, a["rows"] - row, partial(tile.multiply, row, column, count))
@@ -82,7 +83,7 @@ class _Place(Struct, frozen=True):
 
 
 class _Tile:
-    """The product of some rows with some columns, which are multiplied one after the other."""
+    """The product of some rows with some columns, which are multiplied one vector after the other."""
 
     def __init__(self, k: Kernel, spec: DotFew, a: dict[str, Value], book: Book | None) -> None:
         self.k, self.spec, self.a, self.blocks, self.book = k, spec, a, spec.blocks, book
