@@ -83,7 +83,7 @@ class _Place(Struct, frozen=True):
 
 
 class _Tile:
-    """The product of some rows with some columns, which are multiplied one vector after the other."""
+    """The product of some rows with some columns, one vector of codes after the other."""
 
     def __init__(self, k: Kernel, spec: DotFew, a: dict[str, Value], book: Book | None) -> None:
         self.k, self.spec, self.a, self.blocks, self.book = k, spec, a, spec.blocks, book
