@@ -119,14 +119,7 @@ def test_logarithms_and_roots_of_whole_numbers_are_cut(name: str, wanted: list[i
     assert run(proto, data)[0].tolist() == wanted
 
 
-@pytest.mark.parametrize(
-    "sizes",
-    [
-        {"x": [3, 2, 2], "i": [2, 3, 1]},
-        {"x": ["a", "b", 2], "i": ["c", "d", "e"]},
-        {"x": ["a", "b", "c"], "i": [2, 3, 1]},
-    ],
-)
+@pytest.mark.parametrize("sizes", [{"x": [3, 2, 2], "i": [2, 3, 1]}])
 def test_fewer_indices_than_data_along_other_axes(sizes: dict[str, list[Any]]) -> None:
     node = helper.make_node("GatherElements", ["x", "i"], ["y"], axis=1)
     proto = model_of([node], sizes, ["y"], types={"i": TensorProto.INT64})

@@ -27,10 +27,9 @@ def _gather_elements(g: Graph, call: Call, data: Source, indices: Source) -> Sou
     axis = call.axis(g.rank(data))
     indices = from_the_front(g, indices, data, axis)
     if g.rank(indices) == g.rank(data):
-        pairs = enumerate(zip(g.sizes(data), g.sizes(indices), strict=True))
-        for other, (size, wanted) in pairs:
-            if other != axis and (size is None or wanted is None or wanted < size):
-                data = g.part(data, g.i64([0]), g.dim(indices, other), other)
+        for other, (size, wanted) in enumerate(zip(g.sizes(data), g.sizes(indices), strict=True)):
+            if other != axis and size is not None and wanted is not None and wanted < size:
+                data = g.slice(data, 0, wanted, other)
     return g.make("GatherElements", data, indices, axis=axis)
 
 
