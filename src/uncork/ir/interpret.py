@@ -85,6 +85,9 @@ def _of_one_size(model: Model, node: Node, arguments: Sequence[TensorSpec]) -> s
     except UncorkError:
         own = [model.spec(source).shape for source in node.inputs]
         here = [given.shape for given in arguments]
+        alike = len({shape.rank for shape in here}) == 1
+        if not alike and getattr(node.operation, "auto_broadcast", "") != "numpy":
+            return ""  # axes of inputs do not meet
         if any(map(_meets_open, _axes(own), _axes(here))):
             whole = ", ".join(map(str, own))
             return f"the model they are {whole}: sizes that are numbers were fixed by its export"

@@ -174,9 +174,9 @@ class Blocks(Struct, frozen=True):
 
     Of a block the digits are `[place, half, byte]`: of codes of four bits those of the low halves
     of bytes come first; where pairs of 16 bits are multiplied the halves follow each other.
-    `middle` is a code near the middle of all: what it adds to sums they begin
-    with, so that nothing cancels later. What is summed before it becomes a number of f32 is a step:
-    what its sums begin with, lane by lane, then the digits of its blocks. Steps of `rows` rows lie
+    `middle` is a code near the middle of all: what it adds to sums they begin with, so that nothing
+    cancels later. What is summed before it becomes a number of f32 is a step: what its sums begin
+    with, lane by lane, then the digits of its blocks. Steps of `rows` rows lie
     beside each other, `[rows of this many, step, row]`, so that one address is counted on for all
     of them; the last ones are filled up with the last row.
     """

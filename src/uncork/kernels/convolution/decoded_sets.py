@@ -27,8 +27,8 @@ _KIND = "f32"
 
 def decodes(work: BlockedWork) -> bool:
     """Whether filters stay as they are stored, and are decoded in calls: all but those that are
-    multiplied as bf16. However few pixels meet a number, what is
-    decoded takes less time than the bytes of f32 that are not read.
+    multiplied as bf16. However few pixels meet a number, what is decoded takes less time than the
+    bytes of f32 that are not read.
     """
     filters = work.filters.held
     return isinstance(filters, StoredFilters) and not work.half
