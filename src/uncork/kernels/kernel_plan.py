@@ -63,9 +63,9 @@ class Workspace:
     lines.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, begin: SizeLike = 0) -> None:
         #: How much there is so far.
-        self.bytes: SizeLike = 0
+        self.bytes = begin
 
     def take(self, size: SizeLike) -> Scratch:
         """The address of so many bytes more."""

@@ -1,19 +1,34 @@
-"""A stable radix sort of keys, and of the places of their elements with them, as a function inside
-a kernel.
+"""A stable radix sort of the places of elements, as a function inside a kernel.
 
-Keys are unsigned numbers of 32 or 64 bits whose order is that of the elements: see `sortable`.
-Digits that all keys share cost nothing, so that small numbers of a wide type are sorted as fast as
-those of a narrow one.
+An entry is 64 bits: a key, whose order is that of the elements (see `sortable`), above the place of
+its element. Keys of 64 bits are sorted by their lower halves, then by their upper ones. Digits that
+all keys share cost nothing, so that small numbers of a wide type are sorted as fast as those of a
+narrow one.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 from uncork.kernels.codegen.emit import I32, I64, U32, U64, Kernel, Type, Value, Variable
 from uncork.kernels.codegen.functions import negated
+from uncork.kernels.sort_memory import ENTRY
 
-_DIGIT = 256
-#: So few keys are put in order one by one.
+#: Bits of a key, and of a place.
+_HALF = 32
+_DIGITS, _DIGIT = 4, 256
+#: So few entries are put in order one by one.
 _FEW = 24
+
+
+def entry(key: Value, place: Value) -> Value:
+    """The entry of a key of 32 bits, or entries of a vector of them."""
+    return (key.to(U64) << _HALF) | place.to(U64)
+
+
+def place_at(k: Kernel, entries: Value, i: Value) -> Value:
+    """The place that number `i` of some entries has."""
+    return k.load(entries + i * ENTRY, I32).to(I64)
 
 
 def key_type(held: Type) -> Type:
@@ -41,92 +56,97 @@ def sortable(k: Kernel, value: Value, descending: bool = False) -> Value:
     return key.to(key_type(value.type))
 
 
-def radix_sort(outer: Kernel, key: Type) -> Kernel:
-    """A function (keys, places, other keys, other places, counts, count) that sorts the first two.
+def radix_sort(outer: Kernel) -> Kernel:
+    """A function (entries, others, counts, count) that sorts entries by their keys.
 
-    Places are i32. The others are room: as much again, and `counts_bytes`.
+    `others` is room for as many, `counts` for 4 KB.
     """
-    k = Kernel(
-        "radix_sort",
-        ["keys", "places", "other_keys", "other_places", "counts", "count"],
-        inside=outer,
-    )
-    keys, places, other_keys, other_places, counts, count = k.arguments
+    k = Kernel("radix_sort", ["entries", "others", "counts", "count"], inside=outer)
+    entries, others, counts, count = k.arguments
     with k.if_(count <= _FEW):
-        _insert(k, key, keys, places, count)
+        _insert(k, entries, count)
         k.return_(k.integer(0))
-    digits = key.bytes
-    with k.loop(0, digits * _DIGIT) as i:
+    with k.loop(0, _DIGITS * _DIGIT) as i:
         k.store(k.constant(0, I32), counts + i * I32.bytes)
     with k.loop(0, count) as i:
-        number = k.load(keys + i * key.bytes, key)
-        for digit in range(digits):
-            at = _count_of(k, counts, number, digit)
+        own = k.load(entries + i * ENTRY, U64)
+        for digit in range(_DIGITS):
+            at = _count_of(counts, own, digit)
             k.store(k.load(at, I32) + 1, at)
-    turned = k.variable(k.integer(0))
-    with k.if_(count > 0):
-        first = k.load(keys, key)
-        for digit in range(digits):
-            # Where all keys share a digit, they are in its order already.
-            shared = k.load(_count_of(k, counts, first, digit), I32).to(I64).equals(count)
-            with k.if_(negated(k, shared)):
-                flipped = turned.get() > 0
-                pairs = ((keys, other_keys), (places, other_places))
-                source = [k.select(flipped, b, a) for a, b in pairs]
-                target = [k.select(flipped, a, b) for a, b in pairs]
-                _pass(k, key, digit, source, target, counts, count)
-                turned.set(k.integer(1) - turned.get())
-    with k.if_(turned.get() > 0), k.loop(0, count) as i:
-        k.store(k.load(other_keys + i * key.bytes, key), keys + i * key.bytes)
-        k.store(k.load(other_places + i * I32.bytes, I32), places + i * I32.bytes)
+    source, target = k.variable(entries), k.variable(others)
+    first = k.load(entries, U64)
+    for digit in range(_DIGITS):
+        # Where all keys share a digit, they are in its order already.
+        shared = k.load(_count_of(counts, first, digit), I32).to(I64).equals(count)
+        with k.if_(negated(k, shared)):
+            _pass(k, digit, source.get(), target.get(), counts, count)
+            before = source.get()
+            source.set(target.get())
+            target.set(before)
+    with k.if_(negated(k, source.get().equals(entries))), k.loop(0, count) as i:
+        k.store(k.load(others + i * ENTRY, U64), entries + i * ENTRY)
     k.finish()
     return k
 
 
-def _insert(k: Kernel, key: Type, keys: Value, places: Value, count: Value) -> None:
-    """Sort keys and their places by insertion."""
-    with k.loop(1, count) as i:
-        own, place = k.load(keys + i * key.bytes, key), k.load(places + i * I32.bytes, I32)
-        at = k.variable(i)
+def sort_places(
+    k: Kernel, sort: Kernel, rooms: Sequence[Value], count: Value, key: Callable[[Value], Value]
+) -> None:
+    """Sort the places below `count` by their keys, of 32 or 64 bits; `rooms` are those of `sort`,
+    the entries first.
+    """
+    entries = rooms[0]
 
-        def moves(own: Value = own, at: Variable = at) -> Value:
-            before = k.maximum(at.get() - 1, k.integer(0))
-            return (at.get() > 0) & (k.load(keys + before * key.bytes, key) > own)
+    def fill(place_of: Callable[[Value], Value], upper: bool) -> bool:
+        """Make the entries of places in some order; whether they have half a key."""
+        with k.loop(0, count) as i:
+            place = place_of(i)
+            own = key(place)
+            is_half = own.type.bits > _HALF
+            own = own >> _HALF if is_half and upper else own
+            k.store(entry(own, place), entries + i * ENTRY)
+        k.call(sort, [*rooms, count])
+        return is_half
+
+    if fill(lambda i: i, upper=False):
+        fill(lambda i: place_at(k, entries, i), upper=True)
+
+
+def _insert(k: Kernel, entries: Value, count: Value) -> None:
+    """Sort entries by insertion."""
+    with k.loop(1, count) as i:
+        own, at = k.load(entries + i * ENTRY, U64), k.variable(i)
+        last = own | ((1 << _HALF) - 1)
+
+        def before(at: Variable = at) -> Value:
+            place = k.maximum(at.get() - 1, k.integer(0))
+            return k.load(entries + place * ENTRY, U64)
+
+        def moves(last: Value = last, at: Variable = at) -> Value:
+            return (at.get() > 0) & (before(at) > last)
 
         with k.while_(moves):
-            before = at.get() - 1
-            k.store(k.load(keys + before * key.bytes, key), keys + at.get() * key.bytes)
-            k.store(k.load(places + before * I32.bytes, I32), places + at.get() * I32.bytes)
-            at.set(before)
-        k.store(own, keys + at.get() * key.bytes)
-        k.store(place, places + at.get() * I32.bytes)
+            k.store(before(), entries + at.get() * ENTRY)
+            at.set(at.get() - 1)
+        k.store(own, entries + at.get() * ENTRY)
 
 
-def _count_of(k: Kernel, counts: Value, number: Value, digit: int) -> Value:
-    """The address of the count of a key's digit."""
-    place = ((number >> (8 * digit)) & (_DIGIT - 1)).to(I64)
+def _count_of(counts: Value, own: Value, digit: int) -> Value:
+    """The address of the count of a digit of an entry's key."""
+    place = ((own >> (_HALF + 8 * digit)) & (_DIGIT - 1)).to(I64)
     return counts + (place + digit * _DIGIT) * I32.bytes
 
 
-def _pass(
-    k: Kernel,
-    key: Type,
-    digit: int,
-    source: list[Value],
-    target: list[Value],
-    counts: Value,
-    count: Value,
-) -> None:
-    """Bring keys into the order of one digit."""
+def _pass(k: Kernel, digit: int, source: Value, target: Value, counts: Value, count: Value) -> None:
+    """Bring entries into the order of one digit."""
     total = k.variable(k.constant(0, I32))
     with k.loop(digit * _DIGIT, (digit + 1) * _DIGIT) as i:
         many = k.load(counts + i * I32.bytes, I32)
         k.store(total.get(), counts + i * I32.bytes)
         total.set(total.get() + many)
     with k.loop(0, count) as i:
-        number = k.load(source[0] + i * key.bytes, key)
-        at = _count_of(k, counts, number, digit)
+        own = k.load(source + i * ENTRY, U64)
+        at = _count_of(counts, own, digit)
         place = k.load(at, I32)
         k.store(place + 1, at)
-        k.store(number, target[0] + place.to(I64) * key.bytes)
-        k.store(k.load(source[1] + i * I32.bytes, I32), target[1] + place.to(I64) * I32.bytes)
+        k.store(own, target + place.to(I64) * ENTRY)

@@ -8,14 +8,13 @@ are taken.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from uncork.kernels.codegen.emit import (
     F32,
     I32,
     I64,
     INDEX_TYPES,
-    U32,
     Kernel,
     Value,
     Variable,
@@ -23,7 +22,7 @@ from uncork.kernels.codegen.emit import (
 )
 from uncork.kernels.codegen.functions import larger, smaller
 from uncork.kernels.codegen.radix_sort import radix_sort, sortable
-from uncork.kernels.detection.emit_boxes import Boxes, Chosen, sort_rooms
+from uncork.kernels.detection.emit_boxes import Boxes, Chosen, PlaceRooms
 from uncork.kernels.detection.emit_soft import Decay, SoftClass
 from uncork.kernels.detection.spec import Suppress
 
@@ -35,7 +34,8 @@ _Record = Callable[[Value, Value], None]
 def emit_suppress(k: Kernel, spec: Suppress) -> None:
     """The LLVM text of the kernel."""
     a = k.named
-    sort = radix_sort(k, U32)
+    sort = radix_sort(k)
+    rooms, rows = PlaceRooms(k, a, sort), PlaceRooms(k, a, sort, "row_")
     zero = k.constant(0.0, F32)
     overlap = k.load(a["overlap"], F32) if spec.overlap else zero
     overlap = k.select(overlap > 0.0, overlap, k.constant(-math.inf, F32))
@@ -57,9 +57,9 @@ def emit_suppress(k: Kernel, spec: Suppress) -> None:
         _prepare(k, spec, a["boxes"] + batch * a["count"] * (4 * F32.bytes), corners)
         with k.loop(0, a["classes"]) as number:
             scores = a["scores"] + (batch * a["classes"] + number) * a["count"] * F32.bytes
-            candidates = _candidates(k, spec.lanes, a, scores, least)
-            k.call(sort, [*sort_rooms(a), candidates])
-            record = _recorder(k, a, found, batch, number)
+            candidates = _candidates(k, spec.lanes, rooms, scores, least)
+            rooms.sorted(candidates)
+            record = _recorder(k, rows, found, batch, number)
 
             def take(
                 many: Value = candidates, given: Value = scores, record: _Record = record
@@ -67,7 +67,7 @@ def emit_suppress(k: Kernel, spec: Suppress) -> None:
                 def taken(box: Value, _numbers: Sequence[Value], _before: Value) -> None:
                     record(k.load(given + box * F32.bytes, F32), box)
 
-                chosen.take(a["places"], many, limit, corners.at, taken)
+                chosen.take(rooms.place, many, limit, corners.at, taken)
 
             def take_soft(
                 many: Value = candidates, given: Value = scores, record: _Record = record
@@ -75,7 +75,7 @@ def emit_suppress(k: Kernel, spec: Suppress) -> None:
                 fixed = overlap if spec.removes else None
                 decay = Decay(k.constant(-0.5, F32) / sigma, fixed, least)
                 live = Boxes(k, a["live"], a["count"] + spec.lanes)
-                one = SoftClass(k, spec.lanes, decay, a["places"], live, a["live_scores"])
+                one = SoftClass(k, spec.lanes, decay, rooms.place, live, a["live_scores"])
                 one.take(many, limit, given, corners, chosen.boxes, record)
 
             if not spec.sigma:
@@ -83,26 +83,19 @@ def emit_suppress(k: Kernel, spec: Suppress) -> None:
             else:
                 k.either(sigma.equals(0.0), take, take_soft)
     if spec.sorted:
-        k.call(sort, [*sort_rooms(a, "row_"), found.get()])
-    _write(k, spec, a, found.get())
+        rows.sorted(found.get())
+    _write(k, spec, rows, found.get())
 
 
-def _recorder(
-    k: Kernel, a: Mapping[str, Value], found: Variable, batch: Value, number: Value
-) -> _Record:
+def _recorder(k: Kernel, rows: PlaceRooms, found: Variable, batch: Value, number: Value) -> _Record:
     """A function that adds a box taken of a class to the rows found."""
 
     def record(score: Value, box: Value) -> None:
-        at = found.get() * I32.bytes
-        k.store(score, a["row_values"] + at)
-        k.store(sortable(k, score, descending=True), a["row_keys"] + at)
-        for name, value in (
-            ("row_places", found.get()),
-            ("row_batches", batch),
-            ("row_classes", number),
-            ("row_boxes", box),
-        ):
-            k.store(value.to(I32), a[name] + at)
+        at = found.get()
+        rows.put_entry(at, sortable(k, score, descending=True), at)
+        rows.put("row_values", at, score)
+        for name, value in (("batches", batch), ("classes", number), ("boxes", box)):
+            rows.put(f"row_{name}", at, value.to(I32))
         found.set(found.get() + 1)
 
     return record
@@ -126,45 +119,40 @@ def _prepare(k: Kernel, spec: Suppress, boxes: Value, corners: Boxes) -> None:
         corners.put([*numbers, (numbers[2] - numbers[0]) * (numbers[3] - numbers[1])], i)
 
 
-def _candidates(
-    k: Kernel, lanes: int, a: Mapping[str, Value], scores: Value, least: Value
-) -> Value:
+def _candidates(k: Kernel, lanes: int, rooms: PlaceRooms, scores: Value, least: Value) -> Value:
     """Store the scores of a class that are high enough, with their boxes; returns how many there
     are.
     """
-    many = k.variable(k.integer(0))
+    many, count = k.variable(k.integer(0)), rooms.a["count"]
     full = k.integer((1 << lanes) - 1)
-    with k.loop(0, a["count"], lanes) as first:
-        there = k.lanes_below(a["count"] - first, lanes)
+    with k.loop(0, count, lanes) as first:
+        there = k.lanes_below(count - first, lanes)
         values = k.load(scores + first * F32.bytes, F32, lanes, there)
         bits = k.variable(k.bits_of((values >= k.splat(least, lanes)) & there))
         with k.if_(bits.get().equals(full)):
-            at = many.get() * U32.bytes
-            k.store(sortable(k, values, descending=True), a["keys"] + at)
             numbers = k.splat(first.to(I32), lanes) + k.lane_numbers(lanes)
-            k.store(numbers, a["places"] + at)
+            rooms.put_entry(many.get(), sortable(k, values, descending=True), numbers)
             many.set(many.get() + lanes)
             bits.set(k.integer(0))
         with k.set_bits(bits) as bit:
             i = first + bit
             score = k.load(scores + i * F32.bytes, F32)
-            k.store(sortable(k, score, descending=True), a["keys"] + many.get() * U32.bytes)
-            k.store(i.to(I32), a["places"] + many.get() * I32.bytes)
+            rooms.put_entry(many.get(), sortable(k, score, descending=True), i)
             many.set(many.get() + 1)
     return many.get()
 
 
-def _write(k: Kernel, spec: Suppress, a: Mapping[str, Value], found: Value) -> None:
+def _write(k: Kernel, spec: Suppress, rows: PlaceRooms, found: Value) -> None:
     """Write the rows of the outputs in their order, and how many there are."""
-    index = INDEX_TYPES[spec.index]
+    a, index = rows.a, INDEX_TYPES[spec.index]
     with k.loop(0, found) as i:
-        place = k.load(a["row_places"] + i * I32.bytes, I32).to(I64) * I32.bytes
-        batch, number, box = (
-            k.load(a[f"row_{name}"] + place, I32) for name in ("batches", "classes", "boxes")
+        place = rows.place(i)
+        batch, number, box, bits = (
+            rows.read(f"row_{name}", place) for name in ("batches", "classes", "boxes", "values")
         )
         for n, value in enumerate((batch, number, box)):
             k.store(value.to(index), a["rows"] + (i * 3 + n) * index.bytes)
-        score = k.load(a["row_values"] + place, F32)
+        score = bits.bits_as(F32)
         for n, real in enumerate((batch.to(F32), number.to(F32), score)):
             k.store(real, a["row_scores"] + (i * 3 + n) * F32.bytes)
     k.store(found, a["found"])

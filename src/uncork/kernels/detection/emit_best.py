@@ -24,11 +24,11 @@ class BestByHeap:
             self._scan(scores, lanes)
             with k.loop(1, self.most) as turn:
                 size = self.most - turn
-                last = self._at(size)
-                k.store(self._at(k.integer(0)).to(I32), self.heap + size * I32.bytes)
+                last = self.place(size)
+                k.store(self.place(k.integer(0)).to(I32), self.heap + size * I32.bytes)
                 self._sunk(k.integer(0), size, last, scores)
 
-    def _at(self, position: Value) -> Value:
+    def place(self, position: Value) -> Value:
         return self.k.load(self.heap + position * I32.bytes, I32).to(I64)
 
     def _sunk(self, hole: Value, size: Value, place: Value, scores: Value) -> None:
@@ -44,7 +44,7 @@ class BestByHeap:
         half = self.most // 2
         with k.loop(0, half) as turn:
             top = half - 1 - turn
-            self._sunk(top, self.most, self._at(top), scores)
+            self._sunk(top, self.most, self.place(top), scores)
 
     def _scan(self, scores: Value, lanes: int) -> None:
         """Let each score behind the first ones take the place of the lowest, where it is higher."""
@@ -55,7 +55,7 @@ class BestByHeap:
             with k.loop(rest, self.anchors) as anchor:
                 self._consider(begin, anchor, scores)
         with k.loop(begin + 1, self.cells, lanes) as cell:
-            lowest = k.splat(_score(k, scores, self._at(k.integer(0))), lanes)
+            lowest = k.splat(_score(k, scores, self.place(k.integer(0))), lanes)
             mask = k.lanes_below(self.cells - cell, lanes)
             higher = k.variable(k.integer(0))
             with k.loop(0, self.anchors) as anchor:
@@ -69,7 +69,7 @@ class BestByHeap:
     def _consider(self, cell: Value, anchor: Value, scores: Value) -> None:
         k = self.k
         place = anchor * self.cells + cell
-        lowest = _score(k, scores, self._at(k.integer(0)))
+        lowest = _score(k, scores, self.place(k.integer(0)))
         with k.if_(_score(k, scores, place) > lowest):
             self._sunk(k.integer(0), self.most, place, scores)
 

@@ -6,9 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
 
-from uncork.kernels.codegen.emit import F32, I32, I64, Kernel, Value, Variable
+from uncork.kernels.codegen.emit import F32, I32, U32, Kernel, Value, Variable
 from uncork.kernels.codegen.functions import larger, negated, smaller
+from uncork.kernels.codegen.radix_sort import entry, place_at
 from uncork.kernels.detection.spec import NUMBERS
+from uncork.kernels.sort_memory import ENTRY, SORTS
 
 
 class Boxes(Struct, frozen=True):
@@ -67,7 +69,7 @@ class Chosen(Struct, frozen=True):
 
     def take(
         self,
-        places: Value,
+        place_of: Callable[[Value], Value],
         candidates: Value,
         limit: Value,
         box_at: Callable[[Value], Sequence[Value]],
@@ -76,13 +78,13 @@ class Chosen(Struct, frozen=True):
         """Take at most `limit` of the candidates, the best of which comes first: `record(place,
         numbers, how many were taken before)` for each. Returns how many are taken.
 
-        `places` are those of candidates, i32. `box_at` gives the numbers of the box at a place;
+        `place_of` gives the place of a candidate. `box_at` gives the numbers of the box at a place;
         more than a box has must be above 0.
         """
         k = self.k
         i, taken = k.variable(k.integer(0)), k.variable(k.integer(0))
         with k.while_(lambda: (i.get() < candidates) & (taken.get() < limit)):
-            place = k.load(places + i.get() * I32.bytes, I32).to(I64)
+            place = place_of(i.get())
             i.set(i.get() + 1)
             numbers = box_at(place)
             own, positive = numbers[:NUMBERS], numbers[NUMBERS:]
@@ -111,12 +113,18 @@ class Chosen(Struct, frozen=True):
 
 class PlaceRooms(Struct, frozen=True):
     """Working memory of 4 bytes for each element, by the names of the arguments; what is sorted are
-    the places of elements, by keys.
+    the places of elements, by keys, in rooms whose names begin with `prefix`.
     """
 
     k: Kernel
     a: Mapping[str, Value]
     sort: Kernel
+    prefix: str = ""
+
+    @property
+    def entries(self) -> Value:
+        """The entries that are sorted."""
+        return self.a[f"{self.prefix}{SORTS[0]}"]
 
     def read(self, name: str, place: Value) -> Value:
         return self.k.load(self.a[name] + place * I32.bytes, I32)
@@ -124,29 +132,27 @@ class PlaceRooms(Struct, frozen=True):
     def put(self, name: str, place: Value, value: Value) -> None:
         self.k.store(value, self.a[name] + place * I32.bytes)
 
+    def put_entry(self, i: Value, key: Value | int, place: Value) -> None:
+        """Store a place with its key, or those of a vector, from number `i` on."""
+        key = self.k.constant(key, U32) if isinstance(key, int) else key
+        self.k.store(entry(key, place), self.entries + i * ENTRY)
+
     def place(self, i: Value) -> Value:
         """The place that is number `i` in the order."""
-        return self.read("places", i).to(I64)
+        return place_at(self.k, self.entries, i)
 
     def in_order(self, count: Value) -> None:
         """Put so many places in their own order."""
         with self.k.loop(0, count) as i:
-            self.put("places", i, i.to(I32))
+            self.put_entry(i, 0, i)
 
     def sorted_by(self, count: Value, key: Callable[[Value], Value]) -> None:
         """Sort the places by the keys of what lies there; those of equal keys stay in order."""
         with self.k.loop(0, count) as i:
-            self.put("keys", i, key(self.place(i)))
+            place = self.place(i)
+            self.put_entry(i, key(place), place)
         self.sorted(count)
 
     def sorted(self, count: Value) -> None:
         """Sort the places by keys that are there."""
-        self.k.call(self.sort, [*sort_rooms(self.a), count])
-
-
-def sort_rooms(a: Mapping[str, Value], prefix: str = "") -> list[Value]:
-    """The working memory of `radix_sort`, of arguments whose names begin with `prefix`: keys and
-    places, as much again, and what it counts in.
-    """
-    names = ("keys", "places", "other_keys", "other_places")
-    return [*(a[prefix + name] for name in names), a["counts"]]
+        self.k.call(self.sort, [*(self.a[self.prefix + name] for name in SORTS), count])

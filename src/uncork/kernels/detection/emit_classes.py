@@ -53,7 +53,7 @@ class _Classify:
     def __init__(self, k: Kernel, spec: Classify) -> None:
         self.k, self.spec = k, spec
         self.a = k.named
-        self.rooms = PlaceRooms(k, self.a, radix_sort(k, U32))
+        self.rooms = PlaceRooms(k, self.a, radix_sort(k))
         overlap, self.least, self.sigma, self.post = (
             self.a[n].to(U32).bits_as(F32) for n in ("overlap", "least", "sigma", "post")
         )
@@ -86,7 +86,7 @@ class _Classify:
             def record_as_is(place: Value, _numbers: Sequence[Value], before: Value) -> None:
                 record(place, score_of(place), before)
 
-            return self.chosen.take(a["places"], many, many, box_at, record_as_is).get()
+            return self.chosen.take(self.rooms.place, many, many, box_at, record_as_is).get()
         own = k.variable(k.integer(0))
         with k.loop(0, many) as i:  # every box counts, whether it stays or not
             place = self.rooms.place(i)
@@ -116,8 +116,7 @@ class _Classify:
             with k.set_bits(high & k.bits_of(mask)) as bit:
                 box = first + bit
                 score = k.load(scores + box * F32.bytes, F32)
-                self.rooms.put("keys", many.get(), sortable(k, score, descending=True))
-                self.rooms.put("places", many.get(), box.to(I32))
+                self.rooms.put_entry(many.get(), sortable(k, score, descending=True), box)
                 many.set(many.get() + 1)
         return many.get()
 

@@ -68,13 +68,12 @@ def emit_best_rows(k: Kernel, spec: BestRows) -> None:
     """The LLVM text of the kernel."""
     a = k.named
     k.stop_unless(a["count"] < k.integer(2**31), k.integer(1))
-    rooms = PlaceRooms(k, a, radix_sort(k, U32))
+    rooms = PlaceRooms(k, a, radix_sort(k))
     with k.loop(0, a["count"]) as i:
         score = k.load(a["scores"] + i * F32.bytes, F32)
         key = sortable(k, score, descending=True)
         key = k.select(score.equals(score), key, k.constant(_LAST, U32))
-        rooms.put("keys", i, key)
-        rooms.put("places", i, i.to(I32))
+        rooms.put_entry(i, key, i)
     rooms.sorted(a["count"])
     with k.loop(0, a["kept"]) as i:
         row = k.load(a["rows"] + rooms.place(i) * (4 * F32.bytes), F32, 4)

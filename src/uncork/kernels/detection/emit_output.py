@@ -36,7 +36,7 @@ class Detecting:
     def __init__(self, k: Kernel, spec: Detect | DetectOfClasses, a: Mapping[str, Value]) -> None:
         self.k, self.lanes, self.a = k, spec.lanes, a
         self.clip = isinstance(spec, Detect) and spec.clip
-        self.rooms = PlaceRooms(k, a, radix_sort(k, U32))
+        self.rooms = PlaceRooms(k, a, radix_sort(k))
         overlap, self.least = (a[n].to(U32).bits_as(F32) for n in ("overlap", "least"))
         both_ends = isinstance(spec, DetectOfClasses)
         chosen = Boxes(k, a["chosen"], a["priors"] + spec.lanes)
@@ -98,8 +98,7 @@ class Detecting:
         with k.loop(0, many) as i:
             box = k.load(a["found"] + (number * a["priors"] + i) * I32.bytes, I32)
             score = self.score(scores, box.to(I64), number)
-            self.rooms.put("keys", i, sortable(k, score, descending=True))
-            self.rooms.put("places", i, box)
+            self.rooms.put_entry(i, sortable(k, score, descending=True), box)
         self.rooms.sorted(many)
         return many
 
@@ -120,7 +119,7 @@ class Detecting:
             self.rooms.put("taken_boxes", taken.get(), place.to(I32))
             taken.set(taken.get() + 1)
 
-        self.chosen.take(self.a["places"], candidates, limit, box_at, record)
+        self.chosen.take(self.rooms.place, candidates, limit, box_at, record)
 
     def _best(self, scores: Value, taken: Value) -> None:
         """Bring the best boxes of all classes to the front, equal scores in the order of the boxes,

@@ -59,7 +59,7 @@ class _Propose:
         def box_at(place: Value) -> list[Value]:
             return corners.at(place, numbers=numbers)
 
-        taken = self.chosen.take(a["heap"], a["most"], a["keep"], box_at, record)
+        taken = self.chosen.take(self.best.place, a["most"], a["keep"], box_at, record)
         if spec.numbered:
             with k.if_(taken.get() < a["keep"]):
                 end = (first + taken.get()) * ((4 + spec.numbered) * F32.bytes)

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from uncork.kernels.codegen.activations import exp
-from uncork.kernels.codegen.emit import F32, I32, I64, Kernel, Value
+from uncork.kernels.codegen.emit import F32, I64, Kernel, Value
 from uncork.kernels.codegen.functions import negated
 from uncork.kernels.detection.emit_boxes import Boxes, overlap_of
 
@@ -32,13 +32,19 @@ class SoftClass:
     """The candidates of a class. The score of a box that is no candidate any more is NaN."""
 
     def __init__(
-        self, k: Kernel, lanes: int, decay: Decay, places: Value, live: Boxes, scores: Value
+        self,
+        k: Kernel,
+        lanes: int,
+        decay: Decay,
+        place_of: Callable[[Value], Value],
+        live: Boxes,
+        scores: Value,
     ) -> None:
-        """`places` has the boxes of candidates in order; `live` and `scores` are room for the
+        """`place_of` gives the boxes of candidates in order; `live` and `scores` are room for the
         boxes and scores of those that are up to date.
         """
         self.k, self.lanes, self.decay = k, lanes, decay
-        self.places, self.live, self.scores = places, live, scores
+        self.place_of, self.live, self.scores = place_of, live, scores
         #: How many are up to date, and the highest score of each lane of theirs.
         self.ready = k.variable(k.integer(0))
         self.best = k.variable(k.constant(-math.inf, F32, lanes))
@@ -66,10 +72,10 @@ class SoftClass:
             at = self._first_with(highest.get())
             goes_on.set((at >= 0).to(I64))
             with k.if_(at >= 0):
-                box = k.load(self.places + at * I32.bytes, I32)
+                box = self.place_of(at)
                 record(highest.get(), box)
                 k.store(k.constant(math.nan, F32), self.scores + at * F32.bytes)
-                own = corners.at(box.to(I64))
+                own = corners.at(box)
                 chosen.put(own, taken.get())
                 taken.set(taken.get() + 1)
                 self.best.set(k.constant(-math.inf, F32, self.lanes))
@@ -81,7 +87,7 @@ class SoftClass:
         """Whether a candidate that is not up to date could be the best."""
         k, ready = self.k, self.ready.get()
         last = k.maximum(k.minimum(ready, candidates - 1), k.integer(0))
-        box = k.load(self.places + last * I32.bytes, I32).to(I64)
+        box = self.place_of(last)
         following = k.load(given + box * F32.bytes, F32)
         certain = (highest > following) & (highest > 0.0)
         return (ready < candidates) & negated(k, certain)
@@ -93,7 +99,7 @@ class SoftClass:
         k, first = self.k, self.ready.get()
         k.store(k.constant(math.nan, F32, self.lanes), self.scores + first * F32.bytes)
         with k.loop(first, k.minimum(first + self.lanes, candidates)) as i:
-            box = k.load(self.places + i * I32.bytes, I32).to(I64)
+            box = self.place_of(i)
             k.store(k.load(given + box * F32.bytes, F32), self.scores + i * F32.bytes)
             self.live.put(corners.at(box), i)
         with k.loop(0, taken) as i:
@@ -141,7 +147,7 @@ class SoftClass:
         with k.loop(0, self.ready.get(), lanes) as first:
             scores = k.load(self.scores + first * F32.bytes, F32, lanes)
             with k.set_bits(k.bits_of(scores.equals(k.splat(score, lanes)))) as bit:
-                own = k.load(self.places + (first + bit) * I32.bytes, I32).to(I64)
+                own = self.place_of(first + bit)
                 nearer = own < box.get()
                 at.set(k.select(nearer, first + bit, at.get()))
                 box.set(k.select(nearer, own, box.get()))

@@ -9,7 +9,7 @@ import struct
 from collections.abc import Sequence
 
 from uncork.internal_ops.found_rows import TakenBoxes
-from uncork.kernels.detection.spec import NUMBERS, SORTS, Suppress
+from uncork.kernels.detection.spec import NUMBERS, Suppress
 from uncork.kernels.extents import bytes_of, nanoseconds, product, smallest
 from uncork.kernels.kernel_plan import (
     In,
@@ -23,17 +23,9 @@ from uncork.kernels.kernel_plan import (
 from uncork.kernels.layer import Layer
 from uncork.kernels.movement.nd_copy import zeros
 from uncork.kernels.movement.spec import COPY_BYTES
+from uncork.kernels.sort_memory import sort_memory
 from uncork.ops.non_max_suppression import NonMaxSuppression5
-from uncork.symbolic import SizeLike
 from uncork.types import ElementType, TensorSpec
-
-#: Bytes that a sort of 32-bit keys counts in: see `codegen/radix_sort.py`.
-_COUNTS = 4096
-
-
-def sorts(room: Workspace, rows: SizeLike) -> dict[str, Operand]:
-    """The working memory of a sort of so many rows."""
-    return {name: room.take(rows * 4 if name != "counts" else _COUNTS) for name in SORTS}
 
 
 def bits(number: float) -> int:
@@ -73,12 +65,13 @@ def select_boxes(layer: Layer) -> Selection:
     )
     rows, room = layer.result()[0], Workspace()
     box = NUMBERS * 4
-    memory = sorts(room, count)
+    memory = sort_memory(room, count)
     memory |= {"corners": room.take(count * box), "chosen": room.take((most + lanes) * box)}
     if spec.sigma:
         memory["live"] = room.take((count + lanes) * box)
         memory["live_scores"] = room.take((count + lanes) * 4)
-    of_rows = (*SORTS[1:], "batches", "classes", "boxes", "values")
+    memory |= sort_memory(room, rows, "row_")
+    of_rows = ("batches", "classes", "boxes", "values")
     memory |= {f"row_{name}": room.take(rows * 4) for name in of_rows}
     chosen = spec(
         **inputs,

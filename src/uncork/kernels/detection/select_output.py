@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from uncork.kernels.detection.select import bits, sorts, zeros_in
+from uncork.kernels.detection.select import bits, zeros_in
 from uncork.kernels.detection.spec import NUMBERS, Detect
 from uncork.kernels.extents import (
     certainly,
@@ -20,6 +20,7 @@ from uncork.kernels.kernel_plan import In, KernelPlan, Operand, Out, Scratch, Se
 from uncork.kernels.layer import Layer
 from uncork.kernels.loops.nest_call import Call, View
 from uncork.kernels.runtime.target import Target
+from uncork.kernels.sort_memory import sort_memory
 from uncork.ops.detection_output import DetectionOutput1, DetectionOutput8
 from uncork.symbolic import SizeLike
 from uncork.types import ElementType
@@ -77,7 +78,7 @@ def taken(
         "many": room.take(classes * 8),
         "chosen": room.take((priors + target.lanes) * (NUMBERS * _F32)),
         **{name: room.take(every * _F32) for name in names},
-        **sorts(room, every),
+        **sort_memory(room, every),
     }
 
 

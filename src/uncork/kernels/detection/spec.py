@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import ClassVar
 
 from uncork.kernels.kernel_spec import KernelSpec
+from uncork.kernels.sort_memory import SORTS
 
 #: Numbers of a box in working memory: both corners, and its area.
 NUMBERS = 5
-#: The working memory of a sort: what it counts in, and 4 bytes of each row in each of the others.
-SORTS = ("counts", "keys", "places", "other_keys", "other_places")
 
 
 class Suppress(KernelSpec, frozen=True):
@@ -35,7 +34,7 @@ class Suppress(KernelSpec, frozen=True):
         """The kernel's arguments: inputs, outputs, sizes, and working memory; `most` is how many
         boxes of a class there is room for.
 
-        `counts` is what a sort needs, `corners` has 5 f32 of each box, `chosen` 5 f32 of each box
+        `corners` has 5 f32 of each box, `chosen` 5 f32 of each box
         that is taken of a class and of a vector more; `live` has 5 and `live_scores` one of each
         box and of a vector more, for Soft-NMS; each of the others has 4 bytes of each box of
         an image, or of each row.
@@ -46,7 +45,7 @@ class Suppress(KernelSpec, frozen=True):
         rows = ["batches", "classes", "boxes", "values"]
         return [
             *inputs, "rows", "row_scores", "found", *sizes, *SORTS, "corners", "chosen", *live,
-            *(f"row_{name}" for name in (*SORTS[1:], *rows)),
+            *(f"row_{name}" for name in (*SORTS, *rows)),
         ]  # fmt: skip
 
 
@@ -62,8 +61,7 @@ class Detect(KernelSpec, frozen=True):
     #: The inputs and the output, sizes, numbers (`overlap` and `least` are the bits of f32), and
     #: working memory. `corners` has 5 f32 of each box of an image, `found` the boxes of each class
     #: with a high enough score, `many` how many there are; `chosen` is for 5 f32 of each box and a
-    #: vector more. `counts` is what a sort needs; each of the others has 4 bytes of each box of
-    #: each class.
+    #: vector more. Each of the others has 4 bytes of each box of each class.
     arguments: ClassVar[tuple[str, ...]] = (
         "scores", "output", "images", "priors", "classes", "rows", "background", "top", "keep",
         "overlap", "least", *_ROOMS,
@@ -114,8 +112,7 @@ class Classify(KernelSpec, frozen=True):
     #: Inputs, outputs, sizes, numbers (`overlap`, `least`, `sigma` and `post` are the bits of f32;
     #: `top` and `keep` are no larger than what there can be), and working memory. `chosen` has 5
     #: f32 of each box that is taken of a class, and of a vector more, `largest` an f32 of each of
-    #: these; `counts` is what a sort needs. Each of the others has 4 bytes of each row of an image
-    #: or of all.
+    #: these. Each of the others has 4 bytes of each row of an image or of all.
     arguments: ClassVar[tuple[str, ...]] = (
         "boxes", "scores", "rows", "row_places", "numbers", "found", "batches", "classes", "count",
         "background", "top", "keep", "overlap", "least", "sigma", "post", "chosen", "largest",

@@ -8,8 +8,7 @@ from collections.abc import Callable
 
 from uncork.kernels.codegen.emit import I32, I64, INDEX_TYPES, Kernel, Value, emitter
 from uncork.kernels.codegen.functions import negated
-from uncork.kernels.codegen.radix_sort import key_type, radix_sort, sortable
-from uncork.kernels.codegen.scalar_ops import COMPUTED
+from uncork.kernels.codegen.radix_sort import place_at, radix_sort, sort_places, sortable
 from uncork.kernels.elementwise.emit import STORED, widened
 from uncork.kernels.finding.spec import SortPlaces, Unique
 
@@ -19,23 +18,18 @@ def emit_sort(k: Kernel, spec: SortPlaces) -> None:
     """The LLVM text of the kernel that sorts places and counts groups, which returns 1 when there
     are too many places for i32.
     """
-    data, places, found, keys, other_keys, other_places, counts, count = k.arguments
-    stored, key = STORED[spec.element], key_type(COMPUTED[spec.element])
-    sort = radix_sort(k, key)
+    data, places, found, count, *rooms = k.arguments
+    stored = STORED[spec.element]
 
     def element(place: Value) -> Value:
         return widened(k, spec.element, k.load(data + place * stored.bytes, stored))
 
     k.stop_unless(count < k.integer(2**31), k.integer(1))
-    with k.loop(0, count) as i:
-        k.store(sortable(k, element(i)), keys + i * key.bytes)
-        k.store(i.to(I32), places + i * I32.bytes)
-    k.call(sort, [keys, places, other_keys, other_places, counts, count])
+    sort_places(k, radix_sort(k), rooms, count, lambda place: sortable(k, element(place)))
     total = k.variable(k.integer(0))
     with k.loop(0, count) as i:
-        here, before = (
-            k.load(places + n * I32.bytes, I32).to(I64) for n in (i, k.maximum(i - 1, k.integer(0)))
-        )
+        here, before = (place_at(k, rooms[0], n) for n in (i, k.maximum(i - 1, k.integer(0))))
+        k.store(here.to(I32), places + i * I32.bytes)
         begins = i.equals(0) | negated(k, element(here).equals(element(before)))
         total.set(total.get() + begins.to(I64))
     k.store(total.get(), found)

@@ -20,14 +20,13 @@ from uncork.kernels.finding.spec import (
 )
 from uncork.kernels.kernel_plan import In, KernelPlan, Out, Selection, Workspace
 from uncork.kernels.layer import Layer, one_call
+from uncork.kernels.sort_memory import sort_memory
 from uncork.types import ElementType
 
 #: Axes of a tensor at most.
 _MOST_AXES = 6
 #: Rough cost in nanoseconds of an element that is sorted.
 _SORTED = 15.0
-#: Bytes of the counts of a digit: see `codegen/radix_sort.py`.
-_DIGITS = 1024
 
 
 def _lanes(layer: Layer) -> int:
@@ -53,16 +52,12 @@ def select_non_zero(layer: Layer) -> Selection:
 
 def select_sort(layer: Layer) -> Selection:
     count, room = product(layer.shape(0)), Workspace()
-    key = 8 if layer.input(0).element_type.bits == 64 else 4
     call = SortPlaces(layer.stored(0))(
         data=In(0),
         places=Out(0),
         found=Out(1),
-        counts=room.take(key * _DIGITS),
-        keys=room.take(count * key),
-        other_keys=room.take(count * key),
-        other_places=room.take(count * 4),
         count=count,
+        **sort_memory(room, count),
     )
     return one_call(call, nanoseconds(count, _SORTED), room)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from uncork.kernels.kernel_spec import KernelSpec
+from uncork.kernels.sort_memory import SORTS
 
 
 class CountNonZero(KernelSpec, frozen=True):
@@ -41,9 +42,7 @@ class SortPlaces(KernelSpec, frozen=True):
     """
 
     emitter: ClassVar[str] = "uncork.kernels.finding.emit_unique:emit_sort"
-    arguments: ClassVar[tuple[str, ...]] = (
-        "data", "places", "found", "keys", "other_keys", "other_places", "counts", "count",
-    )  # fmt: skip
+    arguments: ClassVar[tuple[str, ...]] = ("data", "places", "found", "count", *SORTS)
     element: str
 
 

@@ -17,9 +17,11 @@ from uncork.kernels.kernel_plan import (
     Out,
     Scratch,
     Selection,
+    Workspace,
 )
 from uncork.kernels.layer import Layer, shared_call
-from uncork.kernels.selection.spec import DIGITS, BestOfColumns, BestOfRows, Ranked, Sorted
+from uncork.kernels.selection.spec import BestOfColumns, BestOfRows, Ranked, Sorted
+from uncork.kernels.sort_memory import sort_memory
 from uncork.symbolic import Size, SizeLike
 from uncork.types import ElementType
 
@@ -61,7 +63,7 @@ def select_best(layer: Layer) -> Selection:
 
         return shared_call(some_rows, rows, nanoseconds(product(shape), 1 / 4))
     item = data.element_type.dtype.itemsize
-    if item <= 4 and not by_index and _worth_sorting(shape[axis], count):
+    if not by_index and _worth_sorting(shape[axis], count, item):
         whole_row = Sorted(data.element_type.name, index.name, largest)
         return _sorted(whole_row, (rows, shape[axis], inner, count), item, index.dtype.itemsize)
     lanes = max(1, target.lanes * 4 // max(4, item)) if certainly(inner, 1) else 1
@@ -96,10 +98,11 @@ def select_best(layer: Layer) -> Selection:
     return replace(plan, split=None) if certainly(rows, 1) else plan
 
 
-def _worth_sorting(size: SizeLike, count: SizeLike) -> bool:
+def _worth_sorting(size: SizeLike, count: SizeLike, item: int) -> bool:
     """Whether a whole row is sorted quicker than its first elements are found."""
+    sorts = 1 if item <= 4 else 2
     if isinstance(size, int) and isinstance(count, int):
-        return size >= _SHORT and count * _SHARE >= size
+        return size >= _SHORT * sorts and count * _SHARE >= size * sorts
     return same(size, count)
 
 
@@ -113,7 +116,9 @@ def _sorted(spec: Sorted, sizes: Sequence[SizeLike], item: int, width: int) -> S
         made = first * count * inner
         there = In(0, first * size * inner * item)
         outs: list[Operand] = [Out(0, made * item), Out(1, made * width)]
-        return spec, [there, *outs, some, size, inner, count, memory]
+        rooms = sort_memory(Workspace(memory.offset), size).values()
+        return spec, [there, *outs, some, size, inner, count, *rooms]
 
-    own = size * (2 * 8) + DIGITS * 256 * 8
-    return shared_call(part, rows, nanoseconds(rows * size * inner, 10.0), own=own)
+    room = Workspace()
+    sort_memory(room, size)
+    return shared_call(part, rows, nanoseconds(rows * size * inner, 10.0), own=room.bytes)

@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from uncork.kernels.kernel_spec import KernelSpec
+from uncork.kernels.sort_memory import SORTS
 
 #: The arguments of kernels that take the best along any axis.
 _OF_ANY_AXIS = ("data", "values", "numbers", "outer", "count", "inner", "best")
@@ -37,15 +38,11 @@ class Ranked(KernelSpec, frozen=True):
     lanes: int
 
 
-#: Digits of eight bits of a key by which rows are sorted.
-DIGITS = 4
-
-
 class Sorted(KernelSpec, frozen=True):
-    """What a kernel that sorts rows of up to 32 bits an element is specialised for."""
+    """What a kernel that sorts rows is specialised for."""
 
     emitter: ClassVar[str] = "uncork.kernels.selection.emit_sorted:emit_sorted"
-    arguments: ClassVar[tuple[str, ...]] = (*_OF_ANY_AXIS, "memory")
+    arguments: ClassVar[tuple[str, ...]] = (*_OF_ANY_AXIS, *SORTS)
     element: str
     index: str
     largest: bool
