@@ -12,7 +12,7 @@ from typing import Union, overload
 
 from msgspec import Struct, field
 
-from uncork.kernels.kernel_spec import KernelSpec
+from uncork.kernels.kernel_spec import SORT_COUNTS, SORT_ENTRY, SORTS, KernelSpec
 from uncork.symbolic import Size, SizeLike, minimum
 
 
@@ -72,6 +72,13 @@ class Workspace:
         taken = Scratch(self.bytes)
         self.bytes = self.bytes + whole_lines(size)
         return taken
+
+    def sorts(self, rows: SizeLike, prefix: str = "") -> dict[str, Operand]:
+        """The memory in which so many rows are sorted, by the names of the arguments, which begin
+        with `prefix`.
+        """
+        sizes = (rows * SORT_ENTRY, rows * SORT_ENTRY, SORT_COUNTS)
+        return {prefix + name: self.take(size) for name, size in zip(SORTS, sizes, strict=True)}
 
 
 class AtLeast(Struct, frozen=True):

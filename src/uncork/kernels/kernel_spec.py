@@ -16,6 +16,10 @@ from uncork.kernels.runtime.target import Target
 
 #: A size that only the call knows, in the place of a number of a spec.
 OPEN = -1
+#: The arguments of a kernel that sorts (`codegen/radix_sort.py`): the entries, as many again, and
+#: what digits are counted in; the bytes of an entry, and of the counts.
+SORTS = ("entries", "others", "counts")
+SORT_ENTRY, SORT_COUNTS = 8, 4096
 #: What stands between the parts of names; everything else that no symbol has is left out.
 _NO_SYMBOL = re.compile(r"\W+")
 #: Where the words of a class's name begin.

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 from uncork.kernels.codegen.emit import I32, I64, U32, U64, Kernel, Type, Value, Variable
 from uncork.kernels.codegen.functions import negated
-from uncork.kernels.sort_memory import ENTRY
+from uncork.kernels.kernel_spec import SORT_ENTRY
 
 #: Bits of a key, and of a place.
 _HALF = 32
@@ -28,7 +28,7 @@ def entry(key: Value, place: Value) -> Value:
 
 def place_at(k: Kernel, entries: Value, i: Value) -> Value:
     """The place that number `i` of some entries has."""
-    return k.load(entries + i * ENTRY, I32).to(I64)
+    return k.load(entries + i * SORT_ENTRY, I32).to(I64)
 
 
 def key_type(held: Type) -> Type:
@@ -69,7 +69,7 @@ def radix_sort(outer: Kernel) -> Kernel:
     with k.loop(0, _DIGITS * _DIGIT) as i:
         k.store(k.constant(0, I32), counts + i * I32.bytes)
     with k.loop(0, count) as i:
-        own = k.load(entries + i * ENTRY, U64)
+        own = k.load(entries + i * SORT_ENTRY, U64)
         for digit in range(_DIGITS):
             at = _count_of(counts, own, digit)
             k.store(k.load(at, I32) + 1, at)
@@ -84,7 +84,7 @@ def radix_sort(outer: Kernel) -> Kernel:
             source.set(target.get())
             target.set(before)
     with k.if_(negated(k, source.get().equals(entries))), k.loop(0, count) as i:
-        k.store(k.load(others + i * ENTRY, U64), entries + i * ENTRY)
+        k.store(k.load(others + i * SORT_ENTRY, U64), entries + i * SORT_ENTRY)
     k.finish()
     return k
 
@@ -104,7 +104,7 @@ def sort_places(
             own = key(place)
             is_half = own.type.bits > _HALF
             own = own >> _HALF if is_half and upper else own
-            k.store(entry(own, place), entries + i * ENTRY)
+            k.store(entry(own, place), entries + i * SORT_ENTRY)
         k.call(sort, [*rooms, count])
         return is_half
 
@@ -115,20 +115,20 @@ def sort_places(
 def _insert(k: Kernel, entries: Value, count: Value) -> None:
     """Sort entries by insertion."""
     with k.loop(1, count) as i:
-        own, at = k.load(entries + i * ENTRY, U64), k.variable(i)
+        own, at = k.load(entries + i * SORT_ENTRY, U64), k.variable(i)
         last = own | ((1 << _HALF) - 1)
 
         def before(at: Variable = at) -> Value:
             place = k.maximum(at.get() - 1, k.integer(0))
-            return k.load(entries + place * ENTRY, U64)
+            return k.load(entries + place * SORT_ENTRY, U64)
 
         def moves(last: Value = last, at: Variable = at) -> Value:
             return (at.get() > 0) & (before(at) > last)
 
         with k.while_(moves):
-            k.store(before(), entries + at.get() * ENTRY)
+            k.store(before(), entries + at.get() * SORT_ENTRY)
             at.set(at.get() - 1)
-        k.store(own, entries + at.get() * ENTRY)
+        k.store(own, entries + at.get() * SORT_ENTRY)
 
 
 def _count_of(counts: Value, own: Value, digit: int) -> Value:
@@ -145,8 +145,8 @@ def _pass(k: Kernel, digit: int, source: Value, target: Value, counts: Value, co
         k.store(total.get(), counts + i * I32.bytes)
         total.set(total.get() + many)
     with k.loop(0, count) as i:
-        own = k.load(source + i * ENTRY, U64)
+        own = k.load(source + i * SORT_ENTRY, U64)
         at = _count_of(counts, own, digit)
         place = k.load(at, I32)
         k.store(place + 1, at)
-        k.store(own, target + place.to(I64) * ENTRY)
+        k.store(own, target + place.to(I64) * SORT_ENTRY)

@@ -10,7 +10,7 @@ from uncork.kernels.codegen.emit import F32, I32, U32, Kernel, Value, Variable
 from uncork.kernels.codegen.functions import larger, negated, smaller
 from uncork.kernels.codegen.radix_sort import entry, place_at
 from uncork.kernels.detection.spec import NUMBERS
-from uncork.kernels.sort_memory import ENTRY, SORTS
+from uncork.kernels.kernel_spec import SORT_ENTRY, SORTS
 
 
 class Boxes(Struct, frozen=True):
@@ -135,7 +135,7 @@ class PlaceRooms(Struct, frozen=True):
     def put_entry(self, i: Value, key: Value | int, place: Value) -> None:
         """Store a place with its key, or those of a vector, from number `i` on."""
         key = self.k.constant(key, U32) if isinstance(key, int) else key
-        self.k.store(entry(key, place), self.entries + i * ENTRY)
+        self.k.store(entry(key, place), self.entries + i * SORT_ENTRY)
 
     def place(self, i: Value) -> Value:
         """The place that is number `i` in the order."""

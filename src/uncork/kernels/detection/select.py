@@ -23,7 +23,6 @@ from uncork.kernels.kernel_plan import (
 from uncork.kernels.layer import Layer
 from uncork.kernels.movement.nd_copy import zeros
 from uncork.kernels.movement.spec import COPY_BYTES
-from uncork.kernels.sort_memory import sort_memory
 from uncork.ops.non_max_suppression import NonMaxSuppression5
 from uncork.types import ElementType, TensorSpec
 
@@ -65,12 +64,12 @@ def select_boxes(layer: Layer) -> Selection:
     )
     rows, room = layer.result()[0], Workspace()
     box = NUMBERS * 4
-    memory = sort_memory(room, count)
+    memory = room.sorts(count)
     memory |= {"corners": room.take(count * box), "chosen": room.take((most + lanes) * box)}
     if spec.sigma:
         memory["live"] = room.take((count + lanes) * box)
         memory["live_scores"] = room.take((count + lanes) * 4)
-    memory |= sort_memory(room, rows, "row_")
+    memory |= room.sorts(rows, "row_")
     of_rows = ("batches", "classes", "boxes", "values")
     memory |= {f"row_{name}": room.take(rows * 4) for name in of_rows}
     chosen = spec(

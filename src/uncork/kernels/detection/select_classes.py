@@ -10,7 +10,6 @@ from uncork.kernels.detection.spec import NUMBERS, OF_ALL, OF_IMAGE, Classify
 from uncork.kernels.extents import decline_if, largest, nanoseconds, product, smallest
 from uncork.kernels.kernel_plan import In, KernelPlan, Out, Selection, Workspace
 from uncork.kernels.layer import Layer
-from uncork.kernels.sort_memory import sort_memory
 from uncork.ops.matrix_nms import MatrixNms8
 from uncork.ops.multiclass_nms import MulticlassNms8
 from uncork.types import ElementType
@@ -37,7 +36,7 @@ def select_classes(layer: Layer) -> Selection:
     index = layer.outputs[1].element_type.name
     spec = Classify(index, means.classes_by_class(), decay, across, lanes)
     rows, room = layer.result()[0], Workspace()
-    memory = sort_memory(room, largest(largest(count, image), rows))
+    memory = room.sorts(largest(largest(count, image), rows))
     memory |= {f"taken_{name}": room.take(image * 4) for name in OF_IMAGE}
     memory |= {f"kept_{name}": room.take(rows * 4) for name in OF_ALL}
     call = spec(

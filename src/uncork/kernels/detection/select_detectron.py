@@ -14,7 +14,6 @@ from uncork.kernels.layer import Layer
 from uncork.kernels.loops.axes import literal
 from uncork.kernels.loops.nest_call import Call, View
 from uncork.kernels.loops.regions import Rooms
-from uncork.kernels.sort_memory import sort_memory
 from uncork.ops.detectron import (
     DetectronDetectionOutput6,
     DetectronPriorGridGenerator6,
@@ -73,7 +72,7 @@ def select_best(layer: Layer) -> Selection:
     count, room = layer.shape(0)[0], Workspace()
     kept = smallest(count, operation.max_rois)
     call = BestRows()(
-        rows=In(0), scores=In(1), output=Out(0), count=count, kept=kept, **sort_memory(room, count)
+        rows=In(0), scores=In(1), output=Out(0), count=count, kept=kept, **room.sorts(count)
     )
     calls = [*zeros_in(outputs), call]
     return KernelPlan(call[0].name, calls, room.bytes, cost=nanoseconds(count, 6.0))

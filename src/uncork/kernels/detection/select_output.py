@@ -20,7 +20,6 @@ from uncork.kernels.kernel_plan import In, KernelPlan, Operand, Out, Scratch, Se
 from uncork.kernels.layer import Layer
 from uncork.kernels.loops.nest_call import Call, View
 from uncork.kernels.runtime.target import Target
-from uncork.kernels.sort_memory import sort_memory
 from uncork.ops.detection_output import DetectionOutput1, DetectionOutput8
 from uncork.symbolic import SizeLike
 from uncork.types import ElementType
@@ -78,7 +77,7 @@ def taken(
         "many": room.take(classes * 8),
         "chosen": room.take((priors + target.lanes) * (NUMBERS * _F32)),
         **{name: room.take(every * _F32) for name in names},
-        **sort_memory(room, every),
+        **room.sorts(every),
     }
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from uncork.kernels.kernel_spec import KernelSpec
-from uncork.kernels.sort_memory import SORTS
+from uncork.kernels.kernel_spec import SORTS, KernelSpec
 
 #: Numbers of a box in working memory: both corners, and its area.
 NUMBERS = 5

@@ -31,8 +31,9 @@ from uncork.kernels.kernel_plan import (
     whole_shares,
 )
 from uncork.kernels.layer import Layer, staged
-from uncork.kernels.movement.nd_copy import Seen, strides
-from uncork.kernels.movement.select_nd_copy import seen_through
+from uncork.kernels.movement.looks import Piece
+from uncork.kernels.movement.nd_copy import strides
+from uncork.kernels.movement.select_moved import seen_through
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.stored_types import element_bytes
 from uncork.ops import Operation
@@ -89,7 +90,7 @@ class OutsideOperand(Struct, frozen=True):
     number: int
     shape: tuple[SizeLike, ...]
     element_type: str
-    seen: Union[Seen, None] = None
+    seen: Union[Piece, None] = None
 
     def is_same(self, other: OutsideOperand) -> bool:
         """Whether both are the same elements in every call."""
@@ -177,7 +178,7 @@ class PendingMember(Struct, frozen=True):
     inputs: tuple[tuple[bool, int], ...]
     specs: tuple[TensorSpec, ...]
     output: TensorSpec
-    seen: tuple[Union[Seen, None], ...] = ()
+    seen: tuple[Union[Piece, None], ...] = ()
 
 
 def _among(operands: list[OutsideOperand], operand: OutsideOperand) -> int:
@@ -338,4 +339,4 @@ class _Known(Struct, frozen=True):
 
     place: tuple[bool, int]
     spec: TensorSpec
-    seen: Union[Seen, None] = None
+    seen: Union[Piece, None] = None

@@ -18,8 +18,8 @@ def emit_sort(k: Kernel, spec: SortPlaces) -> None:
     """The LLVM text of the kernel that sorts places and counts groups, which returns 1 when there
     are too many places for i32.
     """
-    data, places, found, count, *rooms = k.arguments
-    stored = STORED[spec.element]
+    data, places, found, count, entries, others, counts = k.arguments
+    stored, rooms = STORED[spec.element], [entries, others, counts]
 
     def element(place: Value) -> Value:
         return widened(k, spec.element, k.load(data + place * stored.bytes, stored))
@@ -28,7 +28,7 @@ def emit_sort(k: Kernel, spec: SortPlaces) -> None:
     sort_places(k, radix_sort(k), rooms, count, lambda place: sortable(k, element(place)))
     total = k.variable(k.integer(0))
     with k.loop(0, count) as i:
-        here, before = (place_at(k, rooms[0], n) for n in (i, k.maximum(i - 1, k.integer(0))))
+        here, before = (place_at(k, entries, n) for n in (i, k.maximum(i - 1, k.integer(0))))
         k.store(here.to(I32), places + i * I32.bytes)
         begins = i.equals(0) | negated(k, element(here).equals(element(before)))
         total.set(total.get() + begins.to(I64))

@@ -20,7 +20,6 @@ from uncork.kernels.finding.spec import (
 )
 from uncork.kernels.kernel_plan import In, KernelPlan, Out, Selection, Workspace
 from uncork.kernels.layer import Layer, one_call
-from uncork.kernels.sort_memory import sort_memory
 from uncork.types import ElementType
 
 #: Axes of a tensor at most.
@@ -57,7 +56,7 @@ def select_sort(layer: Layer) -> Selection:
         places=Out(0),
         found=Out(1),
         count=count,
-        **sort_memory(room, count),
+        **room.sorts(count),
     )
     return one_call(call, nanoseconds(count, _SORTED), room)
 

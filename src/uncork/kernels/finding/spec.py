@@ -6,8 +6,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from uncork.kernels.kernel_spec import KernelSpec
-from uncork.kernels.sort_memory import SORTS
+from uncork.kernels.kernel_spec import SORTS, KernelSpec
 
 
 class CountNonZero(KernelSpec, frozen=True):

@@ -50,6 +50,17 @@ class Piece(Struct, frozen=True):
     steps: tuple[SizeLike, ...]
 
 
+class Stretch(Struct, frozen=True):
+    """A part of an axis of the result: its length and its place, and the place in the data where it
+    begins and the step there.
+    """
+
+    count: SizeLike
+    target: SizeLike
+    source: SizeLike
+    by: int = 1
+
+
 class Unclear(Exception):
     """Only the call knows which pieces a look meets."""
 
@@ -116,6 +127,23 @@ def copied(piece: Piece, result: Sequence[SizeLike], element: int, number: int =
     loops = tuple(map(Loop, piece.counts, piece.steps, target))
     place = total(begin * step for begin, step in zip(piece.begins, target, strict=True))
     return Copy(piece.source, number, piece.offset, place, loops, element)
+
+
+def parts(
+    chosen: Iterable[Sequence[Stretch]],
+    shape: Sequence[SizeLike],
+    result: Sequence[SizeLike],
+    element: int,
+) -> list[Copy]:
+    """The copies of the parts of a result that have the chosen stretch of each axis."""
+    found: list[Copy] = []
+    for stretches in chosen:
+        axes = list(zip(stretches, strides(shape, element), strict=True))
+        begins, counts = (s.target for s in stretches), (s.count for s in stretches)
+        offset, steps = total(s.source * step for s, step in axes), (s.by * n for s, n in axes)
+        piece = Piece(0, tuple(begins), tuple(counts), offset, tuple(steps))
+        found.append(copied(piece, result, element))
+    return found
 
 
 def whole(source: int, shape: Sequence[SizeLike], element: int) -> Piece:

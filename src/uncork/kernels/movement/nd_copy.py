@@ -7,12 +7,12 @@ source and in the target. The innermost turn copies a run of neighbouring bytes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from math import prod
 
 from msgspec import Struct
 
-from uncork.kernels.extents import certainly, product, same, total
+from uncork.kernels.extents import certainly, product, same
 from uncork.kernels.kernel_plan import KernelCall, Operand
 from uncork.kernels.kernel_spec import OPEN
 from uncork.kernels.movement.spec import FillBytes, NdCopy
@@ -60,26 +60,6 @@ class Fill(Struct, frozen=True):
     element: int
 
 
-class Seen(Struct, frozen=True):
-    """Where a tensor lies in another one: bytes before its first element, and from one element to
-    the next along each axis.
-    """
-
-    offset: SizeLike
-    steps: tuple[SizeLike, ...]
-
-
-class Stretch(Struct, frozen=True):
-    """A part of an axis of the result: its length and its place, and the place in the data where it
-    begins and the step there.
-    """
-
-    count: SizeLike
-    target: SizeLike
-    source: SizeLike
-    by: int = 1
-
-
 def strides(shape: Sequence[SizeLike], element: int) -> list[SizeLike]:
     """Bytes from one element to the next along each axis."""
     return [product(shape[axis + 1 :]) * element for axis in range(len(shape))]
@@ -91,24 +71,6 @@ def permuted(data: TensorSpec, view: Sequence[SizeLike], order: Sequence[int]) -
     source, target = strides(view, element), strides([view[axis] for axis in order], element)
     loops = (Loop(view[axis], source[axis], to) for axis, to in zip(order, target, strict=True))
     return [Copy(0, 0, 0, 0, tuple(loops), element)]
-
-
-def parts(
-    chosen: Iterable[Sequence[Stretch]],
-    shape: Sequence[SizeLike],
-    result: Sequence[SizeLike],
-    element: int,
-) -> list[Copy]:
-    """The copies of the parts of a result that have the chosen stretch of each axis."""
-    source, target = strides(shape, element), strides(result, element)
-    copies: list[Copy] = []
-    for stretches in chosen:
-        axes = list(zip(stretches, source, target, strict=True))
-        begin = total(s.source * step for s, step, _ in axes)
-        place = total(s.target * step for s, _, step in axes)
-        loops = tuple(Loop(s.count, s.by * step, to) for s, step, to in axes)
-        copies.append(Copy(0, 0, begin, place, loops, element))
-    return copies
 
 
 def merged(loops: Sequence[Loop], run: SizeLike) -> tuple[list[Loop], SizeLike]:

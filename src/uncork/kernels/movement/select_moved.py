@@ -42,24 +42,50 @@ def select_moved(layer: Layer) -> Selection:
 
 def moved_copies(operation: Operation, inputs: Specs, outputs: Specs) -> list[Copy] | None:
     """The copies of several moves: each piece of the result from the input where it lies."""
-    assert isinstance(operation, Moved)
-    element = outputs[0].element_type.dtype.itemsize
-    known = [(spec, [whole(n, extents(spec), element)]) for n, spec in enumerate(inputs)]
     try:
-        for member in operation.members:
-            given = [known[number] for number in member.arguments]
-            specs = [spec for spec, _ in given]
-            made = member.operation.describe(specs)
-            known += [
-                (spec, _pieces(member.operation, given, made, number))
-                for number, spec in enumerate(made)
-            ]
+        pieces = _moved(operation, inputs)
     except Unclear:
         return None
-    pieces = known[-1][1]
     if len(pieces) > _MOST_PIECES:
         return None
+    element = outputs[0].element_type.dtype.itemsize
     return [copied(piece, extents(outputs[0]), element) for piece in pieces]
+
+
+def seen_through(operation: Operation, inputs: Specs, outputs: Specs, number: int) -> Piece | None:
+    """Where an output of a move lies in the first input; None where it is not a part of that alone,
+    or the other inputs do not tell enough.
+    """
+    try:
+        if isinstance(operation, Moved):
+            pieces = _moved(operation, inputs)
+        else:
+            pieces = _pieces(operation, _whole(inputs), outputs, number)
+    except Unclear:
+        return None
+    return pieces[0] if [piece.source for piece in pieces] == [0] else None
+
+
+def _moved(operation: Operation, inputs: Specs) -> list[Piece]:
+    """The pieces of the result of several moves."""
+    assert isinstance(operation, Moved)
+    known = _whole(inputs)
+    for member in operation.members:
+        given = [known[number] for number in member.arguments]
+        made = member.operation.describe([spec for spec, _ in given])
+        known += [
+            (spec, _pieces(member.operation, given, made, number))
+            for number, spec in enumerate(made)
+        ]
+    return known[-1][1]
+
+
+def _whole(inputs: Specs) -> list[tuple[TensorSpec, list[Piece]]]:
+    """Inputs, each as one piece."""
+    return [
+        (spec, [whole(n, extents(spec), spec.element_type.dtype.itemsize)])
+        for n, spec in enumerate(inputs)
+    ]
 
 
 def _pieces(

@@ -26,13 +26,12 @@ from uncork.kernels.kernel_plan import (
 )
 from uncork.kernels.kernel_spec import writer_of
 from uncork.kernels.layer import staged
-from uncork.kernels.movement.looks import beside, copied, whole
+from uncork.kernels.movement.looks import Piece, beside, copied, whole
 from uncork.kernels.movement.nd_copy import (
     MOST_LOOPS,
     Copy,
     Fill,
     Loop,
-    Seen,
     merged,
     nd_copy,
     strides,
@@ -78,31 +77,6 @@ def select_nd_copy(
 
     cost = nanoseconds(total(sizes), 1 / 8)
     return staged(split, cost, name="" if copies else "nd_copy_nothing")
-
-
-def seen_through(operation: Operation, inputs: Specs, outputs: Specs, number: int) -> Seen | None:
-    """Where an output of a move lies in the first input; None where it is not a part of that alone,
-    or the other inputs do not tell enough.
-    """
-    rule = _rule(operation.type_name)
-    copies = (None if rule is None else rule(operation, inputs, outputs)) or ()
-    own = [copy for copy in copies if isinstance(copy, Copy) and copy.target == number]
-    if len(own) != 1 or own[0].source or any(isinstance(copy, Fill) for copy in copies):
-        return None
-    (copy,), shape = own, extents(outputs[number])
-    target = strides(shape, outputs[number].element_type.dtype.itemsize)
-    steps: list[SizeLike] = []
-    is_in_run = False
-    for size, step in zip(shape, target, strict=True):
-        is_in_run = is_in_run or same(size * step, copy.run)
-        loops = [o for o in copy.loops if same(o.target, step) and same(o.count, size)]
-        if certainly(size, 1) or is_in_run:
-            steps.append(step)
-        elif len(loops) == 1:
-            steps.append(loops[0].source)
-        else:
-            return None
-    return Seen(copy.source_offset, tuple(steps))
 
 
 def _fill(fill: Fill, output_bytes: SizeLike) -> KernelCall:
@@ -155,18 +129,15 @@ def broadcast_copies(operation: Operation, inputs: Specs, outputs: Specs) -> lis
             return None
         places = [int(axis) for axis in mapping.reshape(-1)]
     element = inputs[0].element_type.dtype.itemsize
-    source, target = strides(shape, element), strides(result, element)
-    own = {place: axis for axis, place in enumerate(places)}
-    loops: list[Loop] = []
+    own = dict(zip(places, zip(shape, strides(shape, element), strict=True), strict=True))
+    steps: list[SizeLike] = []
     for place, size in enumerate(result):
-        axis = own.get(place)
-        if axis is None or certainly(shape[axis], 1):
-            loops.append(Loop(size, 0, target[place]))
-        elif same(shape[axis], size):
-            loops.append(Loop(size, source[axis], target[place]))
-        else:
+        given, step = own.get(place, (1, 0))
+        if not certainly(given, 1) and not same(given, size):
             return None
-    return [Copy(0, 0, 0, 0, tuple(loops), element)]
+        steps.append(0 if certainly(given, 1) else step)
+    piece = Piece(0, (0,) * len(result), tuple(result), 0, tuple(steps))
+    return [copied(piece, result, element)]
 
 
 #: The rules by the types of operations. Those of other modules are imported for models that have

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from itertools import product as combinations
 
 from uncork.kernels.extents import certainly, elements_of, extents, is_empty, largest, smallest
-from uncork.kernels.movement.nd_copy import Copy, Stretch, parts
+from uncork.kernels.movement.looks import Stretch, parts
+from uncork.kernels.movement.nd_copy import Copy
 from uncork.ops import Operation
 from uncork.ops._common.indices import normalised_axis
 from uncork.symbolic import SizeLike

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from itertools import product as combinations
 
 from uncork.kernels.extents import certainly, elements_of, extents, largest, smallest
-from uncork.kernels.movement.looks import Along, Look
-from uncork.kernels.movement.nd_copy import Copy, Fill, Stretch, parts
+from uncork.kernels.movement.looks import Along, Look, Stretch, parts
+from uncork.kernels.movement.nd_copy import Copy, Fill
 from uncork.ops import Operation
 from uncork.ops._common.indices import normalised_axis
 from uncork.ops.strided_slice import StridedSlice1

@@ -13,7 +13,7 @@ from uncork.kernels.selection.spec import Sorted
 @emitter
 def emit_sorted(k: Kernel, spec: Sorted) -> None:
     """The LLVM text of the kernel, which returns 1 when there are too many places for i32."""
-    data, values, numbers, outer, count, inner, best, *rooms = k.arguments
+    data, values, numbers, outer, count, inner, best, entries, others, counts = k.arguments
     stored, index, sort = STORED[spec.element], INDEX_TYPES[spec.index], radix_sort(k)
     k.stop_unless(count < k.integer(2**31), k.integer(1))
     with k.loop(0, outer) as o, k.loop(0, inner) as i:
@@ -25,8 +25,8 @@ def emit_sorted(k: Kernel, spec: Sorted) -> None:
         def key(place: Value) -> Value:
             return sortable(k, widened(k, spec.element, element(place)), spec.largest)
 
-        sort_places(k, sort, rooms, count, key)
+        sort_places(k, sort, [entries, others, counts], count, key)
         with k.loop(0, best) as j:
-            place, target = place_at(k, rooms[0], j), first + j * inner
+            place, target = place_at(k, entries, j), first + j * inner
             k.store(element(place), values + target * stored.bytes)
             k.store(place.to(index), numbers + target * index.bytes)

@@ -21,7 +21,6 @@ from uncork.kernels.kernel_plan import (
 )
 from uncork.kernels.layer import Layer, shared_call
 from uncork.kernels.selection.spec import BestOfColumns, BestOfRows, Ranked, Sorted
-from uncork.kernels.sort_memory import sort_memory
 from uncork.symbolic import Size, SizeLike
 from uncork.types import ElementType
 
@@ -116,9 +115,9 @@ def _sorted(spec: Sorted, sizes: Sequence[SizeLike], item: int, width: int) -> S
         made = first * count * inner
         there = In(0, first * size * inner * item)
         outs: list[Operand] = [Out(0, made * item), Out(1, made * width)]
-        rooms = sort_memory(Workspace(memory.offset), size).values()
+        rooms = Workspace(memory.offset).sorts(size).values()
         return spec, [there, *outs, some, size, inner, count, *rooms]
 
     room = Workspace()
-    sort_memory(room, size)
+    room.sorts(size)
     return shared_call(part, rows, nanoseconds(rows * size * inner, 10.0), own=room.bytes)
