@@ -116,63 +116,73 @@ def emit_dot_rows(k: Kernel, spec: DotRows) -> None:
         place = k.stack_bytes(amx.CONFIGURATION_BYTES)
         _registers(spec).write(k, place, k.integer(spec.rows))
         amx.configure(k, place)
-    # Behind the panel, which is of whole blocks of words, lie the scales, then zero points and what
-    # few rows have added up.
+    # Behind each panel, which is of whole blocks of words, lie its scales, then zero points; behind
+    # all what few rows have added up.
     line, lanes = spec.width * 4, spec.lanes
     turned = (words + (lanes - 1)) // lanes * (lanes * spec.lines) + spec.more_lines
     operand = (a["groups"] + (lanes - 1)) // lanes * (lanes * line)
-    scales = a["panel"] + turned * line
-    zeros = scales + operand
-    totals = zeros + operand
+    scales, zeros = turned * line, turned * line + operand
+    room = zeros + operand
     line_of_rows = a["rows"] * line
-    code_bytes = a["code_row"] * spec.width
-    # Many rows meet a whole panel, which takes their totals from register to register.
+    # Many rows meet a whole panel, which takes their totals from register to register, and one
+    # panel after the other, so that their digits are read once for all of these.
     few = a["rows"] <= FEW_ROWS
     block = k.maximum(k.select(few, k.integer(spec.block), words), k.integer(1))
-    with k.loop(a["first"], end, spec.width) as first, k.loop(0, words, block) as begin:
-        with k.if_(begin.equals(0)):
-            _parameters(k, spec, a, first, scales, zeros)
+    panels = k.select(few, k.integer(1), a["panels"])
+    totals = a["panel"] + room
+    # The bytes of the codes of a panel, and what a row asks for of them.
+    code_bytes = a["code_row"] * spec.width
+    share = code_bytes // k.maximum(a["rows"], k.integer(1))
+    with (
+        k.loop(a["first"], end, panels * spec.width) as begins,
+        k.loop(0, words, block) as begin,
+    ):
+        count = k.minimum(panels, (end - begins + (spec.width - 1)) // spec.width)
         stop = k.minimum(begin + block, words)
         # Some rows are multiplied twice, so that sums are not written where they are read.
         before = totals + (begin // block & 1) * line_of_rows
         after = totals + (begin // block + 1 & 1) * line_of_rows
-        with k.loop(0, spec.width, lanes) as column:
-            _turn(k, spec, a, book, first + column, (begin, stop), a["panel"] + column * 4)
+        with k.loop(0, count) as number:
+            panel, first = a["panel"] + number * room, begins + number * spec.width
+            with k.if_(begin.equals(0)):
+                _parameters(k, spec, a, first, panel + scales, panel + zeros)
+            with k.loop(0, spec.width, lanes) as column:
+                _turn(k, spec, a, book, first + column, (begin, stop), panel + column * 4)
 
         def multiply(
             tile: Kernel,
             row: Value,
-            count: int,
-            first: Value = first,
+            number: Value,
+            pace: Value,
+            begins: Value = begins,
             begin: Value = begin,
             stop: Value = stop,
             before: Value = before,
             after: Value = after,
         ) -> None:
+            panel, first = a["panel"] + number * room, begins + number * spec.width
             given = {
                 "digits": a["digits"] + row * digit_row,
                 "digit_row": digit_row,
                 "records": a["records"] + row * record_row,
                 "record_row": record_row,
-                "panel": a["panel"] - begin * (spec.lines * line),
+                "panel": panel - begin * (spec.lines * line),
                 "begin": begin * spec.lines,
                 "end": stop * spec.lines,
                 "words": words * spec.lines,
                 "before": before + row * line,
                 "after": after + row * line,
-                "scales": scales,
-                "zeros": zeros,
+                "scales": panel + scales,
+                "zeros": panel + zeros,
                 "target": a["output"] + row * row_bytes + first * 4,
                 "target_row": row_bytes,
                 "left": end - first,
                 "unit": unit,
-                # Each block of rows asks for its share of the next panel's codes.
+                # Each block of rows asks for its share of the next panels' codes.
                 "ahead": a["codes"]
                 + first * a["code_row"]
-                + (code_bytes + code_bytes * row // a["rows"]),
-                "pace": k.minimum(
-                    code_bytes * count // (a["rows"] * words * spec.lines), k.integer(_PACE * count)
-                ),
+                + (code_bytes * panels + share * row),
+                "pace": pace,
                 **advanced_operands(spec.end, places, first * 4),
             }
             k.call(tile, [given[name] for name in _tile_arguments(spec)])
@@ -182,8 +192,10 @@ def emit_dot_rows(k: Kernel, spec: DotRows) -> None:
             # The smallest tile takes what is left: the last rows again, where there are not so
             # many, as the same is written twice.
             most = a["rows"] - (0 if rows == spec.tiles[-1] else rows - 1)
+            pace = k.minimum(share * rows // (words * spec.lines), k.integer(_PACE * rows))
             with k.loop(done.get(), most, rows) as row:
-                multiply(tile, k.minimum(row, a["rows"] - rows), rows)
+                with k.loop(0, count) as number:
+                    multiply(tile, k.minimum(row, a["rows"] - rows), number, pace)
                 done.set(row + rows)
     if spec.by:
         amx.release(k)

@@ -34,6 +34,8 @@ COLUMNS = 4
 _LEAST_HALVED = 4
 #: Up to so many rows take a panel block by block, of so many bytes, which is half a first cache.
 FEW_ROWS, _PANEL = 16, 16 << 10
+#: Bytes of the panels that rows meet one after the other: a part of a second cache.
+_PANELS = 384 << 10
 #: Codes in 32 bits that are no code of four bits.
 _BYTES_IN_WORD = 4
 
@@ -145,6 +147,16 @@ class DotRows(KernelSpec, frozen=True):
         least = math.lcm(self.unit // self.per_word, self.lanes)
         return max(1, _PANEL // (least * self.lines * self.width * 4)) * least
 
+    def panel_bytes(self, inner: int, parameters: int) -> int:
+        """Bytes of a panel of columns of so many numbers, with as many scales and zero points."""
+        words = -(-inner // (self.per_word * self.lanes)) * self.lanes
+        lines = words * self.lines + self.more_lines
+        return (lines + 2 * (-(-parameters // self.lanes) * self.lanes)) * self.width * 4
+
+    def panels(self, inner: int, parameters: int) -> int:
+        """The panels that many rows meet one after the other."""
+        return max(1, _PANELS // self.panel_bytes(inner, parameters))
+
     @property
     def more_lines(self) -> int:
         """Lines that are multiplied behind those of the last run, by digits that are 0."""
@@ -163,9 +175,11 @@ class DotRows(KernelSpec, frozen=True):
     @property
     def arguments(self) -> tuple[str, ...]:
         """The kernel's arguments: those of the other products except the table, then the digits
-        with their records and flags, the panel, and those of the epilogue.
+        with their records and flags, the panels and how many these are, and those of the
+        epilogue.
         """
-        return (*ARGUMENTS[:-1], "digits", "records", "flags", "panel", *self.end.arguments)
+        made = ("digits", "records", "flags", "panel", "panels")
+        return (*ARGUMENTS[:-1], *made, *self.end.arguments)
 
 
 class Blocks(Struct, frozen=True):
