@@ -8,6 +8,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 pytest.importorskip("llvmlite")
 
@@ -107,6 +108,40 @@ def test_stored_types(stored: str, zeros: str, scales: bool, target: str) -> Non
         assert spec is not None
         x = numbers(rows, inner)
         hold(multiplied(weights, x, target=given), weights, x, spec.unit)
+
+
+@pytest.mark.parametrize("target", ["AVX-512", "AVX-VNNI"])
+@pytest.mark.parametrize("stored", ["i8", "u4"])
+def test_panels_beside_each_other(stored: str, target: str) -> None:
+    """Many rows meet several panels, of which the last ones are fewer and not full."""
+    given = {"AVX-512": AVX512, "AVX-VNNI": AVX_VNNI}[target]
+    if not runnable(given):
+        pytest.skip("another processor")
+    generator = np.random.default_rng(3)
+    for columns, inner, group in ((70, 40, 0), (400, 2048, 1024), (331, 4096, 128)):
+        weights = matrix(generator, stored, columns, inner, group, "small")
+        for rows in (17, 37):
+            spec = dots_of(weights, rows, given)
+            assert isinstance(spec, DotRows)
+            groups = inner // group if group else 1
+            beside = spec.panels(inner, groups)
+            assert beside > 1 and (inner == 40) == (beside * spec.width > columns)
+            x = numbers(rows, inner)
+            hold(multiplied(weights, x, target=given), weights, x, spec.unit)
+
+
+@pytest.mark.parametrize(
+    ("zeros", "group", "rows", "digits"),
+    [("any", 32, 31, True), ("any", 32, 32, False), ("", 32, 32, True), ("any", 64, 99, True)],
+)
+def test_short_runs_of_many_rows(zeros: str, group: int, rows: int, digits: bool) -> None:
+    """Eight instructions turn the sums of a run into its part of the total, and 24 products are
+    multiplied before: as many as there are numbers in a run of 32.
+    """
+    weights = matrix(np.random.default_rng(4), "u4", 40, 256, group, zeros and "small")
+    assert isinstance(dots_of(weights, rows, AVX512), DotRows) == digits
+    amx = replace(AVX512, features=f"{AVX512.features},+amx-tile,+amx-int8", tiles=True)
+    assert isinstance(dots_of(weights, rows, amx), DotRows)
 
 
 @pytest.mark.parametrize("target", ["host", "AVX-512", "AVX-VNNI", "AVX2", "SSE4"])

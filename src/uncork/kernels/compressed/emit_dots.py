@@ -179,9 +179,7 @@ def emit_dot_rows(k: Kernel, spec: DotRows) -> None:
                 "left": end - first,
                 "unit": unit,
                 # Each block of rows asks for its share of the next panels' codes.
-                "ahead": a["codes"]
-                + first * a["code_row"]
-                + (code_bytes * panels + share * row),
+                "ahead": a["codes"] + first * a["code_row"] + (code_bytes * panels + share * row),
                 "pace": pace,
                 **advanced_operands(spec.end, places, first * 4),
             }
