@@ -112,22 +112,35 @@ def test_stored_types(stored: str, zeros: str, scales: bool, target: str) -> Non
 
 @pytest.mark.parametrize("target", ["AVX-512", "AVX-VNNI"])
 @pytest.mark.parametrize("stored", ["i8", "u4"])
-def test_panels_beside_each_other(stored: str, target: str) -> None:
-    """Many rows meet several panels, of which the last ones are fewer and not full."""
+@pytest.mark.parametrize(
+    ("activations", "error"), [("f32", 2.0**-24), ("i16", 2.0**-15), ("i8", 2.0**-7)]
+)
+def test_many_rows(activations: str, error: float, stored: str, target: str) -> None:
+    """They fill tiles or not, lie beside each other or not, and meet several panels where a second
+    cache does not hold their digits; the last panels are fewer and not full. The last row has no
+    digits, so that those after it, which fill its tile, have none.
+    """
     given = {"AVX-512": AVX512, "AVX-VNNI": AVX_VNNI}[target]
     if not runnable(given):
         pytest.skip("another processor")
     generator = np.random.default_rng(3)
-    for columns, inner, group in ((70, 40, 0), (400, 2048, 1024), (331, 4096, 128)):
+    beside = set()
+    for (columns, inner, group), rows in product(
+        [(70, 40, 0), (400, 2048, 1024), (131, 4096, 128)], [9, 13, 17, 135]
+    ):
         weights = matrix(generator, stored, columns, inner, group, "small")
-        for rows in (17, 37):
-            spec = dots_of(weights, rows, given)
-            assert isinstance(spec, DotRows)
-            groups = inner // group if group else 1
-            beside = spec.panels(inner, groups)
-            assert beside > 1 and (inner == 40) == (beside * spec.width > columns)
-            x = numbers(rows, inner)
-            hold(multiplied(weights, x, target=given), weights, x, spec.unit)
+        linear = find("MatMul", 1)(transpose_b=True)
+        operation = CompressedLinear(linear, weights, activations=activations)
+        x = numbers(rows, inner)
+        x[-1, 3] = np.inf
+        results, choice = run_native(operation, [spec_of(x, ElementType.f32)], target=given)
+        assert isinstance(choice, KernelPlan) and results is not None, choice
+        spec = next(spec for spec, _ in choice.calls if isinstance(spec, DotRows))
+        assert spec.panels(inner, inner // group if group else 1) > 1
+        beside.add(spec.beside)
+        hold(results[0][:-1], weights, x[:-1], spec.unit, error)
+        assert not np.isfinite(results[0][-1]).any()
+    assert beside == {8 if given is AVX512 and activations == "i8" else 1}
 
 
 @pytest.mark.parametrize(
@@ -329,7 +342,12 @@ def test_neon_compiles(stored: str) -> None:
     few, many = dots_of(weights, 2, NEON), dots_of(weights, 8, NEON)
     assert isinstance(few, DotFew) and isinstance(many, DotRows)
     assert few.blocks.how == many.how == FOUR_SIGNED
-    for spec in (few, BlockDigits(few.blocks, 64), many, Digits(many.unit, many.per_word == 8)):
+    for spec in (
+        few,
+        BlockDigits(few.blocks, 64),
+        many,
+        Digits(many.unit, many.per_word == 8, many.rows),
+    ):
         text = llvm_text(spec, NEON)
         assert "sdot" in text or isinstance(spec, (BlockDigits, Digits))
         try:

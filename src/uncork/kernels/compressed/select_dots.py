@@ -214,9 +214,17 @@ class RowCalls(Struct, Generic[AnyDots], frozen=True):
     begin: int = 0
 
     @property
+    def _together(self) -> int:
+        """The rows that are multiplied together."""
+        raise NotImplementedError
+
+    @property
     def _made(self) -> SizeLike:
-        """The rows that are made for each product."""
-        return self.rows
+        """The rows that are made for each product, filled up to those that are multiplied
+        together.
+        """
+        together = self._together
+        return (self.rows + (together - 1)) // together * together
 
     @property
     def _sizes(self) -> dict[str, int]:
@@ -258,7 +266,15 @@ class RowCalls(Struct, Generic[AnyDots], frozen=True):
         spec, more = self._turning
         places = {name: Scratch(place) for name, place in self._places[0].items()}
         return [
-            spec(data=In(0), **places, **more, inner=self.inner, first=first, count=count)
+            spec(
+                data=In(0),
+                rows=self.rows,
+                **places,
+                **more,
+                inner=self.inner,
+                first=first,
+                count=count,
+            )
             for first, count in shares(self._made * self.data, threads)
         ]
 
@@ -282,6 +298,10 @@ class DotCalls(RowCalls[DotRows], frozen=True):
     parameters: int = 1
 
     @property
+    def _together(self) -> int:
+        return self.spec.rows
+
+    @property
     def _sizes(self) -> dict[str, int]:
         spec, runs = self.spec, -(-self.inner // self.spec.unit)
         return {
@@ -294,16 +314,17 @@ class DotCalls(RowCalls[DotRows], frozen=True):
     def _turning(self) -> tuple[KernelSpec, dict[str, Operand]]:
         spec = self.spec
         split = spec.stored.element_type in FOUR_BITS
-        return Digits(spec.unit, split, spec.digits, spec.wide, spec.large, spec.middle), {}
+        sizes = (spec.unit, split, spec.rows, spec.digits, spec.wide, spec.large, spec.middle)
+        return Digits(*sizes, spec.beside), {}
 
     @property
     def _own(self) -> int:
         """Bytes of working memory of a thread: one row, panels with their scales and zero points,
-        and the totals of few rows twice.
+        and the totals of few rows.
         """
         spec = self.spec
         panels = self._panels * spec.panel_bytes(self.inner, self.parameters)
-        return self._row + whole_lines(panels + 2 * FEW_ROWS * spec.width * 4)
+        return self._row + whole_lines(panels + FEW_ROWS * spec.width * 4)
 
     @property
     def _panels(self) -> int:
@@ -372,10 +393,8 @@ class FewCalls(RowCalls[DotFew], frozen=True):
     """Those of few rows, whose codes are read as they are stored."""
 
     @property
-    def _made(self) -> SizeLike:
-        """The rows are filled up to those that lie beside each other."""
-        beside = self.spec.blocks.rows
-        return (self.rows + (beside - 1)) // beside * beside
+    def _together(self) -> int:
+        return self.spec.blocks.rows
 
     @property
     def _groups(self) -> int:
@@ -395,5 +414,4 @@ class FewCalls(RowCalls[DotFew], frozen=True):
 
     @property
     def _turning(self) -> tuple[KernelSpec, dict[str, Operand]]:
-        more: dict[str, Operand] = {"groups": self._groups, "rows": self.rows}
-        return BlockDigits(self.spec.blocks, self.spec.stored.group), more
+        return BlockDigits(self.spec.blocks, self.spec.stored.group), {"groups": self._groups}

@@ -30,6 +30,8 @@ DIGITS = 3
 FLAG = 8
 #: Columns whose results are added up and stored together, where rows are few.
 COLUMNS = 4
+#: Rows for whose addresses there are registers.
+_ADDRESSES = 4
 #: Rows of a tile from which on there is another one with half of them.
 _LEAST_HALVED = 4
 #: Up to so many rows take a panel block by block, of so many bytes, which is half a first cache.
@@ -61,18 +63,24 @@ class Digits(KernelSpec, frozen=True):
     records and flags. For codes of four bits every eight numbers are in the order in which the
     codes are split; where digits are `wide`, which is 16 bits, every four numbers are, or eight.
     `large`: they are bytes nevertheless, as codes have 16 bits. `middle` is taken off every code.
+
+    Rows are filled up to whole tiles of `rows` by the last one. Where `beside` is 1 they follow
+    each other; else words of four digits, or two of 16 bits, and what records tell, lie beside
+    those of the other rows of a tile: `[rows of this many, run, word, place, row]`.
     """
 
     emitter: ClassVar[str] = "uncork.kernels.compressed.emit_digits:emit_digits"
     arguments: ClassVar[tuple[str, ...]] = (
-        *("data", "digits", "records", "flags", "inner", "first", "count"),
+        *("data", "digits", "records", "flags", "rows", "inner", "first", "count"),
     )
     unit: int
     split: bool
+    rows: int
     digits: int = DIGITS
     wide: bool = False
     large: bool = False
     middle: int = 0
+    beside: int = 1
 
     @property
     def places(self) -> tuple[int, ...]:
@@ -82,8 +90,8 @@ class Digits(KernelSpec, frozen=True):
 
 class DotRows(KernelSpec, frozen=True):
     """Products of rows of digits: the codes of `vectors` vectors of columns are turned into a
-    panel, then multiplied by `rows` rows at a time, and by half as many where fewer are left. There
-    are at least so many as the smaller tile has.
+    panel, then multiplied by `rows` rows at a time, and by half as many where fewer are left; of a
+    last tile that is not full nothing is stored of further rows.
     """
 
     emitter: ClassVar[str] = "uncork.kernels.compressed.emit_dots:emit_dot_rows"
@@ -113,6 +121,13 @@ class DotRows(KernelSpec, frozen=True):
         if self.by:
             return (self.rows,)
         return (self.rows, self.rows // 2) if self.rows >= _LEAST_HALVED else (self.rows,)
+
+    @property
+    def beside(self) -> int:
+        """Rows whose words of digits lie beside each other, so that one address is counted on for
+        all of them: those of a tile that has more than there are registers for addresses.
+        """
+        return self.rows if self.rows > _ADDRESSES and not self.by else 1
 
     @property
     def takes_two(self) -> bool:
@@ -166,6 +181,11 @@ class DotRows(KernelSpec, frozen=True):
     def per_line(self) -> int:
         """Codes of a column in a line of a panel."""
         return self.per_word // self.lines
+
+    @property
+    def words_of_line(self) -> int:
+        """Words of digits that a line meets: two where it holds codes of four bits."""
+        return self.per_line // _BYTES_IN_WORD or 1
 
     @property
     def per_word(self) -> int:
