@@ -54,9 +54,9 @@ _MOST_OF_SHORT_RUNS = 31
 _AS_F32 = {PAIRS: 2, FOUR_SMALL: 3}
 #: Rows that meet a column at once: of four the code is twice as long, and a thirtieth faster.
 _FEW_ROWS = 2
-#: Words of a column that lie in a vector beside those of others, and rows that meet these at once,
-#: by the digits of a number: up to so many take less time than panels.
-_WORDS_OF_COLUMN, _ROWS_OF_SIDES = 4, {3: 4, 2: 8, 1: 8}
+#: Words of a column that lie in a vector beside those of others, and rows that meet these at once:
+#: up to so many take less time than panels where columns are short.
+_WORDS_OF_COLUMN, _ROWS_OF_SIDES = 4, 4
 #: Blocks that are written one after the other, and steps from which on their scales are read
 #: together.
 _BLOCKS_TOGETHER, _LEAST_TOGETHER = 8, 4
@@ -171,7 +171,7 @@ def least_rows(spec: DotRows) -> int:
     """
     side = _columns_side_by_side(spec)
     if side > 1:
-        return _rows_beside(spec, side) + 1
+        return _rows_beside(side) + 1
     if spec.how == FOUR_SMALL:
         return spec.rows
     return max(_LEAST_OF_PAIRS if spec.how == PAIRS else _LEAST_ROWS, spec.tiles[-1])
@@ -370,13 +370,13 @@ def dot_few(spec: DotRows, rows: SizeLike, target: Target) -> DotFew | None:
     if any(a % b and b % a for a in sizes for b in sizes):
         return None
     together = 1 if side > 1 else _steps_together(blocks, stored.group, target)
-    beside = 1 if certainly(rows, 1) else _rows_beside(spec, side)
+    beside = 1 if certainly(rows, 1) else _rows_beside(side)
     return DotFew(stored, replace(blocks, together=together, rows=beside), spec.end, side)
 
 
-def _rows_beside(spec: DotRows, side: int) -> int:
+def _rows_beside(side: int) -> int:
     """Rows that meet a vector of codes at once."""
-    return _FEW_ROWS if side == 1 else _ROWS_OF_SIDES[spec.digits]
+    return _FEW_ROWS if side == 1 else _ROWS_OF_SIDES
 
 
 def _columns_side_by_side(spec: DotRows) -> int:
