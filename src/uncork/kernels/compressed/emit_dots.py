@@ -157,7 +157,7 @@ def emit_dot_rows(k: Kernel, spec: DotRows) -> None:
             tile: Kernel,
             row: Value,
             number: Value,
-            pace: Value,
+            asked: tuple[Value, Value],
             begins: Value = begins,
             begin: Value = begin,
             stop: Value = stop,
@@ -183,21 +183,29 @@ def emit_dot_rows(k: Kernel, spec: DotRows) -> None:
                 "left": end - first,
                 "rows_left": a["rows"] - row,
                 "unit": unit,
-                # Each block of rows asks for its share of the next panels' codes.
-                "ahead": a["codes"] + first * a["code_row"] + (code_bytes * panels + share * row),
-                "pace": pace,
+                "ahead": k.select(
+                    near,
+                    a["codes"] + first * a["code_row"] + (code_bytes + share * row),
+                    asked[0],
+                ),
+                "pace": asked[1],
                 **advanced_operands(spec.end, places, first * 4),
             }
             k.call(tile, [given[name] for name in _tile_arguments(spec)])
 
-        done = k.variable(k.integer(0))
+        # Each tile asks for its share of the next panel's codes; or where that lies further away,
+        # for the digits of the next tile, a part of them with each panel.
+        steps, done = words * spec.lines, k.variable(k.integer(0))
         for rows, tile in zip(spec.tiles, tiles, strict=True):
             # The smallest tile takes what is left.
             most = a["rows"] - (0 if rows == spec.tiles[-1] else rows - 1)
-            pace = k.minimum(share * rows // (words * spec.lines), k.integer(_PACE * rows))
+            of_codes = k.minimum(share * rows // steps, k.integer(_PACE * rows))
+            part = digit_row * rows // count
+            pace = k.select(near, of_codes, (part + (steps - 1)) // steps)
             with k.loop(done.get(), most, rows) as row:
+                following = a["digits"] + (row + rows) * digit_row
                 with k.loop(0, count) as number:
-                    multiply(tile, row, number, pace)
+                    multiply(tile, row, number, (following + part * number, pace))
                 done.set(row + rows)
     if spec.by:
         amx.release(k)
