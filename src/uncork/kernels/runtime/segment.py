@@ -194,6 +194,10 @@ class Segment:
             if native_entry(plan.target):
                 self.run = bound(block, plan.target)
 
+    def return_as(self, way: int) -> None:
+        """Have `run` return otherwise than in a list: `ALONE`, `ANSWER`."""
+        self._block[HEAD.index("made")] = way
+
     def go_on_with(self, following: Sequence[Segment]) -> None:
         """Have one call run these segments, too, one after the other: each reads sizes that those
         before it have found.
