@@ -180,7 +180,7 @@ def sums() -> uncork.CompiledModel:
 
 def own_block(call: Any) -> Any:
     """The memory of the native call that makes a bound one."""
-    return call.__call__.func.__self__
+    return call.func.__self__
 
 
 def test_arrays_of_the_same_shapes_share_a_native_call(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -204,6 +204,8 @@ def test_arrays_of_the_same_shapes_share_a_native_call(monkeypatch: pytest.Monke
         for call, out in zip(calls, rows, strict=True):
             out[:] = -1
             assert call()[0] is out and out.tolist() == [[6, 8]]
+    with pytest.raises(TypeError, match="takes 1 positional argument but 2 were given"):
+        calls[0](given[1])
     assert other()[0].tolist() == [[6, 9]]
     kept = weakref.ref(block)
     del calls, call, block

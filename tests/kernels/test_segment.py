@@ -326,6 +326,12 @@ def test_a_call_with_answers(native: bool) -> None:
     with pytest.raises(ZeroDivisionError):
         run(source, target, answer, lambda: 1 // 0)
     assert run(source, target, answer) == OTHER_ARGUMENTS
+    with pytest.raises(TypeError, match="takes 0 positional arguments but 2 were given"):
+        run(source, target, answer, otherwise, 1, 2)
+    made._block[HEAD.index("busy")] = 0
+    made.refuse()
+    assert run(source, target, answer, otherwise) == "asked"
+    assert run(source, target) == OTHER_ARGUMENTS
     made.return_as(0)
     assert run(source, target, answer, otherwise) == OTHER_ARGUMENTS
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,54 +20,48 @@ if TYPE_CHECKING:
     from uncork.compiler.native_call import NativeCall
 
 
-class _Call(Protocol):
-    def __call__(self) -> Results: ...
-
-
-class BoundCall:
-    """A call of `compiled` on `inputs`, into `outputs` where they are given; made by
-    `CompiledModel.bind`.
+class BoundCall(functools.partial[Results]):
+    """A call of a model on arrays that stay, made by `CompiledModel.bind`.
 
     Every call reads what the inputs hold then and writes the results into the outputs again: it
     returns these. Without such they are arrays that the next call may overwrite, and their shapes
     may change with the values of the inputs. One call at a time.
+
+    It is a native function and its arguments where that can be: Python does nothing for a call, and
+    a program with many of them finds each in few cache lines.
     """
 
-    #: Each has a `__call__` of its own, for which Python is not asked where it is native. A program
-    #: with many bound calls finds each in one or two cache lines, not in a dictionary.
-    __slots__ = ("__call__", "__weakref__", "_ordinary")
-    __call__: _Call
+    __slots__ = ()
+    __repr__ = object.__repr__
 
-    def __init__(
-        self,
-        compiled: CompiledModel,
-        inputs: Sequence[Any],
-        outputs: Sequence[Any] | Mapping[str, Any] | None,
-    ) -> None:
-        runs = compiled.users.runs
-        inputs = [_stays(port, value) for port, value in zip(compiled.inputs, inputs, strict=True)]
-        given = None if outputs is None else _in_order(compiled.outputs, outputs)
-        self._ordinary = self.__call__ = ordinary = _Ordinary(compiled, inputs, given)
-        native = compiled.native_call(inputs)
-        made = None if native is None else native.results(inputs)
-        call = None if native is None else native.bound(inputs)
-        if made is not None and call is not None:
-            for port, array, own in zip(compiled.outputs, given or [], made, strict=False):
-                _fits(port, array, own)
-            bound = given or made
-            results = Results(compiled.outputs, bound)
-            arrays = (*inputs, *bound)
-            ordinary.before = functools.partial(_native, call, arrays, results)
-            self.__call__ = functools.partial(call.run, *arrays, results, ordinary)
-        _apart(compiled, inputs, given or [])
-        compiled.users.bound.add(self)
-        if compiled.users.runs is not runs:  # exchanged meanwhile
-            self.forget()
 
-    def forget(self) -> None:
-        """Make ordinary calls from now on, which heed what was exchanged."""
-        self._ordinary.before = None
-        self.__call__ = self._ordinary
+def bound_call(
+    compiled: CompiledModel,
+    inputs: Sequence[Any],
+    outputs: Sequence[Any] | Mapping[str, Any] | None,
+) -> BoundCall:
+    """The call of `compiled` on `inputs`, into `outputs` where they are given."""
+    users = compiled.users
+    runs, bound = users.runs, users.bound
+    inputs = [_stays(port, value) for port, value in zip(compiled.inputs, inputs, strict=True)]
+    given = None if outputs is None else _in_order(compiled.outputs, outputs)
+    ordinary = _Ordinary(compiled, inputs, given)
+    native = compiled.native_call(inputs)
+    made = None if native is None else native.results(inputs)
+    call = None if native is None else native.bound(inputs, bound)
+    if made is not None and call is not None:
+        for port, array, own in zip(compiled.outputs, given or [], made, strict=False):
+            _fits(port, array, own)
+    _apart(compiled, inputs, given or [])
+    if made is None or call is None:
+        return BoundCall(ordinary)
+    bound.add(call)
+    if users.runs is not runs:  # exchanged meanwhile
+        call.refuse()
+    arrays = (*inputs, *(given or made))
+    results = Results(compiled.outputs, given or made)
+    ordinary.before = functools.partial(_native, call, arrays, results)
+    return BoundCall(call.run, *arrays, results, ordinary)
 
 
 class _Ordinary:
@@ -79,11 +73,10 @@ class _Ordinary:
         self, compiled: CompiledModel, inputs: Sequence[Array], given: Sequence[Any] | None
     ) -> None:
         self._compiled, self._inputs, self._given = compiled, inputs, given
-        self.before: Callable[[], Results | None] | None = None
+        self.before: Callable[[], Results | None] = _nothing
 
     def __call__(self) -> Results:
-        before = self.before
-        made = None if before is None else before()
+        made = self.before()
         if made is not None:
             return made
         results = self._compiled(*self._inputs)
@@ -95,6 +88,10 @@ class _Ordinary:
         for array, result in zip(given, results, strict=True):
             array[...] = result
         return Results(self._compiled.outputs, given)
+
+
+def _nothing() -> None:
+    """The results of a native call where there is none."""
 
 
 def _native(call: NativeCall, arrays: Sequence[Array], results: Results) -> Results | None:

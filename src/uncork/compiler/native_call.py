@@ -65,8 +65,8 @@ class NativeCall(Instances[_SegmentInstance]):
         self.plan = plan
         self._arguments = arguments or plan.array_guards
         self._positions = positions or range(len(plan.array_guards))
-        #: Bound calls that somebody has, by the shapes of their inputs.
-        self._bound: dict[tuple[tuple[int, ...], ...], weakref.ref[NativeCall]] = {}
+        #: Bound calls that somebody has, by who shares them and the shapes of their inputs.
+        self._bound: dict[tuple[object, ...], weakref.ref[NativeCall]] = {}
         super().__init__()
         self.release_memory()
 
@@ -85,20 +85,20 @@ class NativeCall(Instances[_SegmentInstance]):
         """
         return NativeCall(self.plan, arguments, positions, known, way)
 
-    def bound(self, inputs: Sequence[Array]) -> NativeCall | None:
+    def bound(self, inputs: Sequence[Array], users: object = None) -> NativeCall | None:
         """This call for arrays of just these shapes and results that are given; None where their
         sizes are values, or bodies run, which ask for memory as they do.
 
-        Whoever asks for the same shapes gets the same call: what it reads of its own stays in the
-        caches when many arrays are bound, and each is called now and then.
+        The same `users` get the same call for the same shapes: what it reads of its own stays in
+        the caches when many arrays are bound, and each is called now and then.
         """
-        shapes = tuple([array.shape for array in inputs])
-        known = self._bound.get(shapes)
+        key = (users, *[array.shape for array in inputs])
+        known = self._bound.get(key)
         call = None if known is None else known()
         if call is None:
             call = self._new_bound(inputs)
-            live = {key: one for key, one in self._bound.items() if one() is not None}
-            self._bound = live if call is None else {**live, shapes: weakref.ref(call)}
+            live = {own: one for own, one in self._bound.items() if one() is not None}
+            self._bound = live if call is None else {**live, key: weakref.ref(call)}
         return call
 
     def _new_bound(self, inputs: Sequence[Array]) -> NativeCall | None:
@@ -121,6 +121,10 @@ class NativeCall(Instances[_SegmentInstance]):
         call = NativeCall(self.plan, arguments, range(len(arguments)), way=ANSWER)
         call.grow((*inputs, *results))
         return call
+
+    def refuse(self) -> None:
+        """Make no calls from now on."""
+        self.segment.refuse()
 
     def grow(self, arguments: Sequence[Array]) -> None:
         """Take the working memory that a call of these arguments needs, since nobody calls `retry`

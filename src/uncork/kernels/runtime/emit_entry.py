@@ -47,8 +47,9 @@ class _Entry:
         self.first = self.tables = Tables(k, self.block)
         self.made = k.variable(k.integer(0))  # the list of results, or the only one
         self.guards = self.first.head("array_guards")
-        #: Whether answers are given behind the arguments.
-        self.answers = self.first.head("made").equals(ANSWER) & (self.guards + 2).equals(self.count)
+        #: How many arguments come behind answers; below 0 where these are none.
+        self.behind = self.count - (self.guards + 2)
+        self.answers = self.first.head("made").equals(ANSWER) & (self.behind >= 0)
 
     def outcome(self, value: int | Value) -> Value:
         """What the call returns: a Python integer, or the answer that is given for it."""
@@ -62,7 +63,9 @@ class _Entry:
                     k.call_address(self.first.head("take"), [result.get()])
                 else:
                     otherwise = self.argument(self.guards + 1)
-                    result.set(k.call_address(self.first.head("call"), [otherwise]))
+                    behind = self.arguments + (self.guards + 2) * 8
+                    asked = [otherwise, behind, self.behind, k.integer(0)]
+                    result.set(k.call_address(self.first.head("call"), asked))
             with none:
                 result.set(k.call_address(self.first.head("long"), [status]))
         return result.get()
@@ -115,7 +118,7 @@ def emit_entry() -> str:
 
 def _look_at_arguments(e: _Entry) -> None:
     k, tables = e.k, e.tables
-    e.need(e.guards.equals(0) | e.guards.equals(e.count) | e.answers)
+    e.need(e.guards.equals(0) | e.guards.equals(e.count) | (e.answers & e.behind.equals(0)))
     with k.loop(0, e.guards) as i:
         argument = e.argument(i)
         kind, rank, flags, sizes = tables.entry("array_guard_table", i, ARRAY_GUARD)

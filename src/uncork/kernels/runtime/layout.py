@@ -30,7 +30,8 @@ OK, OTHER_ARGUMENTS, BUSY, CHECK_FAILED, GUARD_FAILED, NO_MEMORY, OVERFLOW = (
 #: The one result comes without a list.
 ALONE = -1
 #: No result is made, and behind the arguments that guards look at there may be two more: what is
-#: returned where all went well, and what is called where not, for what it returns.
+#: returned where all went well, and what is called where not, for what it returns. It gets what
+#: comes behind, and refuses it.
 ANSWER = -2
 
 #: The head of a segment's block: first what every call reads, which is in as few cache lines as it

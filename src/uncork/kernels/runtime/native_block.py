@@ -74,9 +74,10 @@ class NativeBlock(np.ndarray):
         `emit_entry` writes.
         """
         guards, made = _head(self.address, "array_guards"), _head(self.address, "made")
-        if made == ANSWER and len(arguments) == guards + 2:
-            answer, otherwise = arguments[guards:]
-            return answer if self.run_by_ctypes(*arguments[:guards]) == OK else otherwise()
+        if made == ANSWER and len(arguments) >= guards + 2:
+            answer, otherwise, *behind = arguments[guards:]
+            well = not behind and self.run_by_ctypes(*arguments[:guards]) == OK
+            return answer if well else otherwise(*behind)
         if not _fits(self.address, arguments):
             return OTHER_ARGUMENTS
         if self[HEAD.index("busy")]:
