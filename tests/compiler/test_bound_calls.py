@@ -4,6 +4,8 @@ bound.
 
 from __future__ import annotations
 
+import threading
+import weakref
 from typing import Any
 
 import numpy as np
@@ -166,3 +168,75 @@ def test_a_bound_call_has_the_working_memory_that_it_needs(monkeypatch: pytest.M
     )
     for array, wanted in zip(call(), expected, strict=True):
         np.testing.assert_array_equal(array, wanted)
+
+
+def sums() -> uncork.CompiledModel:
+    """A model that adds 1, in a call so long that other threads run meanwhile."""
+    builder = uncork.Builder("sums")
+    x = builder.parameter("x", "f32", [None])
+    builder.result(builder.add("Add", 1, x, builder.constant(F32(1)))[0], "y")
+    return uncork.compile_model(builder.model(), threads=1)
+
+
+def own_block(call: Any) -> Any:
+    """The memory of the native call that makes a bound one."""
+    return call.func.__self__
+
+
+def test_arrays_of_the_same_shapes_share_a_native_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each has its own results, and is made while another is under way."""
+    pytest.importorskip("llvmlite")
+    compiled = bag("cpu")
+    given = [np.array([i, 3 - i]) for i in range(4)]
+    rows = [np.zeros((1, 2), F32) for _ in given]
+    calls = [
+        compiled.bind(ids, np.array([0]), outputs=[out])
+        for ids, out in zip(given, rows, strict=True)
+    ]
+    other = compiled.bind(np.array([1, 1, 1]), np.array([0]))
+    block = own_block(calls[0])
+    assert all(own_block(call) is block for call in calls) and own_block(other) is not block
+    monkeypatch.setattr(
+        uncork.CompiledModel, "__call__", lambda *_: pytest.fail("the call was made otherwise")
+    )
+    for busy in (0, 1):
+        block[0] = busy  # as while another thread is in it
+        for call, out in zip(calls, rows, strict=True):
+            out[:] = -1
+            assert call()[0] is out and out.tolist() == [[6, 8]]
+    with pytest.raises(TypeError, match="takes 1 positional argument but 2 were given"):
+        calls[0](given[1])
+    assert other()[0].tolist() == [[6, 9]]
+    kept = weakref.ref(block)
+    del calls, call, block
+    assert kept() is None, "it goes with the last of them"
+
+
+def test_arrays_that_are_changed_in_place_are_noticed() -> None:
+    ids = np.array([1, 2])
+    call = bag("cpu").bind(ids, np.array([0]), outputs=[np.zeros((1, 2), F32)])
+    call()
+    ids.resize((3, 1), refcheck=False)
+    with pytest.raises(uncork.InputError, match=r"'ids': expected shape \[\?\], got \[3, 1\]"):
+        call()
+
+
+def test_threads_with_arrays_of_the_same_shapes() -> None:
+    compiled, size = sums(), 400_000
+    wrong: list[int] = []
+
+    def work(number: int) -> None:
+        x, y = np.full(size, number, F32), np.zeros(size, F32)
+        call = compiled.bind(x, outputs=[y])
+        for turn in range(40):
+            x[:] = 100 * turn + number
+            call()
+            if not (y == 100 * turn + number + 1).all():
+                wrong.append(turn)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong

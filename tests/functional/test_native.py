@@ -380,10 +380,12 @@ def test_numbers_of_segments_that_stay(
     settled: list[dict[int, Any]] = []
     embedded = NativeCall.embedded
 
-    def watched(call: NativeCall, arguments: Any, positions: Any, known: Any = None) -> NativeCall:
+    def watched(
+        call: NativeCall, arguments: Any, positions: Any, known: Any = None, way: int = 0
+    ) -> NativeCall:
         if known:
             settled.append(known)
-        return embedded(call, arguments, positions, known)
+        return embedded(call, arguments, positions, known, way)
 
     monkeypatch.setattr(NativeCall, "embedded", watched)
     generator = np.random.default_rng(7)

@@ -18,6 +18,8 @@ from uncork.kernels.runtime.context import Context
 from uncork.kernels.runtime.entries import native_entry
 from uncork.kernels.runtime.kernel_cache import STORE
 from uncork.kernels.runtime.layout import (
+    ALONE,
+    ANSWER,
     BUSY,
     CHECK_FAILED,
     HEAD,
@@ -292,6 +294,67 @@ def test_results_of_a_call_that_stops_in_the_middle_are_given_back() -> None:
     for _ in range(200):
         assert made.run(x, np.array([1, 1])) == CHECK_FAILED
     assert sys.getrefcount(dtype) < before + 100
+
+
+@pytest.mark.parametrize("native", [False, True])
+def test_a_call_with_answers(native: bool) -> None:
+    """It returns the one when all went well, and asks the other in every other case."""
+    guard = ArrayGuard(np.dtype(np.float32), (3,))
+    made = segment(Step(doubling(), (at(0), at(1), 3)), array_guards=[guard, guard])
+    made.return_as(ANSWER)
+    run = made.run if native else made._block.run_by_ctypes
+    source, target = np.array([1, 2, 3], np.float32), np.zeros(3, np.float32)
+    asked: list[int] = []
+
+    def otherwise() -> str:
+        asked.append(1)
+        return "asked"
+
+    answer = object()
+    before = sys.getrefcount(answer)
+    for _ in range(100):
+        assert run(source, target, answer, otherwise) is answer
+    assert sys.getrefcount(answer) == before and not asked
+    assert target.tolist() == [2, 4, 6] and run(source, target) == OK
+    source[1] = -1  # which the step declines
+    assert run(source, target, answer, otherwise) == "asked" and run(source, target) == 0
+    assert run(source[:2], target, answer, otherwise) == "asked"
+    assert run(source, None, answer, otherwise) == "asked"
+    made._block[HEAD.index("busy")] = 1  # as while a thread is in it
+    source[1] = 2
+    assert run(source, target, answer, otherwise) == "asked" and len(asked) == 4
+    with pytest.raises(ZeroDivisionError):
+        run(source, target, answer, lambda: 1 // 0)
+    assert run(source, target, answer) == OTHER_ARGUMENTS
+    with pytest.raises(TypeError, match="takes 0 positional arguments but 2 were given"):
+        run(source, target, answer, otherwise, 1, 2)
+    made._block[HEAD.index("busy")] = 0
+    made.refuse()
+    assert run(source, target, answer, otherwise) == "asked"
+    assert run(source, target) == OTHER_ARGUMENTS
+    made.return_as(0)
+    assert run(source, target, answer, otherwise) == OTHER_ARGUMENTS
+
+
+@pytest.mark.parametrize("native", [False, True])
+def test_a_result_without_a_list(native: bool) -> None:
+    made = segment(
+        Step(doubling(), (at(0), at(1), 3)), results=[MadeResult(np.dtype(np.float32), (3,))]
+    )
+    run = made.run if native else made._block.run_by_ctypes
+    source = np.array([1, 2, 3], np.float32)
+    (listed,) = run(source)
+    made.return_as(ALONE)
+    dtype = np.dtype(np.float32)
+    before = sys.getrefcount(dtype)
+    for _ in range(100):
+        alone = run(source)
+        assert type(alone) is np.ndarray and alone.tolist() == listed.tolist() == [2, 4, 6]
+    assert sys.getrefcount(alone) == sys.getrefcount(listed)
+    source[0] = -1
+    for _ in range(100):
+        assert run(source) == 0
+    assert sys.getrefcount(dtype) < before + 50
 
 
 @pytest.mark.parametrize("element", ["i8", "u8", "i32", "u32", "i64", "u64"])

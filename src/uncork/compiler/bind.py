@@ -4,6 +4,7 @@ hardly more than the work.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -16,60 +17,69 @@ from uncork.types import Array, describe_array
 
 if TYPE_CHECKING:
     from uncork.compiler.compiled_model import CompiledModel
+    from uncork.compiler.native_call import NativeCall
 
 
-class BoundCall:
-    """A call of `compiled` on `inputs`, into `outputs` where they are given; made by
-    `CompiledModel.bind`.
+class BoundCall(functools.partial[Results]):
+    """A call of a model on arrays that stay, made by `CompiledModel.bind`.
 
-    Every call reads what the inputs hold then and writes the results into the outputs again.
-    Without such they are arrays that the next call may overwrite, and their shapes may change with
-    the values of the inputs. One call at a time.
+    Every call reads what the inputs hold then and writes the results into the outputs again: it
+    returns these. Without such they are arrays that the next call may overwrite, and their shapes
+    may change with the values of the inputs. One call at a time.
+
+    It is a native function and its arguments where that can be: Python does nothing for a call, and
+    a program with many of them finds each in few cache lines.
     """
 
-    #: A program with many bound calls finds each in one or two cache lines, not in a dictionary.
-    __slots__ = ("__weakref__", "_arrays", "_compiled", "_given", "_inputs", "_results", "_run")
+    __slots__ = ()
+    __repr__ = object.__repr__
+
+
+def bound_call(
+    compiled: CompiledModel,
+    inputs: Sequence[Any],
+    outputs: Sequence[Any] | Mapping[str, Any] | None,
+) -> BoundCall:
+    """The call of `compiled` on `inputs`, into `outputs` where they are given."""
+    users = compiled.users
+    runs, bound = users.runs, users.bound
+    inputs = [_stays(port, value) for port, value in zip(compiled.inputs, inputs, strict=True)]
+    given = None if outputs is None else _in_order(compiled.outputs, outputs)
+    ordinary = _Ordinary(compiled, inputs, given)
+    native = compiled.native_call(inputs)
+    made = None if native is None else native.results(inputs)
+    call = None if native is None else native.bound(inputs, bound)
+    if made is not None and call is not None:
+        for port, array, own in zip(compiled.outputs, given or [], made, strict=False):
+            _fits(port, array, own)
+    _apart(compiled, inputs, given or [])
+    if made is None or call is None:
+        return BoundCall(ordinary)
+    bound.add(call)
+    if users.runs is not runs:  # exchanged meanwhile
+        call.refuse()
+    arrays = (*inputs, *(given or made))
+    results = Results(compiled.outputs, given or made)
+    ordinary.before = functools.partial(_native, call, arrays, results)
+    return BoundCall(call.run, *arrays, results, ordinary)
+
+
+class _Ordinary:
+    """A bound call that the native entry has not made: by another instance of the native call,
+    where there is one, else as an ordinary call, which also says what is wrong.
+    """
 
     def __init__(
-        self,
-        compiled: CompiledModel,
-        inputs: Sequence[Any],
-        outputs: Sequence[Any] | Mapping[str, Any] | None,
+        self, compiled: CompiledModel, inputs: Sequence[Array], given: Sequence[Any] | None
     ) -> None:
-        self._compiled = compiled
-        runs = compiled.users.runs
-        self._inputs = [
-            _stays(port, value) for port, value in zip(compiled.inputs, inputs, strict=True)
-        ]
-        self._given = given = None if outputs is None else _in_order(compiled.outputs, outputs)
-        self._run: Callable[..., int] | None = None
-        native = compiled.native_call(self._inputs)
-        made = None if native is None else native.results(self._inputs)
-        call = None if native is None else native.bound(self._inputs)
-        if made is not None and call is not None:
-            for port, array, own in zip(compiled.outputs, given or [], made, strict=False):
-                _fits(port, array, own)
-            bound = given or made
-            self._run = call.run
-            self._arrays = (*self._inputs, *bound)
-            self._results = Results(compiled.outputs, bound)
-        _apart(compiled, self._inputs, given or [])
-        compiled.users.bound.add(self)
-        if compiled.users.runs is not runs:  # exchanged meanwhile
-            self.forget()
-
-    def forget(self) -> None:
-        """Make ordinary calls from now on, which heed what was exchanged."""
-        self._run = None
+        self._compiled, self._inputs, self._given = compiled, inputs, given
+        self.before: Callable[[], Results | None] = _nothing
 
     def __call__(self) -> Results:
-        """Run the model. The results are the bound outputs; where none were given, arrays of the
-        bound call, or new ones.
-        """
-        run = self._run
-        if run is not None and run(*self._arrays) == OK:
-            return self._results
-        results = self._compiled(*self._inputs)  # which also says what is wrong
+        made = self.before()
+        if made is not None:
+            return made
+        results = self._compiled(*self._inputs)
         given = self._given
         if given is None:
             return results
@@ -78,6 +88,15 @@ class BoundCall:
         for array, result in zip(given, results, strict=True):
             array[...] = result
         return Results(self._compiled.outputs, given)
+
+
+def _nothing() -> None:
+    """The results of a native call where there is none."""
+
+
+def _native(call: NativeCall, arrays: Sequence[Array], results: Results) -> Results | None:
+    """The results of a call that others may be in the middle of; None where it is not made."""
+    return results if call.finish(call.run(*arrays), arrays) == OK else None
 
 
 def _stays(port: ModelPort, value: Any) -> Array:

@@ -153,10 +153,10 @@ class CompiledModel:
         before, and their shapes may change with the values of the inputs. Raises InputError when a
         name, a type or a shape does not fit, or arrays overlap.
         """
-        from uncork.compiler.bind import BoundCall
+        from uncork.compiler.bind import bound_call
 
         try:
-            return BoundCall(self, match(self.inputs, inputs, named), outputs)
+            return bound_call(self, match(self.inputs, inputs, named), outputs)
         except MemoryError as error:
             raise self._too_large(error) from None
 

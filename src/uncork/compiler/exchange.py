@@ -14,7 +14,7 @@ import numpy as np
 from uncork.compiler.sharing import Runs, Users
 from uncork.compiler.tables import with_tables
 from uncork.compiler.variables import kept_variables
-from uncork.concurrency import unforked
+from uncork.concurrency import LiveObjects, unforked
 from uncork.errors import InputError, Problem
 from uncork.ir.model import Model
 from uncork.ir.ports import ModelPort
@@ -57,10 +57,11 @@ def exchange(
         request.wait_for_turn()
     with unforked():
         users.runs = runs
+        before, users.bound = users.bound, LiveObjects()
         for request in users.requests:
             request.adopt(runs)
-        for bound in users.bound:
-            bound.forget()
+        for call in before:
+            call.refuse()
 
 
 def carry_over(compiled: CompiledModel, executor: BaseExecutor) -> None:

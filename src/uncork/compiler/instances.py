@@ -73,16 +73,16 @@ class Instances(Generic[Made]):
         """The working memory that is kept now."""
         return sum(instance.working_bytes for instance in self._instances)
 
-    def retry(self, found: int, inputs: Sequence[Any]) -> list[Array] | None:
+    def retry(self, found: Any, inputs: Sequence[Any]) -> list[Array] | None:
         """The outcome of a call for which `run` gave a number; None when this plan does not make
         it.
         """
-        result = self._finish(found, inputs)
+        result = self.finish(found, inputs)
         return None if isinstance(result, int) else result
 
-    def _finish(self, found: list[Array] | int, inputs: Sequence[Any]) -> list[Array] | int:
+    def finish(self, found: list[Array] | int, inputs: Sequence[Any]) -> list[Array] | int:
         """The results of a call that met an instance at work, or too little memory: it is made
-        again. A number where this plan does not make it.
+        again. A number where this plan does not make it, or all results were given: OK then.
         """
         instances, at = self._instances, 0
         while isinstance(found, int):

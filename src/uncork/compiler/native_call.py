@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -12,7 +13,7 @@ from uncork.compiler.instances import Instances
 from uncork.compiler.policy import RELEASE_COST
 from uncork.compiler.working_memory import grow
 from uncork.kernels.runtime.context import Context
-from uncork.kernels.runtime.layout import NO_MEMORY, OK
+from uncork.kernels.runtime.layout import ANSWER, NO_MEMORY, OK
 from uncork.kernels.runtime.segment import Segment
 from uncork.kernels.runtime.segment_plan import ArrayGuard, IdentityGuard, MadeResult
 from uncork.types import Array
@@ -50,17 +51,22 @@ class NativeCall(Instances[_SegmentInstance]):
         arguments: Sequence[ArrayGuard | IdentityGuard] = (),
         positions: Sequence[int] = (),
         known: Mapping[int, Array] | None = None,
+        way: int = 0,
     ) -> None:
         """With `arguments` it is called with these, among which the inputs have these `positions`,
         and results too if they are given.
 
-        `known` are arrays that inputs always are, by number of the input. Raises CannotBeKnown.
+        `known` are arrays that inputs always are, by number of the input. `way` is how to return,
+        if not in a list: `ALONE`, `ANSWER`. Raises CannotBeKnown.
         """
         assert plan.is_native
+        self._way = way
         self._known = dict(known or {})
         self.plan = plan
         self._arguments = arguments or plan.array_guards
         self._positions = positions or range(len(plan.array_guards))
+        #: Bound calls that somebody has, by who shares them and the shapes of their inputs.
+        self._bound: dict[tuple[object, ...], weakref.ref[NativeCall]] = {}
         super().__init__()
         self.release_memory()
 
@@ -69,6 +75,7 @@ class NativeCall(Instances[_SegmentInstance]):
         arguments: Sequence[ArrayGuard | IdentityGuard],
         positions: Sequence[int],
         known: Mapping[int, Array] | None = None,
+        way: int = 0,
     ) -> NativeCall:
         """This call in memory of its own, whose inputs are at these positions among other
         arguments.
@@ -76,12 +83,25 @@ class NativeCall(Instances[_SegmentInstance]):
         Inputs that are `known`, by their numbers, are always these arrays, whatever is given in
         their positions. Raises CannotBeKnown where the plan has to read them at each call.
         """
-        return NativeCall(self.plan, arguments, positions, known)
+        return NativeCall(self.plan, arguments, positions, known, way)
 
-    def bound(self, inputs: Sequence[Array]) -> NativeCall | None:
+    def bound(self, inputs: Sequence[Array], users: object = None) -> NativeCall | None:
         """This call for arrays of just these shapes and results that are given; None where their
         sizes are values, or bodies run, which ask for memory as they do.
+
+        The same `users` get the same call for the same shapes: what it reads of its own stays in
+        the caches when many arrays are bound, and each is called now and then.
         """
+        key = (users, *[array.shape for array in inputs])
+        known = self._bound.get(key)
+        call = None if known is None else known()
+        if call is None:
+            call = self._new_bound(inputs)
+            live = {own: one for own, one in self._bound.items() if one() is not None}
+            self._bound = live if call is None else {**live, key: weakref.ref(call)}
+        return call
+
+    def _new_bound(self, inputs: Sequence[Array]) -> NativeCall | None:
         (part,) = self.plan.parts
         assert isinstance(part, NativeStep)
         if part.segment.runs_bodies or any(bind.element for bind in part.segment.binds):
@@ -97,9 +117,14 @@ class NativeCall(Instances[_SegmentInstance]):
             ArrayGuard(result.dtype, array.shape, written=True)
             for result, array in zip(self.plan.results, results, strict=True)
         ]
-        call = NativeCall(self.plan, (*fixed, *written), range(len(fixed) + len(written)))
+        arguments = (*fixed, *written)
+        call = NativeCall(self.plan, arguments, range(len(arguments)), way=ANSWER)
         call.grow((*inputs, *results))
         return call
+
+    def refuse(self) -> None:
+        """Make no calls from now on."""
+        self.segment.refuse()
 
     def grow(self, arguments: Sequence[Array]) -> None:
         """Take the working memory that a call of these arguments needs, since nobody calls `retry`
@@ -138,7 +163,7 @@ class NativeCall(Instances[_SegmentInstance]):
         """The results, or why there are none."""
         found = self.run(*inputs)
         if isinstance(found, int):  # why there are none yet
-            found = self._finish(found, inputs)
+            found = self.finish(found, inputs)
         return Stop(found) if isinstance(found, int) else found
 
     def _made(self, like: _SegmentInstance | None = None) -> _SegmentInstance:
@@ -163,4 +188,6 @@ class NativeCall(Instances[_SegmentInstance]):
             release_cost=RELEASE_COST,
             keep=(plan, self._known),
         )
+        if self._way:
+            segment.return_as(self._way)
         return _SegmentInstance(plan, segment, context)

@@ -15,8 +15,8 @@ from uncork.ir.model import Model
 
 if TYPE_CHECKING:
     from uncork.compiler.base_executor import BaseExecutor
-    from uncork.compiler.bind import BoundCall
     from uncork.compiler.compiled_model import CompiledModel
+    from uncork.compiler.native_call import NativeCall
 
 
 class Turn:
@@ -57,7 +57,7 @@ class Runs(Struct, frozen=True):
 
 
 class Users:
-    """The requests and bound calls that one executor makes the calls of.
+    """The requests, and the native calls of bound ones, that one executor makes the calls of.
 
     An exchange sets `runs` first and then looks who is here; who comes enters first and then looks
     at `runs`. So nobody is left behind.
@@ -66,7 +66,7 @@ class Users:
     def __init__(self, runs: Runs) -> None:
         self.runs = runs
         self.requests: LiveObjects[CompiledModel] = LiveObjects()
-        self.bound: LiveObjects[BoundCall] = LiveObjects()
+        self.bound: LiveObjects[NativeCall] = LiveObjects()
         self.renew_locks()
         renews_locks(self)
 

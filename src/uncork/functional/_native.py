@@ -26,7 +26,7 @@ from uncork.functional._call import Call
 from uncork.ir.bodies import configure
 from uncork.ir.build import Builder
 from uncork.ir.model import Source
-from uncork.kernels.runtime.layout import OTHER_ARGUMENTS
+from uncork.kernels.runtime.layout import ALONE, OTHER_ARGUMENTS
 from uncork.kernels.runtime.segment_plan import ArrayGuard, CannotBeKnown, IdentityGuard
 from uncork.kernels.select import warn_if_unavailable
 from uncork.passes.set_precision import set_precision
@@ -47,15 +47,15 @@ def one(describe: Callable[Parameters, Call]) -> Callable[Parameters, Array]:
     """The public function of a call with one result, which it returns. `describe` describes the
     call.
     """
-    calls = _Calls(describe)
+    calls = _Calls(describe, ALONE)
 
     @functools.wraps(describe)
     def function(*args: Parameters.args, **options: Parameters.kwargs) -> Array:
         if not options:
             found = calls.last(*args)
-            if type(found) is list:
-                first: Array = found[0]
-                return first
+            if type(found) is not int:
+                only: Array = found
+                return only
         return calls(args, options)[0]
 
     return _returning(function, "Array")
@@ -115,8 +115,9 @@ class _Calls:
     input that comes as a number is open, like a size: one plan takes every number, if it can.
     """
 
-    def __init__(self, describe: Callable[..., Call]) -> None:
-        self._describe = describe
+    def __init__(self, describe: Callable[..., Call], way: int = 0) -> None:
+        """`way` is how `last` returns, if not in a list: see `NativeCall`."""
+        self._describe, self._way = describe, way
         self._names = tuple(inspect.signature(describe).parameters)
         #: Arguments that are integers of any width, and so may come as numbers and lists; None
         #: before a call was described.
@@ -127,8 +128,8 @@ class _Calls:
         self._came: dict[tuple[Any, ...], None] = {}
         #: Arguments that are no inputs.
         self._attributes: frozenset[str] = frozenset()
-        #: The last call without names as one native entry: a list of results, or a number when this
-        #: call is another.
+        #: The last call without names as one native entry: a list of results, or the only one, or a
+        #: number when this call is another.
         self.last: Callable[..., Any] = _nothing
         #: How often the same integers come before an entry knows them.
         self._patience = _PATIENCE
@@ -150,8 +151,8 @@ class _Calls:
         if options:
             named: Callable[..., Any] = self._named.get(tuple(options), _nothing)
             result = named(*given.all)
-            if type(result) is list:
-                return result
+            if type(result) is not int:
+                return _listed(result)
         if any(isinstance(value, (list, tuple)) for value in given.all):
             if self._integers is None:
                 self._learn(self._describe(*given.args, **given.options))
@@ -267,10 +268,10 @@ class _Calls:
         numbers: Collection[int],
         names: tuple[str, ...],
         arguments: Sequence[Any],
-    ) -> Sequence[Array] | None:
-        """The results of a call whose `numbers`, among the `positions` of the plan's inputs, have
-        come again and again: from now on an entry is tried first that knows them. None where there
-        is none.
+    ) -> list[Array] | Array | None:
+        """What an entry gives for a call whose `numbers`, among the `positions` of the plan's
+        inputs, have come again and again: from now on an entry is tried first that knows them. None
+        where there is none.
 
         `names` are those of the arguments that are given by name.
         """
@@ -279,14 +280,14 @@ class _Calls:
         # programs that change them now and then gain little by it
         self._patience = min(2 * self._patience, _MOST_PATIENCE)
         try:
-            entry = _among(native, arguments, positions, numbers)
+            entry = _among(native, arguments, positions, numbers, self._way)
         except CannotBeKnown:
             self._patience = _NEVER
             return None
-        results = _results(entry, arguments)
-        if results is not None:
+        found = _found(entry, arguments)
+        if found is not None:
             self._try_first(entry.run, names)
-        return results
+        return found
 
     def _compiled(
         self, given: Arguments, call: Call, is_open: bool = False, widest: bool = False
@@ -309,7 +310,7 @@ class _Calls:
         entries = self._entries.setdefault(given.kind, {})
         entry = entries.get(native)
         if entry is None:
-            made = _among(native, given.all, _array_positions(given.all))
+            made = _among(native, given.all, _array_positions(given.all), way=self._way)
             entry = entries.setdefault(native, made)
         self._enter(native, entry, given)
         return results
@@ -354,15 +355,24 @@ class _Calls:
 
 def _results(call: NativeCall, arguments: Sequence[Any]) -> Sequence[Array] | None:
     """The results of a native call; None where its plan does not make it."""
-    answer: Any = call.run(*arguments)
-    return answer if type(answer) is list else call.retry(answer, arguments)
+    found = _found(call, arguments)
+    return None if found is None else _listed(found)
+
+
+def _found(call: NativeCall, arguments: Sequence[Any]) -> list[Array] | Array | None:
+    """What a native call gives; None where its plan does not make it."""
+    return call.retry(call.run(*arguments), arguments)
+
+
+def _listed(found: list[Array] | Array) -> list[Array]:
+    return found if isinstance(found, list) else [found]
 
 
 def _with_numbers(
     run: Callable[..., Any],
     positions: Sequence[int],
     patience: int,
-    settle: Callable[[Sequence[Any]], Sequence[Array] | None],
+    settle: Callable[[Sequence[Any]], list[Array] | Array | None],
 ) -> Callable[..., Any]:
     """The native call of arguments that have integers at these positions, where it takes arrays.
 
@@ -416,6 +426,7 @@ def _among(
     given: Sequence[Any],
     positions: Sequence[int],
     numbers: Collection[int] = (),
+    way: int = 0,
 ) -> NativeCall:
     """The native call over all arguments that were given: at `positions` arrays like these, and the
     same objects for everything else.
@@ -431,7 +442,7 @@ def _among(
             known[index] = np.array(given[position])
         else:
             array_guards[position] = array_guard
-    return native.embedded(array_guards, positions, known)
+    return native.embedded(array_guards, positions, known, way)
 
 
 def _executor(

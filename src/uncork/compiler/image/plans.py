@@ -46,7 +46,7 @@ class ImageCall(Instances[Instance]):
     def attempt(self, inputs: Sequence[Array]) -> list[Array] | int:
         """The results, or why there are none: see `layout`."""
         given = (*inputs, *self._nothing)
-        found = self._finish(self.run(*given), given)
+        found = self.finish(self.run(*given), given)
         return found if isinstance(found, int) or self.is_whole else self._results(found, inputs)
 
     def _results(self, made: list[Array], inputs: Sequence[Array]) -> list[Array]:

@@ -32,6 +32,7 @@ FUNCTIONS = {
     "take": "Py_IncRef",
     "drop": "Py_DecRef",
     "occurred": "PyErr_Occurred",
+    "call": "PyObject_VectorcallDict",
     "empty": "PyArray_Empty",
 }
 #: What a long loop calls, in the order of `loop_layout.LOOP_FUNCTIONS`.

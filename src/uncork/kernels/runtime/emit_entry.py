@@ -12,6 +12,7 @@ from uncork.kernels.runtime.cpython_entry import DATA, DTYPE, FLAGS, RANK, SHAPE
 from uncork.kernels.runtime.emit_resize import Tables
 from uncork.kernels.runtime.layout import (
     ADDRESS,
+    ANSWER,
     ARRAY_GUARD,
     BIND,
     BIND_I32,
@@ -44,23 +45,40 @@ class _Entry:
             k.prefetch(self.block + byte)
         #: The tables of the first segment, and of the one that runs.
         self.first = self.tables = Tables(k, self.block)
-        self.made = k.variable(k.integer(0))  # the list of results
+        self.made = k.variable(k.integer(0))  # the list of results, or the only one
+        self.guards = self.first.head("array_guards")
+        #: How many arguments come behind answers; below 0 where these are none.
+        self.behind = self.count - (self.guards + 2)
+        self.answers = self.first.head("made").equals(ANSWER) & (self.behind >= 0)
 
-    def number(self, value: int | Value) -> Value:
-        """Make a Python integer."""
+    def outcome(self, value: int | Value) -> Value:
+        """What the call returns: a Python integer, or the answer that is given for it."""
         k = self.k
-        given = k.integer(value) if isinstance(value, int) else value
-        return k.call_address(self.first.head("long"), [given])
+        status = k.integer(value) if isinstance(value, int) else value
+        result = k.variable(k.integer(0))
+        with k.if_else(self.answers) as (given, none):
+            with given:
+                if isinstance(value, int) and value == OK:
+                    result.set(self.argument(self.guards))
+                    k.call_address(self.first.head("take"), [result.get()])
+                else:
+                    otherwise = self.argument(self.guards + 1)
+                    behind = self.arguments + (self.guards + 2) * 8
+                    asked = [otherwise, behind, self.behind, k.integer(0)]
+                    result.set(k.call_address(self.first.head("call"), asked))
+            with none:
+                result.set(k.call_address(self.first.head("long"), [status]))
+        return result.get()
 
     def need(self, condition: Value) -> None:
         with self.k.if_(condition.equals(0), likely=False):
-            self.k.return_(self.number(OTHER_ARGUMENTS))
+            self.k.return_(self.outcome(OTHER_ARGUMENTS))
 
     def give_up(self, what: Value) -> None:
         """Return `what` from a call that has begun."""
         k, first = self.k, self.first
         k.store(k.integer(0), first.address("busy"))
-        with k.if_(first.head("made") > 0), k.if_(self.made.get().equals(0).equals(0)):
+        with k.if_(self.made.get().equals(0).equals(0)):
             k.call_address(first.head("drop"), [self.made.get()])
         k.return_(what)
 
@@ -72,14 +90,15 @@ def emit_entry() -> str:
     """The LLVM text of `PyObject *segment_entry(PyObject *block, PyObject **arguments, Py_ssize_t
     count)`.
 
-    It returns a list of new results, where the segment has some, else a number: see `layout`.
+    It returns a list of new results or the only one, where the segment has some, else a number, or
+    an answer that is given for it: see `layout`.
     """
     e = _Entry()
     k = e.k
     _look_at_arguments(e)
     # Making objects may run other code, which may call this very segment: it is busy from here on.
     with k.if_(k.load(e.tables.address("busy"), I64).equals(1), likely=False):
-        k.return_(e.number(BUSY))
+        k.return_(e.outcome(BUSY))
     k.store(k.integer(1), e.first.address("busy"))
     _make_list(e)
     block = k.variable(e.block)
@@ -91,17 +110,16 @@ def emit_entry() -> str:
         _run(e)
         block.set(e.tables.head("next"))
     k.store(k.integer(0), e.first.address("busy"))
-    with k.if_(e.first.head("made") > 0):
+    with k.if_(e.made.get().equals(0).equals(0)):
         k.return_(e.made.get())
-    k.finish(e.number(OK))
+    k.finish(e.outcome(OK))
     return k.text()
 
 
 def _look_at_arguments(e: _Entry) -> None:
     k, tables = e.k, e.tables
-    array_guards = tables.head("array_guards")
-    e.need(array_guards.equals(0) | array_guards.equals(e.count))
-    with k.loop(0, array_guards) as i:
+    e.need(e.guards.equals(0) | e.guards.equals(e.count) | (e.answers & e.behind.equals(0)))
+    with k.loop(0, e.guards) as i:
         argument = e.argument(i)
         kind, rank, flags, sizes = tables.entry("array_guard_table", i, ARRAY_GUARD)
         with k.if_else(rank >= 0) as (array, object_):
@@ -143,12 +161,12 @@ def _bind_sizes(e: _Entry) -> None:
     with k.if_(k.load(version, I64).equals(tables.head("stamp")).equals(0)):
         status = k.call_address(tables.head("resize"), [tables.address("busy")])
         with k.if_(status < OK, likely=False):
-            e.give_up(e.number(status))
+            e.give_up(e.outcome(status))
 
 
 def _make_list(e: _Entry) -> None:
-    """The list of the results of all segments. It holds None for those that later segments make:
-    other threads may come between, and look at all objects that there are.
+    """The list of the results of all segments, where there is one. It holds None for those that
+    later segments make: other threads may come between, and look at all objects that there are.
     """
     k, first = e.k, e.first
     made, none = first.head("made"), first.head("none")
@@ -168,21 +186,26 @@ def _make_results(e: _Entry) -> None:
         array = k.call_address(tables.head("empty"), [rank, sizes, dtype, k.integer(0)])
         with k.if_(array.equals(0), likely=False):
             e.give_up(k.integer(0))
-        k.call_address(tables.head("set_item"), [e.made.get(), number, array])
+        k.either(
+            e.first.head("made") > 0,
+            lambda: k.call_address(tables.head("set_item"), [e.made.get(), number, array]),
+            lambda: e.made.set(array),
+        )
 
 
 def _patch_addresses(e: _Entry) -> None:
     k, tables = e.k, e.tables
     items = k.variable(k.integer(0))
-    with k.if_(e.first.head("made") > 0):
+    listed = e.first.head("made") > 0
+    with k.if_(listed):
         items.set(k.load(e.made.get() + _ITEMS, I64))
     with tables.rows("address_table", ADDRESS) as (position, offset, more, target):
         own = position < e.count
-        place = (
-            k.select(own, e.arguments, items.get())
-            + k.select(own, position, position - e.count) * 8
-        )
-        k.store(k.load(k.load(place, I64) + DATA, I64) + offset + k.load(more, I64), target)
+        array = k.variable(e.made.get())
+        with k.if_(own | listed):
+            first = k.select(own, e.arguments, items.get())
+            array.set(k.load(first + k.select(own, position, position - e.count) * 8, I64))
+        k.store(k.load(array.get() + DATA, I64) + offset + k.load(more, I64), target)
 
 
 def _run(e: _Entry) -> None:
@@ -198,7 +221,7 @@ def _run(e: _Entry) -> None:
         raised = k.call_address(tables.head("occurred"), []).equals(0).equals(0)
         with k.if_(raised):  # a handler of a signal, in the middle of a loop
             e.give_up(k.integer(0))
-        e.give_up(e.number(done - 1))
+        e.give_up(e.outcome(done - 1))
 
 
 def run_steps(k: Kernel, tables: Tables) -> tuple[Value, Value]:

@@ -6,7 +6,8 @@ head by number of entries and address. Words that depend on sizes are written ag
 has changed (`resize`).
 
 A call may go on with the segment `next`, whose sizes the one before it has found: the native entry
-runs one after the other. The first one has in `made` how many results they make together.
+runs one after the other. The first one has in `made` how many results they make together, which
+come in a list, or another way to return (`ALONE`, `ANSWER`).
 """
 
 from __future__ import annotations
@@ -26,6 +27,13 @@ OK, OTHER_ARGUMENTS, BUSY, CHECK_FAILED, GUARD_FAILED, NO_MEMORY, OVERFLOW = (
     -7,
 )
 
+#: The one result comes without a list.
+ALONE = -1
+#: No result is made, and behind the arguments that guards look at there may be two more: what is
+#: returned where all went well, and what is called where not, for what it returns. It gets what
+#: comes behind, and refuses it.
+ANSWER = -2
+
 #: The head of a segment's block: first what every call reads, which is in as few cache lines as it
 #: goes, then what only new sizes or new results ask for.
 HEAD = (
@@ -34,6 +42,7 @@ HEAD = (
     "steps", "step_table", "long", "none", "list", "take", "set_item", "empty", "save", "restore",
     "drop", "occurred", "resize", "cost", "release_cost", "ops", "op_table", "checks",
     "check_table", "buffers", "buffer_table", "live", "live_before", "patches", "patch_table",
+    "call",
 )  # fmt: skip
 
 #: The context that all segments of one running call share: working memory, its bytes, the bytes

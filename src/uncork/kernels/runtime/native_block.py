@@ -13,7 +13,7 @@ import numpy as np
 
 from uncork.kernels.runtime import layout
 from uncork.kernels.runtime.cpython_entry import WRITEABLE
-from uncork.kernels.runtime.layout import BUSY, CONTEXT, HEAD, OK, OTHER_ARGUMENTS
+from uncork.kernels.runtime.layout import ALONE, ANSWER, BUSY, CONTEXT, HEAD, OK, OTHER_ARGUMENTS
 from uncork.types import Array
 
 #: Where the words of a block are, in bytes, and the version in a context.
@@ -73,6 +73,11 @@ class NativeBlock(np.ndarray):
         """A call without the native entry, for interpreters whose objects it does not know: what
         `emit_entry` writes.
         """
+        guards, made = _head(self.address, "array_guards"), _head(self.address, "made")
+        if made == ANSWER and len(arguments) >= guards + 2:
+            answer, otherwise, *behind = arguments[guards:]
+            well = not behind and self.run_by_ctypes(*arguments[:guards]) == OK
+            return answer if well else otherwise(*behind)
         if not _fits(self.address, arguments):
             return OTHER_ARGUMENTS
         if self[HEAD.index("busy")]:
@@ -83,7 +88,7 @@ class NativeBlock(np.ndarray):
             for block in self.call_blocks():
                 if (status := _run(block, arguments, results)) != OK:
                     return status
-            return results or OK
+            return results[0] if made == ALONE else results or OK
         finally:
             self[HEAD.index("busy")] = 0
 

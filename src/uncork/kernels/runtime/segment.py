@@ -19,7 +19,7 @@ from uncork.kernels.runtime.addresses import address_of_words, object_address, r
 from uncork.kernels.runtime.context import Context
 from uncork.kernels.runtime.cpython_entry import IN_ORDER, WRITEABLE, functions
 from uncork.kernels.runtime.entries import bound, native_entry, resize_function
-from uncork.kernels.runtime.layout import HEAD
+from uncork.kernels.runtime.layout import ARRAY_GUARD, HEAD
 from uncork.kernels.runtime.native_block import NativeBlock
 from uncork.kernels.runtime.segment_plan import (
     ArgumentAddress,
@@ -193,6 +193,17 @@ class Segment:
             renews_locks(block)
             if native_entry(plan.target):
                 self.run = bound(block, plan.target)
+
+    def refuse(self) -> None:
+        """Have `run`, which has guards, take no arguments from now on: nothing is of the kind of
+        the first guard.
+        """
+        first = int(self._block[HEAD.index("array_guard_table")]) - self._base
+        self._block[first // 8 + ARRAY_GUARD.index("kind")] = 0
+
+    def return_as(self, way: int) -> None:
+        """Have `run` return otherwise than in a list: `ALONE`, `ANSWER`."""
+        self._block[HEAD.index("made")] = way
 
     def go_on_with(self, following: Sequence[Segment]) -> None:
         """Have one call run these segments, too, one after the other: each reads sizes that those
