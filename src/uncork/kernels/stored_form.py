@@ -83,8 +83,8 @@ class Stored(Struct, frozen=True):
         )
 
     def groups_in(self, block: int) -> int:
-        """The number of groups that a block of so many weights meets, where a group is whole blocks,
-        or a part of one; 0 where groups begin anywhere.
+        """The number of groups that a block of so many weights meets, where a group is whole
+        blocks, or a part of one; 0 where groups begin anywhere.
         """
         if not self.group or self.group % block == 0:
             return 1

@@ -14,7 +14,7 @@ from uncork.kernels.codegen.emit import F32, I32, Kernel, Value, emitter
 from uncork.kernels.codegen.epilogue import apply_epilogue
 from uncork.kernels.compressed.emit_halves import over_halves
 from uncork.kernels.compressed.emit_stored import Column, Decoder, arguments_of, column_at
-from uncork.kernels.compressed.spec import HALVED_BYTES, FewRows
+from uncork.kernels.compressed.spec import FewRows
 from uncork.kernels.epilogue import ELEMENT, NUMBER, Epilogue
 from uncork.kernels.movement.emit_transpose import columns_of
 from uncork.kernels.register_tiles import FEW_REGISTERS, rows_of_tiles
@@ -70,7 +70,8 @@ def emit_few_rows(k: Kernel, spec: FewRows) -> None:
     def many() -> None:
         with k.loop(a["first"], end, spec.lines) as some:
             column = k.minimum(some, a["columns"] - spec.lines)
-            _Lines(k, spec, a, decoder, data, row_bytes, memory + spec.bytes_of_halves).multiply(column)
+            lines = memory + spec.bytes_of_halves
+            _Lines(k, spec, a, decoder, data, row_bytes, lines).multiply(column)
 
     def few() -> None:
         if spec.rows == 1:

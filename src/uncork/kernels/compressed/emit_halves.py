@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
-from uncork.kernels.codegen.emit import I8, I16, I32, Kernel, Value
+from uncork.kernels.codegen.emit import I8, I32, Kernel, Value
 from uncork.kernels.compressed.emit_stored import Column, Decoder
 from uncork.kernels.compressed.spec import HALVED, HALVED_BYTES
 from uncork.kernels.gemm.microkernel_dots import small_products

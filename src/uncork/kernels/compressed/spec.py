@@ -69,7 +69,7 @@ class FewRows(KernelSpec, frozen=True):
 
     @property
     def ordered(self) -> bool:
-        """Whether rows are copied, whole blocks of them, in the order in which weights are decoded."""
+        """Whether rows are copied, in whole blocks, in the order in which weights are decoded."""
         return bool(self.halves) or self.stored.element_type in FOUR_BITS
 
     @property
