@@ -110,8 +110,8 @@ def floats_of_a_byte(stored: str, codes: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("half", [True, False])
 @pytest.mark.parametrize("target", [None, AVX2], ids=["here", "AVX2"])
 def test_codes_that_become_halves(stored: str, half: bool, target: Target | None) -> None:
-    """Columns that end within a vector, a line and a line of f16, in the middle of one, and behind
-    several; small numbers, which f16 has no normal ones for, among them.
+    """Columns that end within a vector, with a block and within one; small numbers, which f16 has
+    no normal ones for, among them.
     """
     if target is not None and not host_target().has("avx2"):
         pytest.skip("it takes AVX2")
@@ -331,7 +331,7 @@ SHORT = [(5, 64, 64), (3, 160, 32), (7, 72, 0), (6, 192, 96), (5, 48, 2), (4, 72
 @pytest.mark.parametrize("later", [False, True])
 @pytest.mark.parametrize("half", [False, True])
 @pytest.mark.parametrize("zeros", ["", "small"])
-@pytest.mark.parametrize("stored", ["u4", "i4", "u8", "book", "wide book"])
+@pytest.mark.parametrize("stored", ["u4", "i4", "u8", "f8e4m3", "book", "wide book"])
 def test_every_number_is_what_the_layers_make(
     stored: str, zeros: str, half: bool, later: bool
 ) -> None:

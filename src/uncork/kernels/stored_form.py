@@ -82,14 +82,13 @@ class Stored(Struct, frozen=True):
             else 8
         )
 
-    @property
-    def groups_in_block(self) -> int:
-        """The number of groups that a block meets, where a group is whole blocks, or a part of one;
-        0 where groups begin anywhere.
+    def groups_in(self, block: int) -> int:
+        """The number of groups that a block of so many weights meets, where a group is whole
+        blocks, or a part of one; 0 where groups begin anywhere.
         """
-        if not self.group or self.group % self.block == 0:
+        if not self.group or self.group % block == 0:
             return 1
-        return self.block // self.group if self.block % self.group == 0 else 0
+        return block // self.group if block % self.group == 0 else 0
 
     @property
     def name(self) -> str:

@@ -26,6 +26,8 @@ _HALVED = (*range(0, _LANES, 2), *range(1, _LANES, 2))
 #: The same in pairs of every other one of those bytes.
 _SPLIT_PAIRS = tuple(lane // 8 * 8 + (0, 4, 2, 6, 1, 5, 3, 7)[lane % 8] for lane in range(_LANES))
 _QUARTERED = tuple(first + 4 * n for first in (0, 2, 1, 3) for n in range(_LANES // 4))
+#: Of all numbers of a vector those of words at even places, then those of words at odd ones.
+_WORDS = tuple(4 * word + n for word in (0, 2, 1, 3) for n in range(4))
 #: Of four numbers those of the even bytes of a word, then those of the odd ones.
 _PAIRED = tuple(lane // 4 * 4 + (0, 2, 1, 3)[lane % 4] for lane in range(_LANES))
 
@@ -113,6 +115,8 @@ def emit_block_digits(k: Kernel, spec: BlockDigits) -> None:
     order = None
     if blocks.bits == 4:
         order = _QUARTERED if blocks.wide else _HALVED
+    elif blocks.paired:
+        order = _WORDS
     stored = I16 if blocks.wide else I8
     with k.loop(a["first"], a["first"] + a["count"]) as place:
         before, within = _beside(place, blocks.rows)

@@ -10,19 +10,15 @@ from contextlib import contextmanager
 
 from msgspec.structs import replace
 
-from uncork.kernels.codegen.emit import F32, I32, U8, Kernel, Value, emitter
+from uncork.kernels.codegen.emit import F32, I32, Kernel, Value, emitter
 from uncork.kernels.codegen.epilogue import apply_epilogue
+from uncork.kernels.compressed.emit_halves import over_halves
 from uncork.kernels.compressed.emit_stored import Column, Decoder, arguments_of, column_at
-from uncork.kernels.compressed.spec import (
-    HALF_LINE,
-    HALF_LINE_BYTES,
-    FewRows,
-)
-from uncork.kernels.elementwise.emit import as_halves
+from uncork.kernels.compressed.spec import FewRows
 from uncork.kernels.epilogue import ELEMENT, NUMBER, Epilogue
 from uncork.kernels.movement.emit_transpose import columns_of
 from uncork.kernels.register_tiles import FEW_REGISTERS, rows_of_tiles
-from uncork.kernels.stored_form import FOUR_BITS, PER_WORD, Stored
+from uncork.kernels.stored_form import PER_WORD
 
 #: Sums in turn: each waits for the addition before it.
 _ACCUMULATORS = 8
@@ -30,8 +26,6 @@ _ACCUMULATORS = 8
 _CHAINS = 2
 #: Bytes ahead of what is read, of codes that are read in order.
 AHEAD = 8192
-#: Bytes of a line of the caches.
-_BYTES_OF_LINE = 64
 
 
 @emitter
@@ -39,15 +33,15 @@ def emit_few_rows(k: Kernel, spec: FewRows) -> None:
     """The LLVM text of the kernel."""
     a = arguments_of(k, spec)
     stored = spec.stored
-    decoder = Decoder(k, stored, a["inner"], a["numbers"], spec.halves > 0)
     data, row_bytes = a["data"], a["inner"] * (2 if spec.pairs else 4)
-    if stored.element_type in FOUR_BITS:
-        row_bytes = (a["inner"] + (stored.block - 1)) // stored.block * (stored.block * 4)
+    memory = a["scratch"]
+    if spec.ordered:
+        row_bytes = (a["inner"] + (spec.block - 1)) // spec.block * (spec.block * 4)
         with k.loop(0, a["rows"]) as row:
-            in_order_of_words(
-                k, spec, a, data + row * a["inner"] * 4, a["scratch"] + row * row_bytes
-            )
-        data = a["scratch"]
+            in_order_of_words(k, spec, a, data + row * a["inner"] * 4, memory + row * row_bytes)
+        data, memory = memory, memory + a["rows"] * row_bytes
+    halves = memory if spec.halves else None
+    decoder = Decoder(k, stored, a["inner"], a["numbers"], halves)
     last, end = a["rows"] - 1, a["first"] + a["count"]
 
     def rows(first: Value, count: int, columns: Sequence[Value]) -> None:
@@ -74,14 +68,10 @@ def emit_few_rows(k: Kernel, spec: FewRows) -> None:
         k.either(a["rows"] <= 2, two, some)
 
     def many() -> None:
-        lines = a["scratch"]
-        if decoder.four_bits:
-            lines = lines + a["rows"] * row_bytes
         with k.loop(a["first"], end, spec.lines) as some:
             column = k.minimum(some, a["columns"] - spec.lines)
-            # Codes that become lines of f32 gain nothing by lines of f16 before these.
-            plain = Decoder(k, stored, a["inner"], a["numbers"])
-            _Lines(k, spec, a, plain, data, row_bytes, lines).multiply(column)
+            lines = memory + spec.bytes_of_halves
+            _Lines(k, spec, a, decoder, data, row_bytes, lines).multiply(column)
 
     def few() -> None:
         if spec.rows == 1:
@@ -108,9 +98,7 @@ def _columns(k: Kernel, a: dict[str, Value], count: int, end: Value) -> Iterator
 def in_order_of_words(
     k: Kernel, spec: FewRows, a: dict[str, Value], source: Value, target: Value
 ) -> None:
-    """A row of the data in the order in which codes of four bits are decoded, with zeros behind
-    it.
-    """
+    """A row of the data in the order in which weights are decoded, with zeros behind it."""
     stored, lanes = spec.stored, spec.stored.lanes
     side = min(PER_WORD, lanes)
 
@@ -118,9 +106,9 @@ def in_order_of_words(
         mask = k.lanes_below(a["inner"] - begin, count) if partly else None
         return k.load(source + begin * 4, F32, count, mask)
 
-    for position, partly in k.blocks(a["inner"], stored.block):
-        if stored.by_bytes:
-            for vector in range(0, PER_WORD, 2):
+    for position, partly in k.blocks(a["inner"], spec.block):
+        if stored.by_bytes or spec.halves:
+            for vector in range(0, spec.block // lanes, 2):
                 begin = position + vector * lanes
                 low, high = (loaded(begin + at, lanes, partly) for at in (0, lanes))
                 for odd in (0, 1):
@@ -198,25 +186,24 @@ def multiply_rows(
             return
         if of_column:
             columns = [replace(column, whole=(None, None, [])) for column in columns]
-        decoded = [decoder.block(c, position, partly) for c in columns]
-        for j in range(len(decoded[0])):
+        decoded = [] if spec.halves else [decoder.block(c, position, partly) for c in columns]
+        for j in range(spec.block // lanes):
+            if spec.halves:  # one vector after the other, as registers hold no more
+                vectors = [decoder.half(c, position, partly, j) for c in columns]
+            else:
+                vectors = [some[j] for some in decoded]
             chain, turn[0] = turn[0] % accumulators, turn[0] + 1
             for row, line in enumerate(data):
                 address = line + (position + j * lanes) * 4
-                # Of codes of four bits the data is padded.
                 mask = None
-                if partly and not decoder.four_bits:
+                if partly and not spec.ordered:
                     mask = k.lanes_below(a["inner"] - (position + j * lanes), lanes)
                 x = k.load(address, F32, lanes, mask)
-                for c, vectors in enumerate(decoded):
+                for c, vector in enumerate(vectors):
                     total = sums[row][c][chain]
-                    total.set(k.fma(x, vectors[j], total.get()))
+                    total.set(k.fma(x, vector, total.get()))
 
-    if spec.halves:
-        for part, here in _in_halves(k, spec, a, columns, ahead):
-            _over_blocks(k, spec, decoder, part, here, None, block)
-    else:
-        _over_blocks(k, spec, decoder, (k.integer(0), a["inner"]), columns, ahead, block)
+    _over_blocks(k, spec, decoder, (k.integer(0), a["inner"]), columns, ahead, block)
     for row, number in zip(sums, numbers, strict=True):
         totals = [_joined([variable.get() for variable in accumulators]) for accumulators in row]
         result = across(k, totals)
@@ -232,20 +219,22 @@ def _over_blocks(
     decoder: Decoder,
     part: tuple[Value, Value],
     columns: Sequence[Column],
-    ahead: Value | None,
+    ahead: Value,
     block: Callable[[Sequence[Column], Value, bool], None],
 ) -> None:
     """Call `block(columns, position, partly)` for the blocks of a part of the inner dimension,
-    which begins with one; codes so many bytes ahead are asked for, unless that was done.
+    which begins with one; codes so many bytes ahead are asked for.
     """
+    if decoder.halves is not None:
+        over_halves(k, decoder, decoder.halves, part, columns, ahead, block)
+        return
     stored, (begin, end) = spec.stored, part
     size = stored.block * (2 if spec.pairs else 1)
     step = size if decoder.four_bits else size * 4
     whole, turns = (begin + (end - begin) // n * n for n in (size, step))
     with k.loop(begin, turns, step) as position:
-        if ahead is not None:
-            for column in columns:
-                k.prefetch(column.codes + ahead + (position * stored.bits_in_memory >> 3))
+        for column in columns:
+            k.prefetch(column.codes + ahead + (position * stored.bits_in_memory >> 3))
         here = [decoder.loaded(column, position, step) for column in columns]
         for first in range(0, step, size):
             block(here, position + first, False)
@@ -254,46 +243,6 @@ def _over_blocks(
             block(columns, position, False)
     with k.if_(whole < end):
         block(columns, whole, True)
-
-
-def _in_halves(
-    k: Kernel,
-    spec: FewRows,
-    a: dict[str, Value],
-    columns: Sequence[Column],
-    ahead: Value,
-) -> Iterator[tuple[tuple[Value, Value], list[Column]]]:
-    """The body of a loop over parts of the inner dimension: a part, and columns whose codes there
-    lie as f16 in lines of working memory. Codes so many bytes ahead are asked for.
-    """
-    with k.loop(0, a["inner"], HALF_LINE) as begin:
-        end = k.minimum(begin + HALF_LINE, a["inner"])
-        lines = [a["scratch"] + c * HALF_LINE_BYTES for c in range(len(columns))]
-        for column, line in zip(columns, lines, strict=True):
-            _widen(k, spec.stored, column.codes + begin, end - begin, line, ahead)
-        here = zip(columns, lines, strict=True)
-        yield (begin, end), [replace(column, codes=line - begin * 2) for column, line in here]
-
-
-def _widen(
-    k: Kernel, stored: Stored, codes: Value, count: Value, line: Value, ahead: Value
-) -> None:
-    """Write so many codes of a byte as f16 to a line."""
-    lanes = stored.lanes
-
-    def widen(at: Value, count: int, mask: Value | None = None) -> None:
-        value = as_halves(stored.element_type, k.load(codes + at, U8, count, mask))
-        k.store(value, line + at * 2)
-
-    step = 2 * _BYTES_OF_LINE
-    whole = count // step * step
-    with k.loop(0, whole, step) as at:
-        for first in range(0, step, _BYTES_OF_LINE):
-            k.prefetch(codes + ahead + at + first)
-        for first in range(0, step, 2 * lanes):
-            widen(at + first, 2 * lanes)
-    with k.loop(whole, count, lanes) as at:
-        widen(at, lanes, k.lanes_below(count - at, lanes))
 
 
 class _Lines:
@@ -369,14 +318,12 @@ class _Lines:
                 for row, x in zip(sums, some, strict=True):
                     row[c].set(k.fma(x, weights, row[c].get()))
 
-        # Of codes of four bits lines and data are whole blocks.
-        block = spec.stored.block if self.decoder.four_bits else lanes
         whole = begin + (end - begin) // lanes * lanes
-        if self.decoder.four_bits:
-            whole = begin + (end - begin + (block - 1)) // block * block
+        if spec.ordered:  # lines and data are whole blocks
+            whole = begin + (end - begin + (spec.block - 1)) // spec.block * spec.block
         with k.loop(begin, whole, lanes) as position:
             step(position)
-        if not self.decoder.four_bits:
+        if not spec.ordered:
             with k.if_(whole < end):
                 step(whole, k.lanes_below(end - whole, lanes))
         for of_row, to in zip(sums, places, strict=True):

@@ -35,6 +35,8 @@ from uncork.kernels.gemm.microkernel_dots import (
 
 #: Sums by row and place.
 _Sums = list[list[Variable]]
+#: Bytes of a line of the caches.
+_LINE = 64
 #: Columns ahead of what is read, of zero points and scales.
 _COLUMNS_AHEAD = 64
 #: Bytes of digits that meet some columns before those behind them do, so that they come from the
@@ -92,7 +94,7 @@ class _Tile:
         #: Lanes of vectors of codes, which are blocks of some columns side by side.
         self.lanes = spec.lanes
         #: What a vector of codes is counted on by: bytes, or of bit planes vectors.
-        self.code_step = 1 if spec.stored.planes else self.vector
+        self.code_step = (1 if spec.stored.planes else self.vector) * (2 if blocks.paired else 1)
         #: Sums of columns, lane by lane, `[row, column]`.
         self.sums = k.stack_bytes(blocks.rows * COLUMNS * self.vector)
         #: Blocks all of whose numbers exist; all blocks; and steps likewise.
@@ -406,27 +408,35 @@ class _Tile:
                 begin = block_at(form, begin, address, lanes)
             else:
                 begin = address if self.spec.side == 1 else begin + address * self.spec.side
-            k.prefetch(begin + AHEAD)
+            for byte in range(0, self.vector * (1 + blocks.paired), _LINE):
+                k.prefetch(begin + AHEAD + byte)
         if blocks.wide and self.book is None:
             return self._widened(address, left)
-        if form is not None:
-            word = self._of_columns(lambda column: words_at(k, form, column.codes, address, lanes))
-        else:
-            mask = None if left is None else k.lanes_below((left * blocks.bits) >> 5, lanes)
-            if self.spec.side == 1:
-                word = k.load(address, I32, lanes, mask)
-            else:
-                word = self._of_columns(
-                    lambda column: k.load(column.codes + address, I32, lanes, mask)
-                )
+        words = [self._words(address, left, number) for number in range(1 + blocks.paired)]
         flip, _ = flipped(blocks.how, self.spec.stored.element_type)
-        word = word ^ flip if flip else word
-        halves = [word]
+        halves = [word ^ flip if flip else word for word in words]
+        if blocks.paired:
+            first, second = halves
+            halves = [k.picked(first, second, range(odd, 2 * lanes, 2)) for odd in (0, 1)]
         if blocks.bits == 4:
+            (word,) = halves
             halves = [word & 0x0F0F0F0F, (word >> 4) & 0x0F0F0F0F]
         if self.book is not None:
             halves = [part for half in halves for part in self.book.numbers(half)]
         return halves
+
+    def _words(self, address: Value, left: Value | None, number: int) -> Value:
+        """A vector of a block, of which there may be so many numbers `left`, by its number."""
+        k, blocks, lanes = self.k, self.blocks, self.blocks.lanes
+        form, mask = self.spec.stored.form, None
+        if form is not None:
+            place = address + number
+            return self._of_columns(lambda column: words_at(k, form, column.codes, place, lanes))
+        if left is not None:
+            mask = k.lanes_below(((left * blocks.bits) >> 5) - number * lanes, lanes)
+        if self.spec.side == 1:
+            return k.load(address + number * self.vector, I32, lanes, mask)
+        return self._of_columns(lambda column: k.load(column.codes + address, I32, lanes, mask))
 
     def _widened(self, address: Value, left: Value | None) -> list[Value]:
         """The codes of a block in 16 bits."""

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from uncork.kernels.codegen import llvm_ir as ir
 from uncork.kernels.codegen.emit import F16, F32, I8, I32, I64, U8, U16, Kernel, Value
-from uncork.kernels.compressed.spec import BOOK, HALF_BLOCK, SPLIT, FewRows, ManyRows
+from uncork.kernels.compressed.spec import BOOK, HALF_BLOCK, HALVED, SPLIT, FewRows, ManyRows
 from uncork.kernels.compressed.spec_dots import DotFew, DotRows
 from uncork.kernels.elementwise.emit import UNIT_OF_E4M3, decoded, of_halves, widened
 from uncork.kernels.elementwise.emit_planes import words_at
@@ -168,15 +168,18 @@ def turned_operands(
 
 class Decoder:
     """Decodes blocks of a column; `numbers` is the address of a table of 16, where codes are
-    numbers of one. `halves`: in place of codes of a byte lies f16 that was made of them.
+    numbers of one. `halves`: the address of memory where f16 lies that was made of codes of a byte.
     """
 
     def __init__(
-        self, k: Kernel, stored: Stored, inner: Value, numbers: Value, halves: bool = False
+        self, k: Kernel, stored: Stored, inner: Value, numbers: Value, halves: Value | None = None
     ) -> None:
         self.k, self.stored, self.inner, self.numbers = k, stored, inner, numbers
         self.halves = halves
         self.four_bits = stored.element_type in FOUR_BITS
+        #: Weights that are decoded at once, and from one to the next in a vector of them.
+        self.length = stored.block if halves is None else HALVED
+        self.step = PER_WORD if self.four_bits else 1 if halves is None else 2
         #: Vectors of 16 lanes look all codes up; those of 8 where that spares the steps.
         wide = stored.lanes == 16 or (self._permutes() and stored.book and self._is_alone)
         self.by_table = self.four_bits and wide
@@ -201,6 +204,9 @@ class Decoder:
         """
         k, stored = self.k, self.stored
         left = self.inner - position if partly else None
+        if self.halves is not None:
+            count = self.length // stored.lanes
+            return [self.half(column, position, partly, number) for number in range(count)]
         if not self.four_bits and stored.planes:
             return self._of_bytes(column, position, partly)
         if not self.four_bits:
@@ -233,6 +239,17 @@ class Decoder:
         return [
             self._chain(self._number(code), steps) for code, steps in zip(codes, each, strict=True)
         ]
+
+    def half(self, column: Column, position: Value, partly: bool, number: int) -> Value:
+        """A vector of a block whose codes lie as f16 where those of the column begin."""
+        k, stored, lanes = self.k, self.stored, self.stored.lanes
+        pair, odd = divmod(number, 2)
+        left = self.inner - position if partly else None
+        steps = column.whole or self._parameters(column, position, left, 2 * lanes * pair + odd)
+        # Of four vectors of words those at even places come first.
+        place = 4 * (number // 4) + 2 * odd + number // 2 % 2
+        halves = k.load(column.codes + place * lanes * 2, U16, lanes)
+        return self._chain(of_halves(k, stored.element_type, halves, self.unit), steps)
 
     def _of_bytes(self, column: Column, position: Value, partly: bool) -> list[Value]:
         """The numbers of a block of codes that become bytes, in their order."""
@@ -352,14 +369,10 @@ class Decoder:
 
     def _loaded(self, codes: Value, position: Value, left: Value | None) -> Value:
         k, name, lanes = self.k, self.stored.element_type, self.stored.lanes
-        type_ = {"i8": I8, "f16": U16, "bf16": U16, "u16": U16}.get(
-            name, U16 if self.halves else U8
-        )
+        type_ = {"i8": I8, "f16": U16, "bf16": U16, "u16": U16}.get(name, U8)
         address = codes + position * type_.bytes
         there = None if left is None else k.lanes_below(left, lanes)
         value = k.load(address, type_, lanes, there)
-        if self.halves:
-            return of_halves(k, name, value, self.unit)
         if not self.stored.book and (type_ == U16 or name.startswith("f8")):
             return decoded(k, name, value, self.unit)
         return self._number(value.to(I32))
@@ -382,7 +395,7 @@ class Decoder:
     @property
     def _is_alone(self) -> bool:
         """Whether all codes of a block have the same zero point and scales."""
-        return self.stored.groups_in_block == 1
+        return self.stored.groups_in(self.length) == 1
 
     def _book(self) -> Value:
         """The value of every code."""
@@ -398,7 +411,7 @@ class Decoder:
         k, stored = self.k, self.stored
         if not stored.group or not column.of_groups:
             return column.everywhere(k, 0, stored.lanes)
-        count, step = stored.groups_in_block, PER_WORD if self.four_bits else 1
+        count, step = stored.groups_in(self.length), self.step
         # Loads of more than a vector that are masked become single ones anyhow, and wrong ones of
         # 64 numbers of 16 bits (LLVM 20, AVX2).
         if not count or (left is not None and count > stored.lanes):

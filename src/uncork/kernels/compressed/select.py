@@ -299,11 +299,6 @@ class _Products(Struct, frozen=True):
         """How many times there are so many rows."""
         return 1 + max(one.data for one in self.products)
 
-    @property
-    def _padded(self) -> int:
-        """Bytes of a row of the data, up to whole blocks."""
-        return -(-self.weights.inner // self.stored.block) * self.stored.block * 4
-
     def _halves_first(self, target: Target) -> bool:
         """Whether codes become f16 in memory before they become f32."""
         floats = self.stored.element_type in FLOATS_OF_A_BYTE and not self.stored.book
@@ -322,10 +317,11 @@ class _Products(Struct, frozen=True):
         lines = 0 if one or pairs else _LINES if self.weights.columns >= _LINES else 1
         halves = min(halves, columns)
         spec = FewRows(self.stored, columns, rows, end, pairs, lines, halves)
+        padded = -(-self.weights.inner // spec.block) * spec.block * 4
         scratch = smallest(self.rows, most) * (
-            self._padded * four_bits + spec.lines * target.lanes * 4
+            padded * spec.ordered + spec.lines * target.lanes * 4
         )
-        room = scratch + max(LINES_BYTES * bool(lines), spec.bytes_of_halves)
+        room = scratch + LINES_BYTES * bool(lines) + spec.bytes_of_halves
         return self._decoded(spec, max(columns, lines), {"table": 0}, room)
 
     def many(self, target: Target, end: Epilogue, panels: bool, pairs: bool) -> _Way:

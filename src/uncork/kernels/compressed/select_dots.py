@@ -366,12 +366,27 @@ def dot_few(spec: DotRows, rows: SizeLike, target: Target) -> DotFew | None:
         spec.wide,
         spec.large,
     )
-    sizes = (blocks.numbers, blocks.unit, *([stored.group] if stored.group else []))
-    if any(a % b and b % a for a in sizes for b in sizes):
+    pairs = replace(blocks, paired=True)
+    if side == 1 and _pays_in_pairs(spec, blocks) and _lie_in(pairs, stored.group):
+        blocks = pairs
+    if not _lie_in(blocks, stored.group):
         return None
     together = 1 if side > 1 else _steps_together(blocks, stored.group, target)
     beside = 1 if certainly(rows, 1) else _rows_beside(side)
     return DotFew(stored, replace(blocks, together=together, rows=beside), spec.end, side)
+
+
+def _pays_in_pairs(spec: DotRows, blocks: Blocks) -> bool:
+    """Whether two vectors of codes have the sums of twice as many runs: those of one that is no
+    longer than a vector are turned into numbers for half as many codes each otherwise.
+    """
+    return spec.stored.bits > 4 and not spec.wide and blocks.numbers >= spec.unit
+
+
+def _lie_in(blocks: Blocks, group: int) -> bool:
+    """Whether blocks, runs and groups are parts of each other."""
+    sizes = (blocks.numbers, blocks.unit, *([group] if group else []))
+    return not any(a % b and b % a for a in sizes for b in sizes)
 
 
 def _rows_beside(side: int) -> int:

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from uncork.kernels.epilogue import PLAIN, Epilogue
 from uncork.kernels.kernel_spec import KernelSpec
-from uncork.kernels.stored_form import Stored
+from uncork.kernels.stored_form import FOUR_BITS, Stored
 
 #: Floats that are widened and no more.
 HALVES = frozenset({"f16", "bf16"})
@@ -20,8 +20,9 @@ CONVERTED, SPLIT = "converted", "split"
 
 #: Bytes of the lines into which columns are decoded.
 LINES_BYTES = 16384
-#: Numbers of a line of f16, and its bytes; behind its numbers is room for a vector.
-HALF_LINE, HALF_LINE_BYTES = 512, 1088
+#: Codes of a byte that become f16 at a time, a line of the caches; and the bytes of those of two
+#: such blocks of a column.
+HALVED, HALVED_BYTES = 64, 256
 
 #: Addresses; bytes from one column to the next of codes; zero points or scales of a column; the
 #: first column and how many; sizes; the numbers that codes stand for; the number of the chosen
@@ -47,8 +48,8 @@ class FewRows(KernelSpec, frozen=True):
     pairs: bool = False
     #: 0: there are no more rows than one, or they are multiplied `rows` at a time.
     lines: int = 0
-    #: Codes of a byte become f16 in lines of working memory first, of so many columns where there
-    #: is one row: what is read is converted by one instruction, what is in registers by two.
+    #: Codes of a byte become f16 in working memory first, of so many columns where there is one
+    #: row: see `emit_halves`.
     halves: int = 0
 
     @property
@@ -58,8 +59,18 @@ class FewRows(KernelSpec, frozen=True):
 
     @property
     def bytes_of_halves(self) -> int:
-        """Bytes of the lines of f16, which lie where other lines do."""
-        return max(self.columns, self.halves) * HALF_LINE_BYTES if self.halves else 0
+        """Bytes of what lies as f16, before other lines."""
+        return max(self.columns, self.halves) * HALVED_BYTES if self.halves else 0
+
+    @property
+    def block(self) -> int:
+        """Weights of a column that are decoded at once."""
+        return HALVED if self.halves else self.stored.block
+
+    @property
+    def ordered(self) -> bool:
+        """Whether rows are copied, in whole blocks, in the order in which weights are decoded."""
+        return bool(self.halves) or self.stored.element_type in FOUR_BITS
 
     @property
     def arguments(self) -> tuple[str, ...]:

@@ -207,7 +207,8 @@ class Blocks(Struct, frozen=True):
     vector of codes holds.
 
     Of a block the digits are `[place, half, byte]`: of codes of four bits those of the low halves
-    of bytes come first; where pairs of 16 bits are multiplied the halves follow each other.
+    of bytes come first, and of pairs of vectors those of words at even places; where pairs of 16
+    bits are multiplied the halves follow each other.
     `middle` is a code near the middle of all: what it adds to sums they begin with, so that nothing
     cancels later. What is summed before it becomes a number of f32 is a step: what its sums begin
     with, lane by lane, then the digits of its blocks. Steps of `rows` rows lie
@@ -228,11 +229,14 @@ class Blocks(Struct, frozen=True):
     #: Steps whose units and scales are read at once.
     together: int = 1
     rows: int = 1
+    #: Codes of two vectors of bytes: words at even places, then words at odd ones, so that a lane
+    #: has as many numbers of a run as of codes of four bits.
+    paired: bool = False
 
     @property
     def numbers(self) -> int:
         """The numbers of a block."""
-        return self.lanes * 32 // self.bits
+        return self.lanes * 32 // self.bits * (2 if self.paired else 1)
 
     @property
     def places(self) -> tuple[int, ...]:
@@ -306,7 +310,7 @@ class Blocks(Struct, frozen=True):
     @property
     def name(self) -> str:
         few = f"_by_{self.digits}" if self.digits != DIGITS else ""
-        few += flags(self, "large")
+        few += flags(self, "large", "paired")
         few += f"_steps_{self.together}" if self.together > 1 else ""
         few += f"_rows_{self.rows}" if self.rows > 1 else ""
         return f"{self.how}{few}_{self.lanes}_of_{self.unit}_{self.bits}_bits_{self.middle}"

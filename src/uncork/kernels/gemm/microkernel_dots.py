@@ -20,6 +20,7 @@ _MIXED = {
     4: "llvm.x86.avx512.vpdpbusd.128",
 }
 _SMALL = {
+    16: "llvm.x86.avx512.pmaddubs.w.512",
     8: "llvm.x86.avx2.pmadd.ub.sw",
     4: "llvm.x86.ssse3.pmadd.ub.sw.128",
 }
