@@ -608,6 +608,30 @@ def test_queries_and_values_that_are_transposed(
     assert len(found) == 1 + (not moved) + bool(values) + (values == "late")
 
 
+def test_a_bias_that_is_seen_in_the_sizes_of_the_scores() -> None:
+    """As ProphetNet has it: sizes of scores are known without these."""
+    builder = uncork.Builder()
+    query, key, value = parameters(builder, [2, 3, None, 16], [2, 3, None, 16], [2, 3, None, 16])
+    ones = builder.add("ReduceSum", 1, query, constant(builder, 3), keep_dims=False)[0]
+    other = builder.add("ReduceSum", 1, key, constant(builder, 3), keep_dims=False)[0]
+    outer = [
+        builder.add("Unsqueeze", 1, source, constant(builder, axis))[0]
+        for source, axis in ((ones, 3), (other, 2))
+    ]
+    (bias,) = builder.add("Multiply", 1, *outer)
+    (rows,) = builder.add("Reshape", 1, bias, constant(builder, -1), special_zero=False)
+
+    def masked(scores: Source) -> Source:
+        (sizes,) = builder.add("ShapeOf", 3, scores, output_type="i64")
+        (seen,) = builder.add("Reshape", 1, rows, sizes, special_zero=False)
+        return builder.add("Add", 1, scores, seen)[0]
+
+    builder.result(spelled(builder, query, key, value, masked=masked)[0])
+    for rows_, keys in ((7, 20), (1, 3)):
+        arrays = [numbers(2, 3, size, 16, seed=size) / 4 for size in (rows_, keys, keys)]
+        assert attends(kernels(builder.model(), *arrays))
+
+
 @pytest.mark.parametrize("mask", [[2, 1, 7, 20], [2, 1, 1, 20], [1, 1, 7, 20], [2, 3, 7, 20]])
 @pytest.mark.parametrize("own", [False, True])
 @pytest.mark.parametrize("behind", [False, True])

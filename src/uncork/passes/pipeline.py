@@ -256,7 +256,7 @@ WITH_SIZES: tuple[Pass, ...] = (
     Pass(
         "eliminate_noop_moves",
         "moves that leave every element in place become views",
-        frozenset({"Concat", "Pad", "Slice", "StridedSlice", "Tile", "Transpose"}),
+        frozenset({"Concat", "Pad", "Reshape", "Slice", "StridedSlice", "Tile", "Transpose"}),
     ),
     # Before `fuse_epilogue`, which would take scale and mask of the scores for the end of a
     # product.
