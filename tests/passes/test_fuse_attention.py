@@ -4,7 +4,7 @@ which gives what the layers give.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
@@ -470,14 +470,15 @@ def hidden(
 )
 @pytest.mark.parametrize("all_of_a_row", [False, True])
 @pytest.mark.parametrize("hides", [(), (0,), (1,), (0, 1)])
+@pytest.mark.parametrize("least", [-np.inf, np.finfo(np.float32).min, -1e4, 0.5])
 def test_masks_that_select_scores(
-    masks: list[list[int]], all_of_a_row: bool, hides: tuple[int, ...]
+    masks: list[list[int]], all_of_a_row: bool, hides: tuple[int, ...], least: float
 ) -> None:
-    """Where a mask hides all of a row, its probabilities are no numbers, with both. A mask that
-    hides is what torch's `masked_fill` has.
+    """Where a mask hides all of a row by -infinity, its probabilities are no numbers, with both; by
+    a number, all are alike. A mask that hides is what torch's `masked_fill` has.
     """
     hides = tuple(mask for mask in hides if mask < len(masks))
-    model, arrays = hidden(masks, all_of_a_row=all_of_a_row, hides=hides)
+    model, arrays = hidden(masks, least, all_of_a_row, hides)
     assert attends(kernels(model, *arrays))
 
 
@@ -489,10 +490,42 @@ def test_a_mask_that_hides_by_hand() -> None:
     np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-6)
 
 
+def test_a_row_that_is_hidden_by_a_number_is_the_mean() -> None:
+    """By hand, by kernels for many queries and for few: all scores are alike there, and else only
+    those that the mask shows count.
+    """
+    for targets in (2, 7):
+        builder = uncork.Builder()
+        rows = [1, 1, 20, 16]
+        query, key, value = parameters(builder, [1, 1, targets, 16], rows, rows)
+        mask = builder.parameter("mask", "boolean", [1, 1, 1, 20])
+        (whole,) = builder.add("Broadcast", 3, mask, constant(builder, 1, 1, targets, 20))
+        least = builder.constant(np.finfo(np.float32).min)
+
+        def masked(
+            scores: Source,
+            built: uncork.Builder = builder,
+            given: Sequence[Source] = (whole, least),
+        ) -> Source:
+            return built.add("Select", 1, *given, scores)[0]
+
+        builder.result(spelled(builder, query, key, value, masked=masked)[0])
+        compiled = uncork.compile_model(builder.model(), threads=1)
+        values = numbers(1, 1, 20, 16)
+        zeros = np.zeros((1, 1, targets, 16), np.float32)
+        for hides in (np.arange(20) >= 0, np.arange(20) > 3):
+            result = compiled(zeros, np.ones_like(values), values, hides[None, None, None])[0]
+            mean = (values if hides.all() else values[:, :, ~hides]).mean(2)
+            np.testing.assert_allclose(result[0, 0], [mean[0, 0]] * targets, rtol=1e-5, atol=1e-6)
+        kinds = [step.kernel for step in compiled.plan.steps]
+        assert len(kinds) == 2, "what is not hidden, and attention: no mask is stretched"
+
+
 @pytest.mark.parametrize("hides", [(), (0, 1, 2)])
 def test_masks_that_select_otherwise_stay(hides: tuple[int, ...]) -> None:
     for model, arrays in (
-        hidden([[7, 20]], least=-1e4, hides=hides[:1]),
+        hidden([[7, 20]], least=np.inf, hides=hides[:1]),
+        hidden([[7, 20]], least=np.nan, hides=hides[:1]),
         hidden([[7, 20]] * 4, hides=hides),
     ):
         assert not attends(kernels(model, *arrays))

@@ -3,8 +3,8 @@ layers that only move queries, keys, values and the result.
 
     SoftMax(MatMul(query, key) [* factor ..] [Tanh [* number]] [+ mask ..]) MatMul value
 
-What is done to scores before masks is in `match_scores`. A mask may also select scores, and
--infinity elsewhere. Of several masks one is made (`match_masks`).
+What is done to scores before masks is in `match_scores`. A mask may also select scores, and a
+number elsewhere. Of several masks one is made (`match_masks`).
 
 Heads that are moved beside each other, keys and values that are repeated for groups of heads, and
 parts of one tensor are read where they lie; so are those in the storage of a variable, also where
@@ -13,6 +13,7 @@ rows lie there in fewer bits. A layer is part of it by what it does to shapes, w
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
@@ -20,7 +21,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from uncork.internal_ops.appended_state import StateValue
-from uncork.internal_ops.attention import FusedAttention, Move, Transposed
+from uncork.internal_ops.attention import FusedAttention, Move, Scoring, Transposed
 from uncork.internal_ops.coded_rows import RowCoding, coding_of
 from uncork.ir.model import Model, Node, Source
 from uncork.kernels.kernel_plan import KernelPlan
@@ -52,8 +53,7 @@ class _Match(Struct, frozen=True):
     attention: Operation
     moves: tuple[tuple[Move, ...], ...] = ((), (), ())
     order: tuple[int, ...] = ()
-    factor: float | None = None
-    cap: float | None = None
+    scoring: Scoring | None = None
     #: Of keys and values that lie in the storage of a variable: their axis, and how many there are.
     counted: tuple[tuple[int, Source] | None, tuple[int, Source] | None] = (None, None)
     #: How the rows of keys and values lie, where these are in fewer bits.
@@ -179,11 +179,10 @@ def _fused(model: Model, found: _Match, target: Target) -> Node | None:
         found.attention,
         found.moves,
         found.order,
-        found.factor,
+        found.scoring,
         axes,
         found.coding,
         masks is not None and masks.recurs,
-        found.cap,
     )
     inputs = (*found.inputs, *(counted[1] for counted in found.counted if counted is not None))
     output = found.last.outputs[0].spec
@@ -248,7 +247,9 @@ def _spelled(
     )
     inputs = (query, key, value, *([] if mask is None else [mask]))
     attention = ScaledDotProductAttention(causal=False)
-    match = _Match(node, inputs, attention, moves, (), scores.factor, scores.cap)
+    hidden = selections[0].hidden if selections else -math.inf
+    scoring = Scoring(scores.factor, scores.cap, hidden)
+    match = _Match(node, inputs, attention, moves, (), scoring)
     return replace(match, made=tuple(layers.nodes), masks=masks)
 
 

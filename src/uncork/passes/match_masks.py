@@ -2,7 +2,7 @@
 are seen with their first axis in two parts, as windows of pictures are, or that select scores.
 
     [pictures * windows, heads, rows, keys] -> [pictures, windows, heads, rows, keys] -> Add -> back
-    Select(mask, scores, -infinity)         Select(mask, -infinity, scores)
+    Select(mask, scores, number)            Select(mask, number, scores)
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from uncork.kernels.select import is_view
 from uncork.ops import Operation
 from uncork.ops.arithmetic import Add
 from uncork.ops.logical import LogicalAnd, LogicalNot
-from uncork.passes.match_moves import sizes_of
+from uncork.passes.match_moves import sizes_of, unstretched
 from uncork.passes.match_scores import SCORES, constant_scalar
 from uncork.passes.rewrite import NewLayers, only_before
 from uncork.symbolic import SizeLike
@@ -41,12 +41,13 @@ class Addition(Struct, frozen=True):
 
 
 class Selection(Struct, frozen=True):
-    """A mask by which a layer selects scores: where it holds, or does not, they stay, and become
-    -infinity elsewhere.
+    """A mask by which a layer selects scores: where it holds, or does not, they stay, and become a
+    number elsewhere.
     """
 
     mask: Source
     shows: bool
+    hidden: float
 
 
 class Masks(Struct, frozen=True):
@@ -119,7 +120,10 @@ def one_mask(
     if any(not same_extents(seen[0], other) for other in seen[1:]):
         return None
     masks = [
-        _as_seen(layers, added, scores, seen[0]) if seen else added.mask for added in additions
+        _as_seen(layers, added, scores, seen[0])
+        if seen
+        else unstretched(layers.old, added.mask) or added.mask
+        for added in additions
     ]
     total = masks[0]
     for added, mask in zip(others, masks[1:], strict=True):
@@ -184,23 +188,29 @@ def selections_before(
 ) -> tuple[Node | None, tuple[Selection, ...]]:
     """The layer whose scores the masks before this layer's select from, and these."""
     found: list[Selection] = []
-    while last is not None and len(found) < _MOST and (place := _selected(model, last)) is not None:
-        found.append(Selection(last.inputs[0], place == 1))
+    while last is not None and len(found) < _MOST and (step := _selected(model, last)) is not None:
+        place, hidden = step
+        if found and hidden != found[0].hidden:
+            break
+        found.append(Selection(last.inputs[0], place == 1, hidden))
         last = only_before(model, read_by, last, place)
     return last, tuple(found)
 
 
-def _selected(model: Model, node: Node) -> int | None:
-    """The input of a Select that has scores, where the other one is -infinity."""
+def _selected(model: Model, node: Node) -> tuple[int, float] | None:
+    """The input of a Select that has scores, and the number that they are elsewhere, which is no
+    NaN.
+    """
     if node.type_name != "Select" or getattr(node.operation, "auto_broadcast", "") != "numpy":
         return None
     whole = sizes_of(model, Source(node.id, 0))
     for place in (1, 2):
         shape = sizes_of(model, node.inputs[place])
-        if constant_scalar(model, node, 3 - place) != -math.inf:
+        hidden = constant_scalar(model, node, 3 - place)
+        if hidden is None or not hidden < math.inf:
             continue
         if shape is not None and whole is not None and same_extents(shape, whole):
-            return place
+            return place, hidden
     return None
 
 
@@ -208,11 +218,10 @@ def one_selection(layers: NewLayers, like: Node, selections: Sequence[Selection]
     """One mask that holds where scores stay by all of these, which are some, by layers that are
     called as another one.
     """
+    masks = [unstretched(layers.old, each.mask) or each.mask for each in selections]
     masks = [
-        selection.mask
-        if selection.shows
-        else layers.put(LogicalNot(), selection.mask, name=like.name)
-        for selection in selections
+        mask if selection.shows else layers.put(LogicalNot(), mask, name=like.name)
+        for mask, selection in zip(masks, selections, strict=True)
     ]
     total = masks[0]
     for mask in masks[1:]:
