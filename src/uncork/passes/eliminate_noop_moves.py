@@ -1,8 +1,7 @@
 """Moves that leave every element in its place become views.
 
 A transposition that only axes of size 1 take part in, a slice of everything, tensors of which all
-but one are empty: what converters write for all shapes is nothing to do for many. A Reshape to
-sizes of other tensors no longer asks for these, which may then be part of a larger step.
+but one are empty: what converters write for all shapes is nothing to do for many.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from msgspec.structs import replace
 from uncork.internal_ops.view import View
 from uncork.ir.model import Model, Node, Source
 from uncork.kernels import select
-from uncork.kernels.extents import KernelDeclined, elements_of, extents, product, same
+from uncork.kernels.extents import KernelDeclined, extents, product, same
 from uncork.passes.rewrite import rewritten
 from uncork.types import ElementType, TensorSpec
 
@@ -34,11 +33,6 @@ def _viewed(model: Model, node: Node) -> Node | None:
     is_open = output.value is not None or output.rank is None
     if is_open or output.element_type is ElementType.string:
         return None
-    if node.type_name == "Reshape":
-        sized = inputs[1].value is None and _are_sizes(model, node.inputs[1])
-        if not sized or not _as_many(inputs[0], output):
-            return None
-        return replace(node, inputs=node.inputs[:1], operation=View(output.shape))
     position = test(inputs, output) if node.type_name == "Concat" or _is_told(inputs[1:]) else None
     if position is None or not _as_many(inputs[position], output):
         return None
@@ -49,11 +43,6 @@ def _viewed(model: Model, node: Node) -> Node | None:
 
 
 Specs = list[TensorSpec]
-#: Layers that give their integers on as they are.
-_PASSING = frozenset(
-    {"Concat", "Convert", "Gather", "Reshape", "Slice", "Split", "Squeeze", "StridedSlice"}
-    | {"Unsqueeze", "VariadicSplit", "View"}
-)
 
 
 def _is_told(specs: Specs) -> bool:
@@ -78,20 +67,6 @@ def _is_sure(model: Model, source: Source) -> bool:
             return False
         source = node.inputs[0]
     return True
-
-
-def _are_sizes(model: Model, source: Source) -> bool:
-    """Whether a tensor has sizes of others, and known numbers beside them: no such layer can refuse
-    a call.
-    """
-    spec, node = model.spec(source), model.by_id[source.node]
-    if spec.value is not None or node.type_name == "ShapeOf":
-        return True
-    return (
-        node.type_name in _PASSING
-        and elements_of(spec) is not None
-        and all(_are_sizes(model, given) for given in node.inputs)
-    )
 
 
 def _as_many(a: TensorSpec, b: TensorSpec) -> bool:
@@ -141,7 +116,6 @@ def _whole(inputs: Specs, output: TensorSpec) -> int | None:
 _TESTS: Mapping[str, Callable[[Specs, TensorSpec], int | None]] = {
     "Concat": _concat,
     "Pad": _pad,
-    "Reshape": _whole,
     "Slice": _slice,
     "StridedSlice": _slice,
     "Tile": _whole,

@@ -226,6 +226,12 @@ WITH_SIZES: tuple[Pass, ...] = (
         "Einsum of two tensors becomes a MatMul or a Multiply, that of one a Transpose",
         frozenset({"Einsum"}),
     ),
+    # Before whatever makes one step of several layers, of which nothing else may read.
+    Pass(
+        "sizes_of_inputs",
+        "sizes that inputs have are asked of these",
+        frozenset({"ShapeOf"}),
+    ),
     Pass(
         "scatter_rows",
         "elements that are scattered by one index a row are rows that are scattered",
@@ -256,7 +262,7 @@ WITH_SIZES: tuple[Pass, ...] = (
     Pass(
         "eliminate_noop_moves",
         "moves that leave every element in place become views",
-        frozenset({"Concat", "Pad", "Reshape", "Slice", "StridedSlice", "Tile", "Transpose"}),
+        frozenset({"Concat", "Pad", "Slice", "StridedSlice", "Tile", "Transpose"}),
     ),
     # Before `fuse_epilogue`, which would take scale and mask of the scores for the end of a
     # product.
