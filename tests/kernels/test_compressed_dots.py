@@ -8,6 +8,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 pytest.importorskip("llvmlite")
 
@@ -107,6 +108,53 @@ def test_stored_types(stored: str, zeros: str, scales: bool, target: str) -> Non
         assert spec is not None
         x = numbers(rows, inner)
         hold(multiplied(weights, x, target=given), weights, x, spec.unit)
+
+
+@pytest.mark.parametrize("target", ["AVX-512", "AVX-VNNI"])
+@pytest.mark.parametrize("stored", ["i8", "u4"])
+@pytest.mark.parametrize(
+    ("activations", "error"), [("f32", 2.0**-24), ("i16", 2.0**-15), ("i8", 2.0**-7)]
+)
+def test_many_rows(activations: str, error: float, stored: str, target: str) -> None:
+    """They fill tiles or not, lie beside each other or not, and meet several panels where a second
+    cache does not hold their digits; the last panels are fewer and not full. The last row has no
+    digits, so that those after it, which fill its tile, have none.
+    """
+    given = {"AVX-512": AVX512, "AVX-VNNI": AVX_VNNI}[target]
+    if not runnable(given):
+        pytest.skip("another processor")
+    generator = np.random.default_rng(3)
+    beside = set()
+    for (columns, inner, group), rows in product(
+        [(70, 40, 0), (400, 2048, 1024), (131, 4096, 128)], [9, 13, 17, 135]
+    ):
+        weights = matrix(generator, stored, columns, inner, group, "small")
+        linear = find("MatMul", 1)(transpose_b=True)
+        operation = CompressedLinear(linear, weights, activations=activations)
+        x = numbers(rows, inner)
+        x[-1, 3] = np.inf
+        results, choice = run_native(operation, [spec_of(x, ElementType.f32)], target=given)
+        assert isinstance(choice, KernelPlan) and results is not None, choice
+        spec = next(spec for spec, _ in choice.calls if isinstance(spec, DotRows))
+        assert spec.panels(inner, inner // group if group else 1) > 1
+        beside.add(spec.beside)
+        hold(results[0][:-1], weights, x[:-1], spec.unit, error)
+        assert not np.isfinite(results[0][-1]).any()
+    assert beside == {8 if given is AVX512 and activations == "i8" else 1}
+
+
+@pytest.mark.parametrize(
+    ("zeros", "group", "rows", "digits"),
+    [("any", 32, 31, True), ("any", 32, 32, False), ("", 32, 32, True), ("any", 64, 99, True)],
+)
+def test_short_runs_of_many_rows(zeros: str, group: int, rows: int, digits: bool) -> None:
+    """Eight instructions turn the sums of a run into its part of the total, and 24 products are
+    multiplied before: as many as there are numbers in a run of 32.
+    """
+    weights = matrix(np.random.default_rng(4), "u4", 40, 256, group, zeros and "small")
+    assert isinstance(dots_of(weights, rows, AVX512), DotRows) == digits
+    amx = replace(AVX512, features=f"{AVX512.features},+amx-tile,+amx-int8", tiles=True)
+    assert isinstance(dots_of(weights, rows, amx), DotRows)
 
 
 @pytest.mark.parametrize("target", ["host", "AVX-512", "AVX-VNNI", "AVX2", "SSE4"])
@@ -294,7 +342,12 @@ def test_neon_compiles(stored: str) -> None:
     few, many = dots_of(weights, 2, NEON), dots_of(weights, 8, NEON)
     assert isinstance(few, DotFew) and isinstance(many, DotRows)
     assert few.blocks.how == many.how == FOUR_SIGNED
-    for spec in (few, BlockDigits(few.blocks, 64), many, Digits(many.unit, many.per_word == 8)):
+    for spec in (
+        few,
+        BlockDigits(few.blocks, 64),
+        many,
+        Digits(many.unit, many.per_word == 8, many.rows),
+    ):
         text = llvm_text(spec, NEON)
         assert "sdot" in text or isinstance(spec, (BlockDigits, Digits))
         try:

@@ -72,6 +72,10 @@ CASES: dict[str, tuple[Taken, tuple[object, ...]]] = {
     "backwards": (sliced(-1, -(2**31), -3), (slice(None), slice(None, None, -3))),
     "of the batch": (sliced(1, 2, axis=0), (slice(1, 2),)),
     "last by StridedSlice": (strided([0, -1], [0, 0], [1, 0], [1, 1]), (slice(None), slice(-1, 9))),
+    "last, all axes named": (
+        strided([0, -1, 5], [0, 9, 0], [1, 0, 1], [1, 0, 1]),
+        (slice(None), slice(-1, 9)),
+    ),
     "last by Gather": (gathered(-1), (slice(None), -1)),
     "two by Gather": (gathered([-1]), (slice(None), [-1])),
 }

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import numpy as np
 from msgspec.structs import replace
 
 from uncork.internal_ops.compressed_linear import CompressedLinear
@@ -26,7 +25,10 @@ from uncork.ops.slice import Slice8
 from uncork.ops.strided_slice import StridedSlice1
 from uncork.passes.match_gather import gathered_axis
 from uncork.passes.rewrite import NewLayers, only_reader, readers, replaced
-from uncork.types import Array
+from uncork.types import Array, Element
+
+#: What no axis has more places than: exporters write it for the end.
+_BEYOND = 2**31 - 1
 
 
 def select_before_products(model: Model) -> Model:
@@ -69,13 +71,26 @@ def _selected(model: Model, node: Node) -> frozenset[int]:
         rows = model.spec(node.inputs[0]).shape[number]
         fewer = places.size == 1 or (rows.low == rows.high and places.size <= rows.low)
         return frozenset({number} if fewer else ())
+    bounds = [array.reshape(-1).tolist() for array in given]
     if isinstance(operation, Slice8):
-        axes = given[3].reshape(-1) if len(given) == 4 else np.arange(given[0].size)
-        return frozenset(int(axis) % rank for axis in axes)
-    kinds = list(operation.steps(given[0].size, rank))
+        axes = bounds[3] if len(bounds) == 4 else range(len(bounds[0]))
+        parts = zip(axes, *bounds[:3], strict=True)
+        return frozenset(axis % rank for axis, *part in parts if not _is_whole(*part))
+    kinds = list(operation.steps(len(bounds[0]), rank))
     if any(kind in ("new", "shrink") for kind, _, _ in kinds):
         return frozenset()
-    return frozenset(axis for kind, _, axis in kinds if kind == "slice")
+    strides = bounds[2] if len(bounds) == 3 else [1] * len(bounds[0])
+    return frozenset(
+        axis
+        for kind, i, axis in kinds
+        if kind == "slice"
+        and not _is_whole(*operation.bounds(i, bounds[0][i], bounds[1][i], strides[i]), strides[i])
+    )
+
+
+def _is_whole(begin: Element, end: Element, step: int) -> bool:
+    """Whether a part of an axis is all of it, whatever its size is."""
+    return begin == 0 and step == 1 and isinstance(end, int) and end >= _BEYOND
 
 
 def _chain(

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct
 
 from uncork.internal_ops.compressed_linear import most_of
+from uncork.kernels.codegen import llvm_ir as ir
 from uncork.kernels.codegen.emit import F32, I8, I16, I32, Kernel, Value, emitter
 from uncork.kernels.codegen.joining import joined, plus
 from uncork.kernels.codegen.scalar_types import Type
@@ -56,30 +57,47 @@ def emit_digits(k: Kernel, spec: Digits) -> None:
         order = _SPLIT_PAIRS if spec.wide else _SPLIT
     elif spec.wide:
         order = _PAIRED
-    places = spec.places
+    places, beside = spec.places, spec.beside
     stored = I16 if spec.wide else I8
-    with k.loop(a["first"], a["first"] + a["count"]) as row:
+    with k.loop(a["first"], a["first"] + a["count"]) as place:
+        before, within = _beside(place, beside)
 
-        def made(number: Value, run: _Run, row: Value = row) -> Value:
-            place = row * runs + number
-            digits = a["digits"] + place * (len(places) * spec.unit * stored.bytes)
+        def made(number: Value, run: _Run, before: Value = before, within: Value = within) -> Value:
+            begin = before * runs + number * beside
+            digits = a["digits"] + begin * (len(places) * spec.unit * stored.bytes) + within * 4
 
             def write(at: Value, index: int, digit: Value) -> None:
-                k.store(digit, digits + (at + index * spec.unit) * stored.bytes)
+                if beside == 1:
+                    k.store(digit, digits + (at + index * spec.unit) * stored.bytes)
+                    return
+                of_word = 4 * beside * len(places)
+                target = digits + at * stored.bytes // 4 * of_word + index * (4 * beside)
+                count = _LANES * stored.bytes // 4
+                words = k.builder.bitcast(digit.llvm, ir.VectorType(I32.llvm, count))
+                for word in range(count):
+                    some = Value(k, words, I32, count).part(word, 1)
+                    k.store(some, target + word * of_word)
 
             found = _digits(k, places, stored, run, order, write)
             # Tiles multiply whole runs.
             with k.loop((run.count + (_LANES - 1)) & -_LANES, spec.unit, _LANES) as at:
                 for index in range(len(places)):
                     write(at, index, k.constant(0, stored, _LANES))
-            line = a["records"] + place * record(len(places))
-            k.store(found.unit, line)
-            for index, total in enumerate(found.sums):
-                k.store(total * -spec.middle, line + 4 * (1 + index))
-            k.store(_negated_sum(k, found), line + 4 * (1 + len(places)))
+            line = a["records"] + begin * record(len(places)) + within * 4
+            starts = [total * -spec.middle for total in found.sums]
+            for index, told in enumerate((found.unit, *starts, _negated_sum(k, found))):
+                k.store(told, line + index * (4 * beside))
             return found.usual
 
-        _each_run(k, a, spec.unit, row, made)
+        _each_run(k, a, spec.unit, (place, spec.rows), made)
+
+
+def _beside(place: Value, rows: int) -> tuple[Value, Value]:
+    """The first of the places whose rows lie beside each other with that of this one, and its
+    number among them.
+    """
+    before = place // rows * rows
+    return before, place - before
 
 
 @emitter
@@ -92,16 +110,12 @@ def emit_block_digits(k: Kernel, spec: BlockDigits) -> None:
     of_step = of_unit * blocks.runs
     turns = (steps + (blocks.together - 1)) // blocks.together
     beside = blocks.rows - 1
-    padded = (a["rows"] + beside) // blocks.rows * blocks.rows
     order = None
     if blocks.bits == 4:
         order = _QUARTERED if blocks.wide else _HALVED
     stored = I16 if blocks.wide else I8
     with k.loop(a["first"], a["first"] + a["count"]) as place:
-        product = place // padded
-        row = product * a["rows"] + k.minimum(place - product * padded, a["rows"] - 1)
-        before = place // blocks.rows * blocks.rows
-        within = place - before
+        before, within = _beside(place, blocks.rows)
         digits = a["digits"] + before * steps * blocks.step + within * blocks.step
         units = a["units"] + before * turns * blocks.units + within * blocks.units
         sums = a["sums"] + place * a["groups"] * 4
@@ -149,7 +163,7 @@ def emit_block_digits(k: Kernel, spec: BlockDigits) -> None:
             k.store(k.load(group, F32) + _negated_sum(k, found), group)
             return found.usual
 
-        _each_run(k, a, unit, row, made, place)
+        _each_run(k, a, unit, (place, blocks.rows), made)
         _starts(k, spec, digits, steps)
 
 
@@ -189,14 +203,18 @@ def _each_run(
     k: Kernel,
     a: dict[str, Value],
     unit: int,
-    row: Value,
+    of: tuple[Value, int],
     made: Callable[[Value, _Run], Value],
-    place: Value | None = None,
 ) -> None:
-    """Turn the runs of a row into digits by `made(number, run)`, which says whether all numbers
-    have some; store the flag of the row at its place, which is its number or another one.
+    """Turn the runs of the row at a place into digits by `made(number, run)`, which says whether
+    all numbers have some; store its flag. Of each product there are places for whole tiles of so
+    many rows, which the last row fills up.
     """
+    place, rows = of
     inner = a["inner"]
+    padded = (a["rows"] + (rows - 1)) // rows * rows
+    product = place // padded
+    row = product * a["rows"] + k.minimum(place - product * padded, a["rows"] - 1)
     strange = k.variable(k.integer(0))
     with k.loop(0, (inner + (unit - 1)) // unit) as number:
         source = a["data"] + (row * inner + number * unit) * 4
@@ -216,7 +234,7 @@ def _each_run(
                 note(made(number, _Run(load, k.integer(unit))))
             with partly:
                 note(made(number, _Run(load_last, left)))
-    k.store(strange.get(), a["flags"] + (row if place is None else place) * FLAG)
+    k.store(strange.get(), a["flags"] + place * FLAG)
 
 
 def _digits(

@@ -8,6 +8,7 @@ f32 by a loop for such rows.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 
 from uncork.kernels.codegen import llvm_ir as ir
 from uncork.kernels.codegen.emit import F32, I8, I16, I32, I64, Kernel, Value, Variable, emitter
@@ -31,15 +32,20 @@ from uncork.kernels.gemm.microkernel_dots import (
     SMALL_SUMS,
     Adder,
 )
-from uncork.kernels.stored_form import PER_WORD, Stored
+from uncork.kernels.stored_form import Stored
 
 #: Bytes of the next panel that a word of a row asks for at most: what few rows share is more than a
 #: processor reads while it multiplies them.
 _PACE = 16
 
+#: Bytes of digits that lie in a second cache beside a panel.
+_DIGITS = 512 << 10
+#: Steps of a run that are written one after the other: so many are a whole one.
+_STEPS = 8
+
 _TILE_ARGUMENTS = (
-    *("digits", "digit_row", "records", "record_row", "panel", "begin", "end", "words"),
-    *("before", "after", "scales", "zeros", "target", "target_row", "left", *AHEAD),
+    *("digits", "records", "panel", "begin", "end", "words", "totals", "scales", "zeros"),
+    *("target", "target_row", "left", "rows_left", *AHEAD),
 )
 
 
@@ -110,80 +116,88 @@ def emit_dot_rows(k: Kernel, spec: DotRows) -> None:
     unit = k.integer(0) if book is None else a["numbers"] + UNIT_OF_BOOK
     runs = (a["inner"] + (spec.unit - 1)) // spec.unit
     digit_row, record_row = runs * spec.run, runs * record(len(spec.places))
-    words = a["inner"] // spec.per_word
+    words, beside = a["inner"] // spec.per_word, spec.beside
     row_bytes, end = a["columns"] * 4, a["first"] + a["count"]
     if spec.by:
         place = k.stack_bytes(amx.CONFIGURATION_BYTES)
         _registers(spec).write(k, place, k.integer(spec.rows))
         amx.configure(k, place)
-    # Behind the panel, which is of whole blocks of words, lie the scales, then zero points and what
-    # few rows have added up.
+    # Behind each panel, which is of whole blocks of words, lie its scales, then zero points; behind
+    # all what few rows have added up.
     line, lanes = spec.width * 4, spec.lanes
     turned = (words + (lanes - 1)) // lanes * (lanes * spec.lines) + spec.more_lines
     operand = (a["groups"] + (lanes - 1)) // lanes * (lanes * line)
-    scales = a["panel"] + turned * line
-    zeros = scales + operand
-    totals = zeros + operand
-    line_of_rows = a["rows"] * line
-    code_bytes = a["code_row"] * spec.width
-    # Many rows meet a whole panel, which takes their totals from register to register.
+    scales, zeros = turned * line, turned * line + operand
+    room = zeros + operand
+    # Many rows meet a whole panel, which takes their totals from register to register, and those
+    # whose digits the second cache does not hold one panel after the other, so that these are read
+    # once for all of them.
     few = a["rows"] <= FEW_ROWS
+    near = few | (a["rows"] * digit_row <= _DIGITS)
     block = k.maximum(k.select(few, k.integer(spec.block), words), k.integer(1))
-    with k.loop(a["first"], end, spec.width) as first, k.loop(0, words, block) as begin:
-        with k.if_(begin.equals(0)):
-            _parameters(k, spec, a, first, scales, zeros)
+    panels = k.select(near, k.integer(1), a["panels"])
+    totals = a["panel"] + room
+    # The bytes of the codes of a panel, and what a row asks for of them.
+    code_bytes = a["code_row"] * spec.width
+    share = code_bytes // k.maximum(a["rows"], k.integer(1))
+    with (
+        k.loop(a["first"], end, panels * spec.width) as begins,
+        k.loop(0, words, block) as begin,
+    ):
+        count = k.minimum(panels, (end - begins + (spec.width - 1)) // spec.width)
         stop = k.minimum(begin + block, words)
-        # Some rows are multiplied twice, so that sums are not written where they are read.
-        before = totals + (begin // block & 1) * line_of_rows
-        after = totals + (begin // block + 1 & 1) * line_of_rows
-        with k.loop(0, spec.width, lanes) as column:
-            _turn(k, spec, a, book, first + column, (begin, stop), a["panel"] + column * 4)
+        with k.loop(0, count) as number:
+            panel, first = a["panel"] + number * room, begins + number * spec.width
+            with k.if_(begin.equals(0)):
+                _parameters(k, spec, a, first, panel + scales, panel + zeros)
+            with k.loop(0, spec.width, lanes) as column:
+                _turn(k, spec, a, book, first + column, (begin, stop), panel + column * 4)
 
         def multiply(
             tile: Kernel,
             row: Value,
-            count: int,
-            first: Value = first,
+            number: Value,
+            pace: Value,
+            begins: Value = begins,
             begin: Value = begin,
             stop: Value = stop,
-            before: Value = before,
-            after: Value = after,
         ) -> None:
+            panel, first = a["panel"] + number * room, begins + number * spec.width
+            # Rows of a whole tile lie beside each other.
+            tiled = row // beside * beside
+            within = (row - tiled) * 4
             given = {
-                "digits": a["digits"] + row * digit_row,
+                "digits": a["digits"] + tiled * digit_row + within,
                 "digit_row": digit_row,
-                "records": a["records"] + row * record_row,
+                "records": a["records"] + tiled * record_row + within,
                 "record_row": record_row,
-                "panel": a["panel"] - begin * (spec.lines * line),
+                "panel": panel - begin * (spec.lines * line),
                 "begin": begin * spec.lines,
                 "end": stop * spec.lines,
                 "words": words * spec.lines,
-                "before": before + row * line,
-                "after": after + row * line,
-                "scales": scales,
-                "zeros": zeros,
+                "totals": totals + row * line,
+                "scales": panel + scales,
+                "zeros": panel + zeros,
                 "target": a["output"] + row * row_bytes + first * 4,
                 "target_row": row_bytes,
                 "left": end - first,
+                "rows_left": a["rows"] - row,
                 "unit": unit,
-                # Each block of rows asks for its share of the next panel's codes.
-                "ahead": a["codes"]
-                + first * a["code_row"]
-                + (code_bytes + code_bytes * row // a["rows"]),
-                "pace": k.minimum(
-                    code_bytes * count // (a["rows"] * words * spec.lines), k.integer(_PACE * count)
-                ),
+                # Each block of rows asks for its share of the next panels' codes.
+                "ahead": a["codes"] + first * a["code_row"] + (code_bytes * panels + share * row),
+                "pace": pace,
                 **advanced_operands(spec.end, places, first * 4),
             }
             k.call(tile, [given[name] for name in _tile_arguments(spec)])
 
         done = k.variable(k.integer(0))
         for rows, tile in zip(spec.tiles, tiles, strict=True):
-            # The smallest tile takes what is left: the last rows again, where there are not so
-            # many, as the same is written twice.
+            # The smallest tile takes what is left.
             most = a["rows"] - (0 if rows == spec.tiles[-1] else rows - 1)
+            pace = k.minimum(share * rows // (words * spec.lines), k.integer(_PACE * rows))
             with k.loop(done.get(), most, rows) as row:
-                multiply(tile, k.minimum(row, a["rows"] - rows), rows)
+                with k.loop(0, count) as number:
+                    multiply(tile, row, number, pace)
                 done.set(row + rows)
     if spec.by:
         amx.release(k)
@@ -269,7 +283,9 @@ def _parameters(
 
 
 def _tile_arguments(spec: DotRows) -> list[str]:
-    return [*_TILE_ARGUMENTS, *(["unit"] if spec.stored.book else []), *spec.end.arguments]
+    names = ["digit_row", "record_row"] if spec.beside == 1 else []
+    names += ["unit"] if spec.stored.book else []
+    return [*_TILE_ARGUMENTS, *names, *spec.end.arguments]
 
 
 def _tile(outer: Kernel, spec: DotRows, tile_rows: int) -> Kernel:
@@ -283,40 +299,77 @@ def _tile(outer: Kernel, spec: DotRows, tile_rows: int) -> Kernel:
         [[k.variable(k.constant(0, I32, spec.lanes)) for _ in vectors] for _ in spec.places]
         for _ in rows
     ]
-    of_run = spec.unit // spec.per_line
+    of_run = spec.lines_of_run
     with k.if_(a["begin"] > 0):
         for r, line in enumerate(totals):
             for v, total in enumerate(line):
-                total.set(k.load(_of_totals(spec, a["before"], r, v), F32, spec.lanes))
-    with k.loop(a["begin"], a["end"], of_run) as word:
+                total.set(k.load(_of_totals(spec, a["totals"], r, v), F32, spec.lanes))
+
+    def add_run(word: Value, count: Value | int) -> None:
         run = word // of_run
-        size = record(len(spec.places))
-        records = [a["records"] + a["record_row"] * r + run * size for r in rows]
-        lines = [a["digits"] + a["digit_row"] * r + run * spec.run for r in rows]
+        told = _RowAddresses(k, spec, "record", run * record(len(spec.places)))
+        digits = _RowAddresses(k, spec, "digit", run * spec.run)
         ratio = max(1, spec.stored.group // spec.unit)
         group = run // ratio * (spec.width * 4) if spec.stored.group else k.integer(0)
         for r in rows:
-            _begin(k, spec, records[r], sums[r])
-        count = k.minimum(a["end"] - word, k.integer(of_run))
+            _begin(k, spec, told, r, sums[r])
         ahead = a["ahead"] + word * a["pace"]
-        _sum(k, spec, lines, a["panel"] + word * (spec.width * 4), count, sums, ahead)
+        _sum(k, spec, digits, a["panel"] + word * (spec.width * 4), count, sums, ahead)
         for r in rows:
-            unit = k.splat(k.load(records[r], F32), spec.lanes)
-            numbers = k.splat(k.load(records[r] + (size - 4), F32), spec.lanes)
+            unit = k.splat(k.load(told.of(r), F32), spec.lanes)
+            last = told.of(r, (1 + len(spec.places)) * told.word)
+            numbers = k.splat(k.load(last, F32), spec.lanes)
             for v in vectors:
                 of_places = [line[v].get() for line in sums[r]]
                 before = totals[r][v].get()
                 at = group + v * spec.lanes * 4
                 totals[r][v].set(_with_run(k, spec, of_places, unit, numbers, at, before))
+
+    last_run = a["begin"]
+    if spec.lines_of_run * spec.words_of_line <= _STEPS:
+        # Written out: registers stay where they are only if nothing else leads here.
+        last_run = a["end"] // of_run * of_run
+        with k.loop(a["begin"], last_run, of_run) as word:
+            add_run(word, of_run)
+    with k.loop(last_run, a["end"], of_run) as word:
+        add_run(word, k.minimum(a["end"] - word, k.integer(of_run)))
     with k.if_else(a["end"].equals(a["words"])) as (last, other):
         with last:
             _finish(k, spec, [(r, [x.get() for x in line]) for r, line in enumerate(totals)])
         with other:
             for r, line in enumerate(totals):
                 for v, total in enumerate(line):
-                    k.store(total.get(), _of_totals(spec, a["after"], r, v))
+                    k.store(total.get(), _of_totals(spec, a["totals"], r, v))
     k.finish()
     return k
+
+
+class _RowAddresses:
+    """The addresses of what each row of a tile has, from words `begin` bytes behind the first on:
+    one is counted on where those of all rows lie beside each other.
+    """
+
+    def __init__(self, k: Kernel, spec: DotRows, name: str, begin: Value) -> None:
+        a, self.beside = k.named, spec.beside
+        first = a[f"{name}s"] + begin * spec.beside
+        self.rows = [first]
+        if spec.beside == 1:
+            self.rows += [first + a[f"{name}_row"] * r for r in range(1, spec.rows)]
+
+    @property
+    def word(self) -> int:
+        """The bytes from a word to the next one of a row."""
+        return 4 * self.beside
+
+    def moved(self, by: Value) -> _RowAddresses:
+        """Those so many bytes behind these."""
+        moved = copy(self)
+        moved.rows = [row + by for row in self.rows]
+        return moved
+
+    def of(self, row: int, at: int = 0) -> Value:
+        """The address of a row, so many bytes further on."""
+        return self.rows[row] + at if self.beside == 1 else self.rows[0] + (4 * row + at)
 
 
 def _of_totals(spec: DotRows, totals: Value, row: int, vector: int) -> Value:
@@ -325,7 +378,7 @@ def _of_totals(spec: DotRows, totals: Value, row: int, vector: int) -> Value:
 
 
 def _finish(k: Kernel, spec: DotRows, rows: Sequence[tuple[int | Value, list[Value]]]) -> None:
-    """Store what becomes of the totals of rows, each with its number."""
+    """Store what becomes of the totals of rows, each with its number, if there are so many."""
     a, vectors = k.named, range(spec.vectors)
     numbers, results = [number for number, _ in rows], [line for _, line in rows]
     if spec.stored.scales and not spec.stored.group:
@@ -339,13 +392,16 @@ def _finish(k: Kernel, spec: DotRows, rows: Sequence[tuple[int | Value, list[Val
     extra = {name: a[name] for name in ("target", "target_row", "left", *spec.end.arguments)}
     with k.if_else(a["left"] >= spec.width, likely=True) as (whole, partly):
         end = row_epilogue(spec, spec.width)
+
+        def store(masks: list[Value]) -> None:
+            for number, line in zip(numbers, results, strict=True):
+                with k.if_(a["rows_left"] > number, likely=True):
+                    end(k, Row(number, a["digits"], line, extra, masks))
+
         with whole:
-            for number, line in zip(numbers, results, strict=True):
-                end(k, Row(number, a["digits"], line, extra))
+            store([])
         with partly:
-            masks = [k.lanes_below(a["left"] - v * spec.lanes, spec.lanes) for v in vectors]
-            for number, line in zip(numbers, results, strict=True):
-                end(k, Row(number, a["digits"], line, extra, masks))
+            store([k.lanes_below(a["left"] - v * spec.lanes, spec.lanes) for v in vectors])
 
 
 def _with_run(
@@ -390,7 +446,7 @@ def _tile_of_amx(outer: Kernel, spec: DotRows) -> Kernel:
     room = k.stack_bytes(len(places) * spec.rows * line)
     with k.if_else(a["begin"] > 0) as (goes_on, begins):
         with goes_on, k.loop(0, spec.rows * line, lanes * 4) as at:
-            k.store(k.load(a["before"] + at, F32, lanes), totals + at)
+            k.store(k.load(a["totals"] + at, F32, lanes), totals + at)
         with begins, k.loop(0, spec.rows * line, lanes * 4) as at:
             k.store(k.constant(0.0, F32, lanes), totals + at)
     ratio = max(1, spec.stored.group // spec.unit)
@@ -422,23 +478,25 @@ def _tile_of_amx(outer: Kernel, spec: DotRows) -> Kernel:
                 before, there = k.load(at, F32, lanes), group + v * lanes * 4
                 k.store(_with_run(k, spec, sums, unit, numbers, there, before), at)
     with k.if_else(a["end"].equals(a["words"])) as (last, other):
-        with last, k.loop(0, spec.rows) as row:
+        with last, k.loop(0, k.minimum(a["rows_left"], k.integer(spec.rows))) as row:
             at = totals + row * line
             _finish(k, spec, [(row, [k.load(at + v * lanes * 4, F32, lanes) for v in vectors])])
         with other, k.loop(0, spec.rows * line, lanes * 4) as at:
-            k.store(k.load(totals + at, F32, lanes), a["after"] + at)
+            k.store(k.load(totals + at, F32, lanes), a["totals"] + at)
     k.finish()
     return k
 
 
-def _begin(k: Kernel, spec: DotRows, record: Value, sums: list[list[Variable]]) -> None:
+def _begin(
+    k: Kernel, spec: DotRows, told: _RowAddresses, row: int, sums: list[list[Variable]]
+) -> None:
     """Start the sums with what is taken off all codes. It comes first and in integers, so that
     nothing cancels later.
     """
     for index, line in enumerate(sums):
         first = k.constant(0, I32, spec.lanes)
         if spec.middle:
-            first = k.splat(k.load(record + 4 * (1 + index), I32), spec.lanes)
+            first = k.splat(k.load(told.of(row, (1 + index) * told.word), I32), spec.lanes)
         for total in line:
             total.set(first)
 
@@ -446,30 +504,31 @@ def _begin(k: Kernel, spec: DotRows, record: Value, sums: list[list[Variable]]) 
 def _sum(
     k: Kernel,
     spec: DotRows,
-    lines: list[Value],
+    digits: _RowAddresses,
     panel: Value,
-    words: Value,
+    words: Value | int,
     sums: list[list[list[Variable]]],
     ahead: Value,
 ) -> None:
     """Add the products of a run to the sums, and ask for what comes `ahead`."""
-    size, pace = 2 if spec.wide else 1, k.named["pace"]
+    pace = k.named["pace"]
+    # Words of all places follow each other where rows lie beside each other.
+    words_of_place = spec.unit * (2 if spec.wide else 1) // 4
+    of_word, of_place = (len(spec.places), 1) if spec.beside > 1 else (1, words_of_place)
 
     def step(word: Value, adder: Adder) -> None:
         k.prefetch(ahead + word * pace, near=False)
         place = panel + word * (spec.width * 4)
         codes = [k.load(place + v * spec.lanes * 4, I32, spec.lanes) for v in range(spec.vectors)]
-        split = [codes]
-        if spec.per_line == PER_WORD:
-            split = [[half(x) for x in codes] for half in (_low, _high)]
-        for half, some in enumerate(split):
-            for r, line in enumerate(lines):
-                for d in range(len(spec.places)):
-                    within = d * spec.unit * size + half * 4
-                    address = line + word * (spec.per_line * size) + within
+        here = digits.moved(word * (spec.words_of_line * of_word * digits.word))
+        for half, part in enumerate((_low, _high) if spec.words_of_line == 2 else (None,)):
+            some = codes if part is None else [part(x) for x in codes]
+            for r, of_row in enumerate(sums):
+                for d, totals in enumerate(of_row):
+                    address = here.of(r, (half * of_word + d * of_place) * digits.word)
                     numbers = k.splat(k.load(address, I32), spec.lanes)
-                    for v, weights in enumerate(some):
-                        adder.add(sums[r][d][v], weights, numbers)
+                    for weights, total in zip(some, totals, strict=True):
+                        adder.add(total, weights, numbers)
 
     def several(word: Value, count: int) -> None:
         adder = Adder(k, spec.how)
@@ -477,16 +536,22 @@ def _sum(
             step(word + u, adder)
         adder.finish()
 
-    # Of pairs one: LLVM orders sums of several anew, so that registers do not hold them.
-    unrolled = 2 if spec.stored.bits == 8 and not spec.wide else 1
-    if spec.how == FOUR_SMALL:
-        unrolled = SMALL_SUMS
-    whole = words // unrolled * unrolled
-    with k.loop(0, whole, unrolled) as word:
-        several(word, unrolled)
-    if unrolled > 1:
-        with k.loop(whole, words) as word:
-            several(word, 1)
+    def by(count: int) -> None:
+        """Add so many lines at a time, then those that are left."""
+        whole = words // count * count
+        with k.loop(0, whole, count) as word:
+            several(word, count)
+        if count > 1:
+            with k.loop(whole, words) as word:
+                several(word, 1)
+
+    if isinstance(words, int):
+        several(k.integer(0), words)
+    elif spec.how == FOUR_SMALL:
+        by(SMALL_SUMS)
+    else:
+        # Of pairs one: LLVM orders sums of several anew, so that registers do not hold them.
+        by(2 if spec.stored.bits == 8 and not spec.wide else 1)
 
 
 def rows_without_digits(k: Kernel, stored: Stored, epilogue: Epilogue, a: dict[str, Value]) -> None:

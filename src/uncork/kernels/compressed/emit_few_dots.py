@@ -5,7 +5,7 @@ Column after column is multiplied, so that codes are read in the order in which 
 columns at once would be two streams within a page where columns are short, which memory gives a
 third slower. Sums of some columns wait until their lanes can be added up together. Where columns
 have one scale each, a vector holds blocks of several that lie side by side (`DotFew.side`), which
-up to eight rows meet; codes further on are asked for in their order.
+up to four rows meet; codes further on are asked for in their order.
 
 A row with numbers that have no digits (NaN, infinity, very large or small ones) is multiplied as
 f32 by a loop for such rows.

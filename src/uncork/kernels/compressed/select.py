@@ -162,15 +162,16 @@ def select_compressed(layer: Layer) -> Selection:
     before = choice.bytes if choice else 0
     given = _Products(rows, product(shape[:-1]), weights, stored, products, before)
     ways: list[_Offer] = []
-    most = None if dots is None else most_rows(dots)
+    most = None
     if dots is not None:
         few, tiles = least_rows(dots) - 1, dot_rows_in_tiles(dots, target)
+        most = most_rows(dots) if tiles is None else None
         ways += [
             (lambda: given.few_digits(dots, target, few), few),
             (lambda: given.dots(dots, groups), AMX_ROWS - 1 if tiles else most),
         ]
         if tiles is not None:
-            ways.append((lambda: given.dots(tiles, groups), most))
+            ways.append((lambda: given.dots(tiles, groups), None))
     if dots is None or most is not None:
         some = _TILE - 1 if pairs else 0 if panels else _few(target)
         ways += [

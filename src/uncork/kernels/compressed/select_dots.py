@@ -46,14 +46,17 @@ from uncork.types import ElementType
 _LEAST_ROWS, _LEAST_OF_PAIRS = 3, 5
 #: Rows up to which products of as many places as take the time of f32 are faster than these.
 _MOST_ROWS = 4
+#: The same where runs are so short that what follows the products of bytes takes as long as is
+#: saved by these: below it codes become digits in less time than numbers of f32.
+_MOST_OF_SHORT_RUNS = 31
 #: So many places of a number take the time of its product in f32: an addition follows each product
 #: of pairs, or several such of small codes.
 _AS_F32 = {PAIRS: 2, FOUR_SMALL: 3}
 #: Rows that meet a column at once: of four the code is twice as long, and a thirtieth faster.
 _FEW_ROWS = 2
-#: Words of a column that lie in a vector beside those of others, and rows that meet these at once,
-#: by the digits of a number: up to so many take less time than panels.
-_WORDS_OF_COLUMN, _ROWS_OF_SIDES = 4, {3: 4, 2: 8, 1: 8}
+#: Words of a column that lie in a vector beside those of others, and rows that meet these at once:
+#: up to so many take less time than panels where columns are short.
+_WORDS_OF_COLUMN, _ROWS_OF_SIDES = 4, 4
 #: Blocks that are written one after the other, and steps from which on their scales are read
 #: together.
 _BLOCKS_TOGETHER, _LEAST_TOGETHER = 8, 4
@@ -168,7 +171,7 @@ def least_rows(spec: DotRows) -> int:
     """
     side = _columns_side_by_side(spec)
     if side > 1:
-        return _rows_beside(spec, side) + 1
+        return _rows_beside(side) + 1
     if spec.how == FOUR_SMALL:
         return spec.rows
     return max(_LEAST_OF_PAIRS if spec.how == PAIRS else _LEAST_ROWS, spec.tiles[-1])
@@ -179,7 +182,20 @@ def most_rows(spec: DotRows) -> int | None:
     if spec.how == FOUR_MIXED and spec.large:  # each number is looked up for a pair of rows
         return least_rows(spec) - 1
     places = _AS_F32.get(spec.how)
-    return None if places is None or len(spec.places) < places else _MOST_ROWS
+    if places is None:
+        return None if _instructions(spec) < spec.unit else _MOST_OF_SHORT_RUNS
+    return None if len(spec.places) < places else _MOST_ROWS
+
+
+def _instructions(spec: DotRows) -> int:
+    """The instructions by which a vector of columns adds a run of a row, of which each multiplies
+    four numbers, to its total. Those in f32 are as many as the numbers of the run.
+    """
+    places, stored = len(spec.places), spec.stored
+    products = places * spec.unit // 4
+    converted, joined, added = places, places - 1, 1
+    scaled = bool(stored.group and stored.scales)
+    return products + converted + joined + added + scaled + bool(stored.zeros)
 
 
 #: Products by panels, or of few rows.
@@ -198,9 +214,17 @@ class RowCalls(Struct, Generic[AnyDots], frozen=True):
     begin: int = 0
 
     @property
+    def _together(self) -> int:
+        """The rows that are multiplied together."""
+        raise NotImplementedError
+
+    @property
     def _made(self) -> SizeLike:
-        """The rows that are made for each product."""
-        return self.rows
+        """The rows that are made for each product, filled up to those that are multiplied
+        together.
+        """
+        together = self._together
+        return (self.rows + (together - 1)) // together * together
 
     @property
     def _sizes(self) -> dict[str, int]:
@@ -242,7 +266,15 @@ class RowCalls(Struct, Generic[AnyDots], frozen=True):
         spec, more = self._turning
         places = {name: Scratch(place) for name, place in self._places[0].items()}
         return [
-            spec(data=In(0), **places, **more, inner=self.inner, first=first, count=count)
+            spec(
+                data=In(0),
+                rows=self.rows,
+                **places,
+                **more,
+                inner=self.inner,
+                first=first,
+                count=count,
+            )
             for first, count in shares(self._made * self.data, threads)
         ]
 
@@ -266,6 +298,10 @@ class DotCalls(RowCalls[DotRows], frozen=True):
     parameters: int = 1
 
     @property
+    def _together(self) -> int:
+        return self.spec.rows
+
+    @property
     def _sizes(self) -> dict[str, int]:
         spec, runs = self.spec, -(-self.inner // self.spec.unit)
         return {
@@ -278,22 +314,25 @@ class DotCalls(RowCalls[DotRows], frozen=True):
     def _turning(self) -> tuple[KernelSpec, dict[str, Operand]]:
         spec = self.spec
         split = spec.stored.element_type in FOUR_BITS
-        return Digits(spec.unit, split, spec.digits, spec.wide, spec.large, spec.middle), {}
+        sizes = (spec.unit, split, spec.rows, spec.digits, spec.wide, spec.large, spec.middle)
+        return Digits(*sizes, spec.beside), {}
 
     @property
     def _own(self) -> int:
-        """Bytes of working memory of a thread: one row, a panel, its scales and zero points, and
-        the totals of few rows twice.
+        """Bytes of working memory of a thread: one row, panels with their scales and zero points,
+        and the totals of few rows.
         """
         spec = self.spec
-        operands = -(-self.inner // (spec.per_word * spec.lanes)) * spec.lanes
-        operands = operands * spec.lines + spec.more_lines
-        parameters = -(-self.parameters // spec.lanes) * spec.lanes
-        lines = operands + 2 * parameters + 2 * FEW_ROWS
-        return self._row + whole_lines(lines * spec.width * 4)
+        panels = self._panels * spec.panel_bytes(self.inner, self.parameters)
+        return self._row + whole_lines(panels + FEW_ROWS * spec.width * 4)
+
+    @property
+    def _panels(self) -> int:
+        return self.spec.panels(self.inner, self.parameters)
 
     def _memory(self, own: SizeLike) -> dict[str, Operand]:
-        return {"scratch": Scratch(own), "panel": Scratch(own + self._row)}
+        panel = Scratch(own + self._row)
+        return {"scratch": Scratch(own), "panel": panel, "panels": self._panels}
 
 
 def _steps_together(blocks: Blocks, group: int, target: Target) -> int:
@@ -331,13 +370,13 @@ def dot_few(spec: DotRows, rows: SizeLike, target: Target) -> DotFew | None:
     if any(a % b and b % a for a in sizes for b in sizes):
         return None
     together = 1 if side > 1 else _steps_together(blocks, stored.group, target)
-    beside = 1 if certainly(rows, 1) else _rows_beside(spec, side)
+    beside = 1 if certainly(rows, 1) else _rows_beside(side)
     return DotFew(stored, replace(blocks, together=together, rows=beside), spec.end, side)
 
 
-def _rows_beside(spec: DotRows, side: int) -> int:
+def _rows_beside(side: int) -> int:
     """Rows that meet a vector of codes at once."""
-    return _FEW_ROWS if side == 1 else _ROWS_OF_SIDES[spec.digits]
+    return _FEW_ROWS if side == 1 else _ROWS_OF_SIDES
 
 
 def _columns_side_by_side(spec: DotRows) -> int:
@@ -354,10 +393,8 @@ class FewCalls(RowCalls[DotFew], frozen=True):
     """Those of few rows, whose codes are read as they are stored."""
 
     @property
-    def _made(self) -> SizeLike:
-        """The rows are filled up to those that lie beside each other."""
-        beside = self.spec.blocks.rows
-        return (self.rows + (beside - 1)) // beside * beside
+    def _together(self) -> int:
+        return self.spec.blocks.rows
 
     @property
     def _groups(self) -> int:
@@ -377,5 +414,4 @@ class FewCalls(RowCalls[DotFew], frozen=True):
 
     @property
     def _turning(self) -> tuple[KernelSpec, dict[str, Operand]]:
-        more: dict[str, Operand] = {"groups": self._groups, "rows": self.rows}
-        return BlockDigits(self.spec.blocks, self.spec.stored.group), more
+        return BlockDigits(self.spec.blocks, self.spec.stored.group), {"groups": self._groups}

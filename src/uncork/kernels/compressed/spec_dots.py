@@ -30,10 +30,14 @@ DIGITS = 3
 FLAG = 8
 #: Columns whose results are added up and stored together, where rows are few.
 COLUMNS = 4
+#: Rows for whose addresses there are registers.
+_ADDRESSES = 4
 #: Rows of a tile from which on there is another one with half of them.
 _LEAST_HALVED = 4
 #: Up to so many rows take a panel block by block, of so many bytes, which is half a first cache.
 FEW_ROWS, _PANEL = 16, 16 << 10
+#: Bytes of the panels that rows meet one after the other: a part of a second cache.
+_PANELS = 384 << 10
 #: Codes in 32 bits that are no code of four bits.
 _BYTES_IN_WORD = 4
 
@@ -59,18 +63,24 @@ class Digits(KernelSpec, frozen=True):
     records and flags. For codes of four bits every eight numbers are in the order in which the
     codes are split; where digits are `wide`, which is 16 bits, every four numbers are, or eight.
     `large`: they are bytes nevertheless, as codes have 16 bits. `middle` is taken off every code.
+
+    Rows are filled up to whole tiles of `rows` by the last one. Where `beside` is 1 they follow
+    each other; else words of four digits, or two of 16 bits, and what records tell, lie beside
+    those of the other rows of a tile: `[rows of this many, run, word, place, row]`.
     """
 
     emitter: ClassVar[str] = "uncork.kernels.compressed.emit_digits:emit_digits"
     arguments: ClassVar[tuple[str, ...]] = (
-        *("data", "digits", "records", "flags", "inner", "first", "count"),
+        *("data", "digits", "records", "flags", "rows", "inner", "first", "count"),
     )
     unit: int
     split: bool
+    rows: int
     digits: int = DIGITS
     wide: bool = False
     large: bool = False
     middle: int = 0
+    beside: int = 1
 
     @property
     def places(self) -> tuple[int, ...]:
@@ -80,8 +90,8 @@ class Digits(KernelSpec, frozen=True):
 
 class DotRows(KernelSpec, frozen=True):
     """Products of rows of digits: the codes of `vectors` vectors of columns are turned into a
-    panel, then multiplied by `rows` rows at a time, and by half as many where fewer are left. There
-    are at least so many as the smaller tile has.
+    panel, then multiplied by `rows` rows at a time, and by half as many where fewer are left; of a
+    last tile that is not full nothing is stored of further rows.
     """
 
     emitter: ClassVar[str] = "uncork.kernels.compressed.emit_dots:emit_dot_rows"
@@ -111,6 +121,13 @@ class DotRows(KernelSpec, frozen=True):
         if self.by:
             return (self.rows,)
         return (self.rows, self.rows // 2) if self.rows >= _LEAST_HALVED else (self.rows,)
+
+    @property
+    def beside(self) -> int:
+        """Rows whose words of digits lie beside each other, so that one address is counted on for
+        all of them: those of a tile that has more than there are registers for addresses.
+        """
+        return self.rows if self.rows > _ADDRESSES and not self.by else 1
 
     @property
     def takes_two(self) -> bool:
@@ -145,6 +162,16 @@ class DotRows(KernelSpec, frozen=True):
         least = math.lcm(self.unit // self.per_word, self.lanes)
         return max(1, _PANEL // (least * self.lines * self.width * 4)) * least
 
+    def panel_bytes(self, inner: int, parameters: int) -> int:
+        """Bytes of a panel of columns of so many numbers, with as many scales and zero points."""
+        words = -(-inner // (self.per_word * self.lanes)) * self.lanes
+        lines = words * self.lines + self.more_lines
+        return (lines + 2 * (-(-parameters // self.lanes) * self.lanes)) * self.width * 4
+
+    def panels(self, inner: int, parameters: int) -> int:
+        """The panels that many rows meet one after the other."""
+        return max(1, _PANELS // self.panel_bytes(inner, parameters))
+
     @property
     def more_lines(self) -> int:
         """Lines that are multiplied behind those of the last run, by digits that are 0."""
@@ -156,6 +183,11 @@ class DotRows(KernelSpec, frozen=True):
         return self.per_word // self.lines
 
     @property
+    def words_of_line(self) -> int:
+        """Words of digits that a line meets: two where it holds codes of four bits."""
+        return self.per_line // _BYTES_IN_WORD or 1
+
+    @property
     def per_word(self) -> int:
         """Codes in 32 bits."""
         return PER_WORD if self.stored.bits == 4 else _BYTES_IN_WORD
@@ -163,9 +195,11 @@ class DotRows(KernelSpec, frozen=True):
     @property
     def arguments(self) -> tuple[str, ...]:
         """The kernel's arguments: those of the other products except the table, then the digits
-        with their records and flags, the panel, and those of the epilogue.
+        with their records and flags, the panels and how many these are, and those of the
+        epilogue.
         """
-        return (*ARGUMENTS[:-1], "digits", "records", "flags", "panel", *self.end.arguments)
+        made = ("digits", "records", "flags", "panel", "panels")
+        return (*ARGUMENTS[:-1], *made, *self.end.arguments)
 
 
 class Blocks(Struct, frozen=True):
