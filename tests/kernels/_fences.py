@@ -517,7 +517,7 @@ def einsum(generator: np.random.Generator) -> Iterator[Case]:
 
 
 def attention(generator: np.random.Generator) -> Iterator[Case]:
-    from uncork.internal_ops.attention import FusedAttention, Repeated, Taken, Transposed
+    from uncork.internal_ops.attention import FusedAttention, Repeated, Scoring, Taken, Transposed
 
     plain = find("ScaledDotProductAttention", 13)(causal=False)
     kinds = [
@@ -568,7 +568,7 @@ def attention(generator: np.random.Generator) -> Iterator[Case]:
         query = numbers(generator, 2, targets, 6, size)
         yield (
             f"groups {targets} {sources} {size}",
-            FusedAttention(plain, moves, (0, 2, 1, 3), 0.3),
+            FusedAttention(plain, moves, (0, 2, 1, 3), Scoring(0.3)),
             [query, key, value],
         )
         whole = numbers(generator, 2, targets, 3, 4, size)
@@ -589,7 +589,7 @@ def attention(generator: np.random.Generator) -> Iterator[Case]:
         )
         yield (
             f"capped {targets} {sources} {size}",
-            FusedAttention(plain, factor=0.7, cap=1.5),
+            FusedAttention(plain, scoring=Scoring(0.7, 1.5)),
             batches,
         )
 

@@ -13,7 +13,7 @@ pytest.importorskip("llvmlite")
 from tests.kernels._fences import bits, run_fenced
 from tests.kernels._run import run_native
 from uncork import storage
-from uncork.internal_ops.attention import FusedAttention
+from uncork.internal_ops.attention import FusedAttention, Scoring
 from uncork.internal_ops.fused import FusedLinear, FusedMember
 from uncork.internal_ops.held import HeldAttention, HeldProduct
 from uncork.kernels import select
@@ -249,7 +249,7 @@ def test_attention_with_a_mask_for_each_window(rows: int) -> None:
 @pytest.mark.parametrize("rows", [1, 5, 49])
 def test_attention_whose_scores_have_a_cap(rows: int) -> None:
     q, k, v = (halves(random(2, 3, count, 32, seed=s)) for s, count in enumerate((rows, 21, 21)))
-    attention = FusedAttention(ScaledDotProductAttention(causal=False), factor=0.7, cap=1.5)
+    attention = FusedAttention(ScaledDotProductAttention(causal=False), scoring=Scoring(0.7, 1.5))
     found, selection = run_native(HeldAttention(attention, BF16), [q, k, v])
     assert found is not None, selection
     scores = 1.5 * np.tanh(0.7 * numbers(q) @ numbers(k).swapaxes(-1, -2))

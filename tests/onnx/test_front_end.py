@@ -508,3 +508,45 @@ def test_slices_backwards_from_before_the_first_element(
     for backend in ("reference", "cpu"):
         compiled = uncork.load(model.SerializeToString(), backend=backend)
         assert compiled(data, *(() if known else given.values()))[0].tolist() == [expected]
+
+
+@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize(
+    ("pads", "wanted"),
+    [
+        ((2, 1), [3, 4, 0, 1, 2, 3, 4, 0]),
+        ((7, 0), [3, 4, 0, 1, 2, 3, 4, 0, 1, 2, 3, 4]),
+        ((-3, 4), [3, 4, 3, 4, 3, 4]),
+        ((3, -2), [0, 1, 2, 0, 1, 2]),
+        ((-2, -1), [2, 3]),
+    ],
+)
+def test_what_is_removed_is_not_wrapped(
+    pads: tuple[int, int], wanted: list[int], known: bool
+) -> None:
+    """As onnxruntime has it; by hand."""
+    node = helper.make_node("Pad", ["x", "pads"], ["y"], mode="wrap")
+    array = np.array(pads, np.int64)
+    data = np.arange(5, dtype=np.float32)
+    if known:
+        model = model_of([node], {"x": [None]}, ["y"], {"pads": array}, opset=19)
+        (result,) = run(model, data)
+    else:
+        inputs = {"x": [5], "pads": [2]}
+        model = model_of([node], inputs, ["y"], opset=19, types={"pads": TensorProto.INT64})
+        (result,) = run(model, data, array)
+    np.testing.assert_array_equal(result, wanted)
+
+
+@pytest.mark.parametrize("length", [1, 2, 7, 8])
+def test_all_frequencies_of_frames(length: int) -> None:
+    node = helper.make_node("STFT", ["x", "step", "window"], ["y"], onesided=0)
+    window = np.linspace(1, 2, length, dtype=np.float32)
+    constants = {"step": np.array(3), "window": window}
+    model = model_of([node], {"x": [None, None, 1]}, ["y"], constants)
+    signal = np.random.default_rng(0).standard_normal((2, 23, 1)).astype(np.float32)
+    (result,) = run(model, signal)
+    frames = np.lib.stride_tricks.sliding_window_view(signal[..., 0], length, 1)[:, ::3]
+    expected = np.fft.fft(frames * window)
+    np.testing.assert_allclose(result[..., 0], expected.real, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(result[..., 1], expected.imag, rtol=1e-5, atol=1e-5)

@@ -65,6 +65,28 @@ SEQUENCES = {
     ),
     "solve a vector": lambda x: torch.linalg.solve(x.mT @ x + 9 * torch.eye(8), x[:, 0]),
     "solve one vector": lambda x: torch.linalg.solve(x[0].mT @ x[0] + 9 * torch.eye(8), x[0, 0]),
+    "cholesky": lambda x: torch.linalg.cholesky(x.mT @ x + torch.eye(8)),
+    "cholesky, the upper one": lambda x: torch.linalg.cholesky(x.mT @ x + torch.eye(8), upper=True),
+    "cholesky of one number": lambda x: torch.linalg.cholesky(x[..., :1, :1].abs()),
+    "slogdet": lambda x: torch.cat(torch.linalg.slogdet(x.mT @ x - torch.eye(8))),
+    "slogdet of one number": lambda x: torch.slogdet(x[..., :1, :1])[0],
+    "slogdet of singular ones": lambda x: torch.stack(
+        torch.slogdet((x.mT @ x)[:, :6, :6] * torch.arange(6.0))
+    ),
+    "logdet": lambda x: torch.logdet(x[:, :5, :5]),
+    "det of many rows": lambda x: torch.linalg.det(x.mT @ x - torch.eye(8)),
+    "det of few rows": lambda x: torch.det(x.mT[:, :3] @ x[..., :3]),
+    "cummax": lambda x: torch.cummax(x.round(), 1)[0],
+    "cummax, where": lambda x: torch.cummax(x.round(), 1)[1],
+    "cummin of whole numbers, where": lambda x: (x * 3).int().cummin(-1).indices,
+    "cummin of whole numbers": lambda x: (x * 3).long().cummin(-1).values,
+    "cummax behind NaN": lambda x: torch.cummax(torch.where(x > 1.5, float("nan"), x), 2)[0],
+    "cummax behind NaN, where": lambda x: torch.cummax(torch.where(x > 1.5, float("nan"), x), 2)[1],
+    "lgamma": lambda x: torch.lgamma(x * 30),
+    "lgamma of small and whole numbers": lambda x: torch.lgamma(torch.cat([x, x.round()])),
+    "lgamma of large numbers": lambda x: torch.lgamma(torch.exp(x * 30) / x.round()),
+    "erfinv": lambda x: torch.erfinv(x.tanh()),
+    "erfinv beyond 1": lambda x: x.round().erfinv(),
     "rms_norm": lambda x: F.rms_norm(x, (8,)),
     "rms_norm of several axes": lambda x: F.rms_norm(
         x.unflatten(2, (2, 4)), (2, 4), torch.arange(8.0).reshape(2, 4), 0.5

@@ -4,7 +4,7 @@ which gives what the layers give.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
@@ -189,9 +189,10 @@ def windows(
     rows: int = 6,
     pictures: int = 3,
     number: int = 4,
+    times: int = 1,
 ) -> Model:
     """Attention within windows of 6 places, in heads beside each other: a bias is added for the
-    places, and a mask to the scores of windows, of which each picture has 4.
+    places, and a mask, so many times, to the scores of windows, of which each picture has 4.
     """
     builder = uncork.Builder("windows")
     batches = None if open_sizes else pictures * number
@@ -208,8 +209,9 @@ def windows(
         seen = constant(builder, -1, number, heads, rows, rows)
         (scores,) = builder.add("Reshape", 1, scores, seen, special_zero=False)
         if mask is not None:
-            values = np.where(numbers(*mask, seed=8) > 0, 0, -100).astype(np.float32)
-            (scores,) = builder.add("Add", 1, scores, builder.constant(values))
+            for seed in range(8, 8 + times):
+                values = np.where(numbers(*mask, seed=seed) > 0, 0, -10).astype(np.float32)
+                (scores,) = builder.add("Add", 1, scores, builder.constant(values))
         back = constant(builder, -1, heads, rows, rows)
         return builder.add("Reshape", 1, scores, back, special_zero=False)[0]
 
@@ -230,10 +232,12 @@ def windows(
         (3, [1, 3, 1, 6], [4, 1, 1, 6]),
     ],
 )
-def test_a_mask_for_each_window(
-    heads: int, bias: list[int] | None, mask: list[int], open_sizes: bool
+@pytest.mark.parametrize("times", [1, 2])
+def test_masks_for_each_window(
+    heads: int, bias: list[int] | None, mask: list[int], open_sizes: bool, times: int
 ) -> None:
-    model = windows(heads, bias, mask, open_sizes=open_sizes)
+    """Swin adds one mask; Swin2SR adds two, one behind the other."""
+    model = windows(heads, bias, mask, open_sizes=open_sizes, times=times)
     found = kernels(model, numbers(12, 6, 3, heads, 16))
     assert attends(found)
     assert len(found) == 1, "masks are added when the model is planned"
@@ -428,9 +432,14 @@ def test_any_spelling(case: tuple[Model, list[Array]]) -> None:
 
 
 def hidden(
-    masks: list[list[int]], least: float = -np.inf, all_of_a_row: bool = False
+    masks: list[list[int]],
+    least: float = -np.inf,
+    all_of_a_row: bool = False,
+    hides: tuple[int, ...] = (),
 ) -> tuple[Model, list[Array]]:
-    """Scores where all masks hold, and a number elsewhere; with the inputs."""
+    """Scores where all masks hold, or where they do not if they are some of these, which hide, and
+    a number elsewhere; with the inputs.
+    """
     builder = uncork.Builder()
     query, key, value = parameters(builder, QUERY, KEYS, KEYS)
     random, arrays = np.random.default_rng(0), list(INPUTS)
@@ -442,11 +451,14 @@ def hidden(
         arrays.append(array)
     if all_of_a_row:
         arrays[-1][...] = False
+    for mask in hides:
+        arrays[len(INPUTS) + mask] = ~arrays[len(INPUTS) + mask]
     number = builder.constant(np.float32(least))
 
     def masked(scores: Source) -> Source:
-        for mask in given:
-            (scores,) = builder.add("Select", 1, mask, scores, number)
+        for i, mask in enumerate(given):
+            both = (number, scores) if i in hides else (scores, number)
+            (scores,) = builder.add("Select", 1, mask, *both)
         return scores
 
     builder.result(spelled(builder, query, key, value, masked=masked)[0])
@@ -457,16 +469,64 @@ def hidden(
     "masks", [[[7, 20]], [[2, 1, 1, 20], [7, 20]], [[1, 3, 7, 1], [2, 1, 7, 20]]]
 )
 @pytest.mark.parametrize("all_of_a_row", [False, True])
-def test_masks_that_select_scores(masks: list[list[int]], all_of_a_row: bool) -> None:
-    """Where a mask hides all of a row, its probabilities are no numbers, with both."""
-    model, arrays = hidden(masks, all_of_a_row=all_of_a_row)
+@pytest.mark.parametrize("hides", [(), (0,), (1,), (0, 1)])
+@pytest.mark.parametrize("least", [-np.inf, np.finfo(np.float32).min, -1e4, 0.5])
+def test_masks_that_select_scores(
+    masks: list[list[int]], all_of_a_row: bool, hides: tuple[int, ...], least: float
+) -> None:
+    """Where a mask hides all of a row by -infinity, its probabilities are no numbers, with both; by
+    a number, all are alike. A mask that hides is what torch's `masked_fill` has.
+    """
+    hides = tuple(mask for mask in hides if mask < len(masks))
+    model, arrays = hidden(masks, least, all_of_a_row, hides)
     assert attends(kernels(model, *arrays))
 
 
-def test_masks_that_select_otherwise_stay() -> None:
+def test_a_mask_that_hides_by_hand() -> None:
+    """Queries of zeros fit all keys as well: of the values that a mask does not hide the means."""
+    model, (_, keys, values, mask) = hidden([[7, 20]], hides=(0,))
+    result = uncork.compile_model(model)(np.zeros(QUERY, np.float32), keys, values, mask)[0]
+    expected = [[[head[~row].mean(0) for row in mask] for head in sentence] for sentence in values]
+    np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_a_row_that_is_hidden_by_a_number_is_the_mean() -> None:
+    """By hand, by kernels for many queries and for few: all scores are alike there, and else only
+    those that the mask shows count.
+    """
+    for targets in (2, 7):
+        builder = uncork.Builder()
+        rows = [1, 1, 20, 16]
+        query, key, value = parameters(builder, [1, 1, targets, 16], rows, rows)
+        mask = builder.parameter("mask", "boolean", [1, 1, 1, 20])
+        (whole,) = builder.add("Broadcast", 3, mask, constant(builder, 1, 1, targets, 20))
+        least = builder.constant(np.finfo(np.float32).min)
+
+        def masked(
+            scores: Source,
+            built: uncork.Builder = builder,
+            given: Sequence[Source] = (whole, least),
+        ) -> Source:
+            return built.add("Select", 1, *given, scores)[0]
+
+        builder.result(spelled(builder, query, key, value, masked=masked)[0])
+        compiled = uncork.compile_model(builder.model(), threads=1)
+        values = numbers(1, 1, 20, 16)
+        zeros = np.zeros((1, 1, targets, 16), np.float32)
+        for hides in (np.arange(20) >= 0, np.arange(20) > 3):
+            result = compiled(zeros, np.ones_like(values), values, hides[None, None, None])[0]
+            mean = (values if hides.all() else values[:, :, ~hides]).mean(2)
+            np.testing.assert_allclose(result[0, 0], [mean[0, 0]] * targets, rtol=1e-5, atol=1e-6)
+        kinds = [step.kernel for step in compiled.plan.steps]
+        assert len(kinds) == 2, "what is not hidden, and attention: no mask is stretched"
+
+
+@pytest.mark.parametrize("hides", [(), (0, 1, 2)])
+def test_masks_that_select_otherwise_stay(hides: tuple[int, ...]) -> None:
     for model, arrays in (
-        hidden([[7, 20]], least=-1e4),
-        hidden([[7, 20]] * 3),
+        hidden([[7, 20]], least=np.inf, hides=hides[:1]),
+        hidden([[7, 20]], least=np.nan, hides=hides[:1]),
+        hidden([[7, 20]] * 4, hides=hides),
     ):
         assert not attends(kernels(model, *arrays))
 
@@ -551,11 +611,17 @@ def test_factors_that_stretch_queries_stay_where_they_are() -> None:
 @pytest.mark.parametrize("rows", [3, 20, None])
 @pytest.mark.parametrize("mask", [False, True])
 @pytest.mark.parametrize("moved", [False, True])
-def test_queries_that_are_transposed(rows: int | None, mask: bool, moved: bool) -> None:
-    """As SqueezeBERT has them, whose channels come first; moved, they lie as attention reads."""
+@pytest.mark.parametrize("values", ["", "transposed", "late"])
+def test_queries_and_values_that_are_transposed(
+    rows: int | None, mask: bool, moved: bool, values: str
+) -> None:
+    """As SqueezeBERT has them, whose channels come first; moved, they lie as attention reads.
+    Values may come from layers behind the weights.
+    """
     builder = uncork.Builder()
     shape = [2, rows, 3, 16] if moved else [2, 3, 16, rows]
-    query, key, value = parameters(builder, shape, [2, 3, 16, 20], KEYS)
+    own = [2, 3, 16, 20] if values else KEYS
+    query, key, value = parameters(builder, shape, [2, 3, 16, 20], own)
     turned = query
     if moved:
         (turned,) = builder.add("Transpose", 1, query, constant(builder, 0, 2, 3, 1))
@@ -565,11 +631,38 @@ def test_queries_that_are_transposed(rows: int | None, mask: bool, moved: bool) 
         more = [numbers(2, 1, 1, 20)]
         (scores,) = builder.add("Add", 1, scores, builder.parameter("mask", "f32", [2, 1, 1, 20]))
     (weights,) = builder.add("SoftMax", 8, scores, axis=-1)
-    builder.result(builder.add("MatMul", 1, weights, value)[0], "y")
+    if values == "late":
+        (value,) = builder.add("ReduceSum", 1, value, constant(builder, 0), keep_dims=True)
+    builder.result(builder.add("MatMul", 1, weights, value, transpose_b=bool(values))[0], "y")
     given = [8 if size is None else size for size in shape]
-    found = kernels(builder.model(), numbers(*given), numbers(2, 3, 16, 20), INPUTS[2], *more)
+    arrays = [numbers(*given), numbers(2, 3, 16, 20), numbers(*own, seed=2), *more]
+    found = kernels(builder.model(), *arrays)
     assert attends(found)
-    assert len(found) == (1 if moved else 2)
+    assert len(found) == 1 + (not moved) + bool(values) + (values == "late")
+
+
+def test_a_bias_that_is_seen_in_the_sizes_of_the_scores() -> None:
+    """As ProphetNet has it: sizes of scores are known without these."""
+    builder = uncork.Builder()
+    query, key, value = parameters(builder, [2, 3, None, 16], [2, 3, None, 16], [2, 3, None, 16])
+    ones = builder.add("ReduceSum", 1, query, constant(builder, 3), keep_dims=False)[0]
+    other = builder.add("ReduceSum", 1, key, constant(builder, 3), keep_dims=False)[0]
+    outer = [
+        builder.add("Unsqueeze", 1, source, constant(builder, axis))[0]
+        for source, axis in ((ones, 3), (other, 2))
+    ]
+    (bias,) = builder.add("Multiply", 1, *outer)
+    (rows,) = builder.add("Reshape", 1, bias, constant(builder, -1), special_zero=False)
+
+    def masked(scores: Source) -> Source:
+        (sizes,) = builder.add("ShapeOf", 3, scores, output_type="i64")
+        (seen,) = builder.add("Reshape", 1, rows, sizes, special_zero=False)
+        return builder.add("Add", 1, scores, seen)[0]
+
+    builder.result(spelled(builder, query, key, value, masked=masked)[0])
+    for rows_, keys in ((7, 20), (1, 3)):
+        arrays = [numbers(2, 3, size, 16, seed=size) / 4 for size in (rows_, keys, keys)]
+        assert attends(kernels(builder.model(), *arrays))
 
 
 @pytest.mark.parametrize("mask", [[2, 1, 7, 20], [2, 1, 1, 20], [1, 1, 7, 20], [2, 3, 7, 20]])

@@ -4,6 +4,7 @@ ScaledDotProductAttention behind the moves.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TypeVar, Union
 
@@ -59,6 +60,19 @@ class Taken(Struct, frozen=True):
 
 
 Move = Union[Transposed, Repeated, Taken]
+
+
+class Scoring(Struct, frozen=True):
+    """What is done to the products of queries and keys: the factor where it is no input; with a
+    `cap` they are `cap * tanh(score)` before the mask; where a mask of truths does not hold, they
+    are `hidden`.
+    """
+
+    factor: float | None = None
+    cap: float | None = None
+    hidden: float = -math.inf
+
+
 #: The inputs of attention.
 _INPUTS = ("query", "key", "value", "mask", "scale", "sink")
 #: Types of keys and values, which may be codes.
@@ -79,13 +93,11 @@ class FusedAttention(Operation):
     """Attention over moved tensors: `moves` of query, key and value, in order; the result's axes in
     `order`.
 
-    `factor` is the scale where it is no input. Scores with a `cap` are `cap * tanh(score)` before
-    the mask. Of keys and values there may be only the first
-    elements along an axis (`counted`), before all moves: how many, say inputs behind those of the
-    attention. With a `coding` their rows lie in fewer bits, and are f32 before all moves. A mask
-    that `recurs` has as many axes as the scores, and fewer elements along the first one, which are
-    those of the first batches, and again of those behind them: windows of one picture after the
-    other.
+    Of keys and values there may be only the first elements along an axis (`counted`), before all
+    moves: how many, say inputs behind those of the attention. With a `coding` their rows lie in
+    fewer bits, and are f32 before all moves. A mask that `recurs` has as many axes as the scores,
+    and fewer elements along the first one, which are those of the first batches, and again of those
+    behind them: windows of one picture after the other.
     """
 
     multiplies = True
@@ -98,33 +110,30 @@ class FusedAttention(Operation):
     attention = Field[Operation]()
     moves = Field[tuple[tuple[Move, ...], ...]]()
     order = Field[tuple[int, ...]]()
-    factor = Field[float | None]()
+    scoring = Field[Scoring](default=Scoring())
     #: The axis of keys, and of values, along which a count tells how many are there; None: all are.
     counted = Field[dict[str, int | None]]()
     coding = Field[RowCoding | None]()
     recurs = Field[bool](default=False)
-    cap = Field[float | None](default=None)
 
     def __init__(
         self,
         attention: Operation,
         moves: Sequence[Sequence[Move]] = ((), (), ()),
         order: Sequence[int] = (),
-        factor: float | None = None,
+        scoring: Scoring | None = None,
         counted: tuple[int | None, int | None] = (None, None),
         coding: RowCoding | None = None,
         recurs: bool = False,
-        cap: float | None = None,
     ) -> None:
         super().__init__(
             attention=attention,
             moves=tuple(map(tuple, moves)),
             order=tuple(order),
-            factor=factor,
+            scoring=scoring or Scoring(),
             counted=dict(zip(("key", "value"), counted, strict=True)),
             coding=coding,
             recurs=recurs,
-            cap=cap,
         )
 
     def named(self, inputs: Sequence[Given | None]) -> dict[str, Given | None]:
@@ -200,18 +209,22 @@ class FusedAttention(Operation):
         if self.recurs and mask is not None and rows is not None:
             given["mask"] = mask[np.arange(len(rows)) % len(mask)]
         arrays += [given[name] for name in _INPUTS[3:]]
-        if self.factor is not None:
-            arrays[4] = np.array(self.factor, query.dtype)
+        if self.scoring.factor is not None:
+            arrays[4] = np.array(self.scoring.factor, query.dtype)
         result = self._attended(arrays)
         return result.transpose(self.order) if self.order else result
 
     def _attended(self, arrays: Sequence[Array | None]) -> Array:
         """The attention of tensors behind all moves."""
         query, key, value, mask, scale, sink = arrays
-        attention = self.attention
-        if self.cap is None:
+        attention, (cap, hidden) = self.attention, (self.scoring.cap, self.scoring.hidden)
+        if cap is None and hidden == -math.inf:
             return np.asarray(attention.reference(*arrays))
         assert isinstance(attention, ScaledDotProductAttention) and query is not None
         assert key is not None and value is not None
-        scores = np.tanh(attention.logits(query, key, scale)) * query.dtype.type(self.cap)
+        scores = attention.logits(query, key, scale)
+        if cap is not None:
+            scores = np.tanh(scores) * query.dtype.type(cap)
+        if mask is not None and mask.dtype == bool:
+            scores, mask = np.where(mask, scores, query.dtype.type(hidden)), None
         return attention.weighed(scores, value, mask, sink)

@@ -60,10 +60,12 @@ def _parts(either: Any, indices: Any = None, sections: Any = None) -> Any:
     return next(given for given in (either, indices, sections) if given is not None)
 
 
-#: Running sums of exponents are taken of blocks of so many numbers, of so many of these, and so on;
-#: at the last level each number is beside each: 1,048,576 numbers are there 1,024.
+#: What runs along an axis is taken of blocks of so many numbers, of so many of these, and so on; at
+#: the last level each number is beside each: 1,048,576 numbers are there 1,024.
 _BLOCK = 32
 _LEVELS = 2
+#: ONNX files may have determinants of matrices up to this size.
+_SMALL_DETERMINANT = 4
 
 
 class _Functions(Values):
@@ -329,27 +331,56 @@ class _Functions(Values):
         return self.multiplied(input.to(dtype or input.dtype), dim)
 
     def logcumsumexp(self, input: Any, dim: int) -> Any:
-        data = self.movedim(input, dim, -1)
-        return self.movedim(self._running_logsumexp(data, _LEVELS), -1, dim)
+        data, nothing = self.movedim(input, dim, -1), float("-inf")
+        made = self._running(data, nothing, self.torch.logsumexp, _LEVELS)
+        return self.movedim(made, -1, dim)
 
-    def _running_logsumexp(self, data: Any, levels: int) -> Any:
-        """Along the last axis: of each block by all pairs of its numbers, and before each block
-        that of the blocks there.
+    def cummax(self, input: Any, dim: int, *, out: Any = None) -> Any:
+        return self._extremes(input, dim, largest=True)
+
+    def cummin(self, input: Any, dim: int, *, out: Any = None) -> Any:
+        return self._extremes(input, dim, largest=False)
+
+    def _extremes(self, input: Any, dim: int, *, largest: bool) -> Any:
+        """The largest or least elements until each place, and where the last such was. All are NaN
+        from the first NaN on.
         """
         torch = self.torch
-        nothing = torch.full((), float("-inf"), dtype=data.dtype)
+        data = self.movedim(input, dim, -1)
+        if data.dtype.is_floating_point:
+            nothing: Any = float("-inf" if largest else "inf")
+        else:
+            limits = torch.iinfo(data.dtype)
+            nothing = limits.min if largest else limits.max
+        values = self._running(data, nothing, torch.amax if largest else torch.amin, _LEVELS)
+        found = data == values
+        if data.dtype.is_floating_point:
+            values = torch.where(data.isnan().cumsum(-1) > 0, float("nan"), values)
+            found = torch.where(values.isnan(), data.isnan(), found)
+        places = torch.where(found, torch.arange(data.shape[-1]), -1)
+        indices = self._running(places, -1, torch.amax, _LEVELS)
+        kind = torch.return_types.cummax if largest else torch.return_types.cummin
+        return kind([self.movedim(each, -1, dim) for each in (values, indices)])
+
+    def _running(self, data: Any, nothing: Any, whole: Callable[..., Any], levels: int) -> Any:
+        """What a reduction gives of the elements until each place, along the last axis: of each
+        block by all pairs of its elements, and before each block that of the blocks there.
+        `nothing` changes no result.
+        """
+        torch = self.torch
+        neutral = torch.full((), nothing, dtype=data.dtype)
         if not levels:
             places = torch.arange(data.shape[-1])
-            known = torch.where(places <= places.unsqueeze(1), data.unsqueeze(-2), nothing)
-            return known.logsumexp(-1)
+            known = torch.where(places <= places.unsqueeze(1), data.unsqueeze(-2), neutral)
+            return whole(known, -1)
         *outer, length = data.shape
         blocks = (length + _BLOCK - 1) // _BLOCK
-        rest = nothing.expand(*outer, blocks * _BLOCK - length)
+        rest = neutral.expand(*outer, blocks * _BLOCK - length)
         parts = torch.cat([data, rest], -1).reshape(*outer, blocks, _BLOCK)
-        within = self._running_logsumexp(parts, 0)
-        until = self._running_logsumexp(within[..., -1], levels - 1)
-        before = torch.cat([nothing.expand(*outer, 1), until], -1)[..., :blocks].unsqueeze(-1)
-        found = torch.stack([before.expand_as(within), within]).logsumexp(0)
+        within = self._running(parts, nothing, whole, 0)
+        until = self._running(within[..., -1], nothing, whole, levels - 1)
+        before = torch.cat([neutral.expand(*outer, 1), until], -1)[..., :blocks].unsqueeze(-1)
+        found = whole(torch.stack([before.expand_as(within), within]), 0)
         return found.reshape(*outer, blocks * _BLOCK)[..., :length]
 
     def rms_norm(
@@ -529,6 +560,59 @@ class _Functions(Values):
             ]
             inverse, size = torch.cat(rows, -2), 2 * size
         return inverse[..., 0, :own, :own]
+
+    def cholesky(self, input: Any, upper: bool = False, *, out: Any = None) -> Any:
+        """Of matrices of a size that is none of the call, column by column; NaN where torch raises
+        an error: a matrix is not positive definite.
+        """
+        torch = self.torch
+        size = int(input.shape[-1])
+        places, rest, columns = torch.arange(size), input, []
+        for column in range(size):
+            own = rest[..., column] / rest[..., column, column].unsqueeze(-1).sqrt()
+            own = torch.where(places >= column, own, torch.zeros((), dtype=input.dtype))
+            rest = rest - own.unsqueeze(-1) * own.unsqueeze(-2)
+            columns.append(own)
+        return torch.stack(columns, -2 if upper else -1)
+
+    def det(self, input: Any, *, out: Any = None) -> Any:
+        if input.shape[-1] <= _SMALL_DETERMINANT:
+            return self.before("det")(input)
+        pivots, odd = self._pivots(input)
+        return self.torch.where(odd, -1.0, 1.0).to(input.dtype) * pivots.prod(-1)
+
+    def slogdet(self, input: Any, *, out: Any = None) -> Any:
+        torch = self.torch
+        pivots, odd = self._pivots(input)
+        sign = torch.where(odd, -1.0, 1.0).to(input.dtype) * pivots.sign().prod(-1)
+        return torch.return_types.slogdet([sign, pivots.abs().log().sum(-1)])
+
+    def logdet(self, input: Any) -> Any:
+        sign, size = self.slogdet(input)
+        return self.torch.where(sign < 0, float("nan"), size)
+
+    def _pivots(self, matrix: Any) -> tuple[Any, Any]:
+        """The pivots of matrices of a size that is none of the call, by elimination of the largest
+        element of each column that is left; whether their rows are in an odd order.
+        """
+        torch = self.torch
+        size = int(matrix.shape[-1])
+        rows, left = torch.arange(size), torch.ones_like(matrix[..., 0], dtype=torch.bool)
+        pivots, order = [], []
+        for column in range(size):
+            own = matrix[..., column]
+            place = torch.where(left, own.abs(), -1.0).argmax(-1, keepdim=True)
+            row = self.take_along_dim(matrix, place.unsqueeze(-1), -2)
+            pivot = row[..., column]
+            left = left & (rows != place)
+            factor = torch.where(left & (pivot != 0), own / pivot, 0.0).to(matrix.dtype)
+            matrix = matrix - factor.unsqueeze(-1) * row
+            pivots.append(pivot)
+            order.append(place)
+        found = torch.cat(order, -1)
+        later = rows > rows.unsqueeze(1)
+        inverted = (found.unsqueeze(-1) > found.unsqueeze(-2)) & later
+        return torch.cat(pivots, -1), inverted.sum((-2, -1)) % 2 == 1
 
     # ---- counts
 

@@ -38,8 +38,8 @@ def own_symbols(torch: Any, opset: int) -> Iterator[None]:
     }
     for name in ("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not"):
         symbols[name] = "", partial(_bitwise, word=name.removeprefix("bitwise_").capitalize())
-    for name in ("inverse", "linalg_inv"):
-        symbols[name] = "v", _inverse
+    for name, own in (("inverse", "Inverse"), ("linalg_inv", "Inverse"), ("erfinv", "ErfInv")):
+        symbols[name] = "v", partial(_alike, name=own)
     for axes in (1, 2, 3):
         symbols[f"adaptive_avg_pool{axes}d"] = "", partial(_adaptive_avg_pool, axes=axes)
         symbols[f"adaptive_max_pool{axes}d"] = "", _adaptive_max_pool
@@ -138,8 +138,9 @@ def _bitwise(torch: Any, g: Any, *data: Any, word: str) -> Any:
     return made
 
 
-def _inverse(torch: Any, g: Any, data: Any) -> Any:
-    made = g.op("uncork::Inverse", data)
+def _alike(torch: Any, g: Any, data: Any, name: str) -> Any:
+    """A node whose result has the type and the sizes of its data."""
+    made = g.op(f"uncork::{name}", data)
     made.setType(data.type())
     return made
 

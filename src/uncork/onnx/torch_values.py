@@ -10,6 +10,9 @@ from typing import Any
 
 from uncork.errors import UnsupportedError
 
+#: Of Stirling's series of the logarithm of the gamma function, the last first.
+_STIRLING = (-691 / 360360, 1 / 1188, -1 / 1680, 1 / 1260, -1 / 360, 1 / 12)
+
 
 class Values:
     """Each method is a function of torch, with its arguments. What torch has under its name before
@@ -221,6 +224,30 @@ class Values:
 
     def erfc(self, input: Any) -> Any:
         return 1 - self._real(input).erf()
+
+    def lgamma(self, input: Any) -> Any:
+        """By Stirling's series from 8 on, to which smaller numbers are moved; by reflection of
+        those below 0.
+        """
+        torch = self.torch
+        data = self._real(input)
+        x = data.double().abs()
+        near = x < 8
+        z = torch.where(near, x + 8, x)
+        series = torch.zeros_like(z)
+        for factor in _STIRLING:
+            series = factor + series / (z * z)
+        above = (z - 0.5) * z.log() - z + series / z + 0.5 * math.log(2 * math.pi)
+        below = torch.ones_like(x)
+        for step in range(8):
+            below = below * (x + step)
+        made = above - torch.where(near, below, 1.0).log()
+        rest = x - x.floor()
+        sine = (torch.minimum(rest, 1 - rest) * math.pi).sin()
+        reflected = math.log(math.pi) - sine.log() - x.log() - made
+        made = torch.where(data < 0, reflected, made)
+        whole = (data <= 0) & (rest == 0) | data.isinf()
+        return torch.where(whole, math.inf, made).to(data.dtype)
 
     def sinc(self, input: Any) -> Any:
         angle = self._real(input) * math.pi

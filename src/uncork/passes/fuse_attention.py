@@ -3,9 +3,8 @@ layers that only move queries, keys, values and the result.
 
     SoftMax(MatMul(query, key) [* factor ..] [Tanh [* number]] [+ mask ..]) MatMul value
 
-What is done to scores before masks is in `match_scores`. A mask may also select scores, and
--infinity elsewhere; of two such masks both must hold. Of several that are added one is made
-(`match_masks`).
+What is done to scores before masks is in `match_scores`. A mask may also select scores, and a
+number elsewhere. Of several masks one is made (`match_masks`).
 
 Heads that are moved beside each other, keys and values that are repeated for groups of heads, and
 parts of one tensor are read where they lie; so are those in the storage of a variable, also where
@@ -17,24 +16,29 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
+import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
 from uncork.internal_ops.appended_state import StateValue
-from uncork.internal_ops.attention import FusedAttention, Move, Transposed
+from uncork.internal_ops.attention import FusedAttention, Move, Scoring, Transposed
 from uncork.internal_ops.coded_rows import RowCoding, coding_of
-from uncork.ir.model import Model, Node, Port, Source
-from uncork.kernels.extents import same_extents
+from uncork.ir.model import Model, Node, Source
 from uncork.kernels.kernel_plan import KernelPlan
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select import is_view, select_kernel
 from uncork.ops import Operation
 from uncork.ops.attention import ScaledDotProductAttention
-from uncork.ops.logical import LogicalAnd
 from uncork.ops.matmul import MatMul
-from uncork.passes.match_masks import Masks, additions_before, one_mask
+from uncork.passes.match_masks import (
+    Masks,
+    additions_before,
+    one_mask,
+    one_selection,
+    selections_before,
+)
 from uncork.passes.match_moves import moves_to, order_of, sizes_of
-from uncork.passes.match_scores import constant_scalar, scaled_query, scores_before
+from uncork.passes.match_scores import scaled_query, scores_before
 from uncork.passes.rewrite import NewLayers, only_before, only_reader, readers, replaced
 from uncork.types import ElementType
 
@@ -49,17 +53,13 @@ class _Match(Struct, frozen=True):
     attention: Operation
     moves: tuple[tuple[Move, ...], ...] = ((), (), ())
     order: tuple[int, ...] = ()
-    factor: float | None = None
-    cap: float | None = None
+    scoring: Scoring | None = None
     #: Of keys and values that lie in the storage of a variable: their axis, and how many there are.
     counted: tuple[tuple[int, Source] | None, tuple[int, Source] | None] = (None, None)
     #: How the rows of keys and values lie, where these are in fewer bits.
     coding: RowCoding | None = None
-    #: The layer that makes one mask of two, in the place of one that nothing reads any more.
-    joined: Node | None = None
-    #: The Softmax, in whose place layers are made: one mask of several that are added, and queries
-    #: times the factors of rows.
-    weights: Node | None = None
+    #: Layers before the attention: one mask of several, queries times the factors of rows, tensors
+    #: that are turned.
     made: tuple[Node, ...] = ()
     masks: Masks | None = None
 
@@ -79,12 +79,8 @@ def fuse_attention(model: Model, target: Target) -> Model:
         for variant in _variants(model, read_by, found, number):
             fused = _fused(model, variant, target)
             if fused is not None:
-                new[fused.id] = fused
-                if variant.joined is not None:
-                    new[variant.joined.id] = variant.joined
-                if variant.weights is not None and variant.made:
-                    new[variant.weights.id] = variant.made
-                    number += len(variant.made)
+                new[fused.id] = (*variant.made, fused)
+                number += len(variant.made)
                 break
     return replaced(model, new)
 
@@ -104,7 +100,7 @@ def _variants(
     after = only_reader(read_by, found.last)
     order = order_of(model, after) if after is not None and after.type_name == "Transpose" else None
     moved = replace(found, inputs=tuple(inputs), moves=tuple(moves))
-    for whole in (_coded(model, moved), moved):
+    for whole in (_coded(model, moved), moved, _with_rows_turned(model, moved, number)):
         if whole is None:
             continue
         whole = _where_they_lie(model, whole)
@@ -114,20 +110,34 @@ def _variants(
             yield whole
     if found.last.type_name == "MatMul":
         yield found
-        yield from _with_queries_turned(model, found, number)
+        turned = _with_rows_turned(model, found, number)
+        if turned is not None:
+            yield turned
 
 
-def _with_queries_turned(model: Model, found: _Match, number: int) -> Iterator[_Match]:
-    """The match whose queries a layer turns, where a product would have."""
-    (first, *moves), (query, *inputs) = found.moves, found.inputs
-    if not first or found.weights is None or query.node not in model.by_id:
-        return
+def _with_rows_turned(model: Model, found: _Match, number: int) -> _Match | None:
+    """The match whose queries and values layers turn where their rows do not lie as rows; None
+    where there are none such.
+    """
+    inputs, moves = list(found.inputs), list(found.moves)
     layers = NewLayers(model, number + len(found.made))
-    for move in first:
-        assert isinstance(move, Transposed)
-        query = layers.transposed(found.weights, query, move.order)
+    for position in (0, 2):  # keys are read either way
+        orders = [move.order for move in moves[position] if isinstance(move, Transposed)]
+        source = inputs[position]
+        if not orders or len(orders) < len(moves[position]) or source.node not in model.by_id:
+            continue
+        order = np.arange(len(orders[0]))
+        for then in orders:
+            order = order[list(then)]
+        if order[-1] != len(order) - 1:
+            inputs[position] = layers.transposed(found.last, source, order.tolist())
+            moves[position] = ()
     made = (*found.made, *layers.nodes)
-    yield replace(found, inputs=(query, *inputs), moves=((), *moves), made=made)
+    return (
+        replace(found, inputs=tuple(inputs), moves=tuple(moves), made=made)
+        if layers.nodes
+        else None
+    )
 
 
 def _coded(model: Model, found: _Match) -> _Match | None:
@@ -151,8 +161,10 @@ def _where_they_lie(model: Model, found: _Match) -> _Match:
     inputs = list(found.inputs)
     counted: dict[int, tuple[int, Source]] = {}
     for position in (1, 2):
-        value = model.by_id[inputs[position].node]
-        if isinstance(value.operation, StateValue):  # which lies in the storage of a variable
+        value = model.by_id.get(inputs[position].node)
+        if value is not None and isinstance(
+            value.operation, StateValue
+        ):  # which lies in the storage of a variable
             inputs[position] = value.inputs[0]
             counted[position] = (value.operation.axis, value.inputs[1])
     return replace(found, inputs=tuple(inputs), counted=(counted.get(1), counted.get(2)))
@@ -167,17 +179,14 @@ def _fused(model: Model, found: _Match, target: Target) -> Node | None:
         found.attention,
         found.moves,
         found.order,
-        found.factor,
+        found.scoring,
         axes,
         found.coding,
         masks is not None and masks.recurs,
-        found.cap,
     )
     inputs = (*found.inputs, *(counted[1] for counted in found.counted if counted is not None))
     output = found.last.outputs[0].spec
-    made = [found.joined] if found.joined is not None else []
-    made += found.made
-    known = {node.id: node.outputs[0].spec for node in made}
+    known = {node.id: node.outputs[0].spec for node in found.made}
     specs = [known.get(source.node) or model.spec(source) for source in inputs]
     choice = select_kernel(operation, specs, [output], target)
     if not isinstance(choice, KernelPlan):
@@ -204,23 +213,20 @@ def _spelled(
         return None
     layer, mask = only_before(model, read_by, weights, 0), None
     masks = None
-    shown: list[Node] = []
-    while layer is not None and _shows(model, layer):
-        shown.append(layer)
-        layer = only_before(model, read_by, layer, 1)
-    joined = _joined(model, shown) if len(shown) == 2 else None
+    layers = NewLayers(model, number)
+    layer, selections = selections_before(model, read_by, layer)
     added = layer is not None and layer.type_name == "Add"
-    if len(shown) > 2 or (shown and (added or back is not None)):
+    if selections and (added or back is not None):
         return None
-    if shown:
-        mask = shown[0].inputs[0] if joined is None else Source(joined.id, 0)
+    if selections:
+        mask = one_selection(layers, weights, selections)
     elif (found := additions_before(model, read_by, layer, back)) is None:
         return None
     else:
         layer, additions = found
         if additions:
             whole = sizes_of(model, Source(layer.id, 0))
-            masks = None if whole is None else one_mask(model, whole, additions, number)
+            masks = None if whole is None else one_mask(layers, whole, additions)
             if masks is None:
                 return None
             mask = masks.source
@@ -229,8 +235,6 @@ def _spelled(
         return None
     layer = scores.product
     assert isinstance(layer.operation, MatMul)
-    made = () if masks is None else masks.made
-    layers = NewLayers(model, number + len(made))
     query = scaled_query(layers, layer, layer.inputs[0], scores.of_rows)
     turned = layer.operation.transpose_a
     if query is None or (turned and scores.of_rows):
@@ -243,30 +247,10 @@ def _spelled(
     )
     inputs = (query, key, value, *([] if mask is None else [mask]))
     attention = ScaledDotProductAttention(causal=False)
-    match = _Match(node, inputs, attention, moves, (), scores.factor, scores.cap)
-    return replace(match, joined=joined, weights=weights, made=(*made, *layers.nodes), masks=masks)
-
-
-def _shows(model: Model, node: Node) -> bool:
-    """Whether a layer gives scores where a mask holds, and -infinity elsewhere."""
-    if node.type_name != "Select" or getattr(node.operation, "auto_broadcast", "") != "numpy":
-        return False
-    shape, whole = sizes_of(model, node.inputs[1]), sizes_of(model, Source(node.id, 0))
-    return (
-        constant_scalar(model, node, 2) == -math.inf
-        and shape is not None
-        and whole is not None
-        and same_extents(shape, whole)
-    )
-
-
-def _joined(model: Model, shown: Sequence[Node]) -> Node:
-    """A layer that holds where both masks do, in the place of the later of the layers."""
-    masks = tuple(layer.inputs[0] for layer in shown)
-    both = LogicalAnd()
-    outputs = both.describe([model.spec(mask) for mask in masks])
-    ports = tuple(map(Port, outputs))
-    return replace(shown[0], operation=both, attributes={}, inputs=masks, outputs=ports)
+    hidden = selections[0].hidden if selections else -math.inf
+    scoring = Scoring(scores.factor, scores.cap, hidden)
+    match = _Match(node, inputs, attention, moves, (), scoring)
+    return replace(match, made=tuple(layers.nodes), masks=masks)
 
 
 def _is_product(model: Model, node: Node) -> bool:

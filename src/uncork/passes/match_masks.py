@@ -1,11 +1,13 @@
-"""The matcher of masks that are added to the scores of an attention: several of them, also where
-the scores are seen with their first axis in two parts, as windows of pictures are:
+"""The matcher of the masks of an attention: several that are added to its scores, also where these
+are seen with their first axis in two parts, as windows of pictures are, or that select scores.
 
     [pictures * windows, heads, rows, keys] -> [pictures, windows, heads, rows, keys] -> Add -> back
+    Select(mask, scores, number)            Select(mask, number, scores)
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -17,13 +19,14 @@ from uncork.kernels.extents import certainly, extents, has_extents, same, same_e
 from uncork.kernels.select import is_view
 from uncork.ops import Operation
 from uncork.ops.arithmetic import Add
-from uncork.passes.match_moves import sizes_of
-from uncork.passes.match_scores import SCORES
+from uncork.ops.logical import LogicalAnd, LogicalNot
+from uncork.passes.match_moves import sizes_of, unstretched
+from uncork.passes.match_scores import SCORES, constant_scalar
 from uncork.passes.rewrite import NewLayers, only_before
 from uncork.symbolic import SizeLike
 from uncork.types import Dimension, ElementType, PartialShape
 
-#: Masks that are added one after the other.
+#: Masks that are added one after the other, or that select.
 _MOST = 3
 
 
@@ -37,13 +40,20 @@ class Addition(Struct, frozen=True):
     seen: tuple[SizeLike, ...] | None = None
 
 
-class Masks(Struct, frozen=True):
-    """One mask for all that is added to scores, the layers that make it of several, and whether it
-    recurs (`FusedAttention`).
+class Selection(Struct, frozen=True):
+    """A mask by which a layer selects scores: where it holds, or does not, they stay, and become a
+    number elsewhere.
     """
 
+    mask: Source
+    shows: bool
+    hidden: float
+
+
+class Masks(Struct, frozen=True):
+    """One mask for all that is added to scores, and whether it recurs (`FusedAttention`)."""
+
     source: Source
-    made: tuple[Node, ...] = ()
     recurs: bool = False
 
 
@@ -55,11 +65,15 @@ def additions_before(
     most: int = _MOST,
 ) -> tuple[Node, tuple[Addition, ...]] | None:
     """The product, or what scales or caps it, whose scores are this layer's with masks added, and
-    what is added, in order; None where it is anything else. Where the weights are still seen in
-    another shape, `back` is the view that gives them their own.
+    what is added, in order; None where it is anything else. Where the scores, or the weights, are
+    still seen in another shape, `back` is the view that gives them their own.
     """
     if last is None or (back is None and last.type_name in SCORES):
         return None if last is None else (last, ())
+    if back is not None and is_view(last.operation):
+        if not _is_back(model, last, back):
+            return None
+        return additions_before(model, read_by, only_before(model, read_by, last, 0), None, most)
     added: Node | None = last
     if back is None and is_view(last.operation):
         added, back = only_before(model, read_by, last, 0), last
@@ -73,13 +87,9 @@ def additions_before(
         before = only_before(model, read_by, added, place)
         if shape is None or whole is None or before is None or not same_extents(shape, whole):
             continue
-        seen = None
-        if back is not None:
-            if not is_view(before.operation) or not _is_back(model, before, back):
-                continue
-            seen, before = whole, only_before(model, read_by, before, 0)
-        found = additions_before(model, read_by, before, None, most - 1)
+        found = additions_before(model, read_by, before, back, most - 1)
         if found is not None:
+            seen = None if back is None else whole
             return found[0], (*found[1], Addition(added, added.inputs[1 - place], seen))
     return None
 
@@ -102,18 +112,18 @@ def _is_back(model: Model, first: Node, last: Node) -> bool:
 
 
 def one_mask(
-    model: Model, scores: Sequence[SizeLike], additions: Sequence[Addition], number: int
+    layers: NewLayers, scores: Sequence[SizeLike], additions: Sequence[Addition]
 ) -> Masks | None:
-    """One mask that is the sum of these, which are some; None where there is none. Layers that it
-    needs have numbers from this one on.
-    """
-    layers = NewLayers(model, number)
+    """One mask that is the sum of these, which are some, by layers; None where there is none."""
     _, *others = additions
     seen = [added.seen for added in additions if added.seen is not None]
     if any(not same_extents(seen[0], other) for other in seen[1:]):
         return None
     masks = [
-        _as_seen(layers, added, scores, seen[0]) if seen else added.mask for added in additions
+        _as_seen(layers, added, scores, seen[0])
+        if seen
+        else unstretched(layers.old, added.mask) or added.mask
+        for added in additions
     ]
     total = masks[0]
     for added, mask in zip(others, masks[1:], strict=True):
@@ -123,7 +133,7 @@ def one_mask(
     if total is None:
         return None
     if not seen:
-        return Masks(total, tuple(layers.nodes))
+        return Masks(total)
     spec = layers.spec(total)
     if not has_extents(spec):
         return None
@@ -146,7 +156,7 @@ def one_mask(
     shape = PartialShape([Dimension.of(size) for size in (batches, *rest)])
     source = _put(layers, additions[-1].layer, View(shape), total)
     recurs = not certainly(batches, 1) and not same(batches, scores[0])
-    return Masks(source, tuple(layers.nodes), recurs)
+    return Masks(source, recurs)
 
 
 def _as_seen(
@@ -171,3 +181,49 @@ def _put(layers: NewLayers, like: Node, operation: Operation, *inputs: Source) -
         return layers.put(operation, *inputs, name=like.name)
     (spec,) = operation.evaluate(specs)
     return layers.constant(spec.known, spec.element_type, like.name)
+
+
+def selections_before(
+    model: Model, read_by: Mapping[Source, list[Node]], last: Node | None
+) -> tuple[Node | None, tuple[Selection, ...]]:
+    """The layer whose scores the masks before this layer's select from, and these."""
+    found: list[Selection] = []
+    while last is not None and len(found) < _MOST and (step := _selected(model, last)) is not None:
+        place, hidden = step
+        if found and hidden != found[0].hidden:
+            break
+        found.append(Selection(last.inputs[0], place == 1, hidden))
+        last = only_before(model, read_by, last, place)
+    return last, tuple(found)
+
+
+def _selected(model: Model, node: Node) -> tuple[int, float] | None:
+    """The input of a Select that has scores, and the number that they are elsewhere, which is no
+    NaN.
+    """
+    if node.type_name != "Select" or getattr(node.operation, "auto_broadcast", "") != "numpy":
+        return None
+    whole = sizes_of(model, Source(node.id, 0))
+    for place in (1, 2):
+        shape = sizes_of(model, node.inputs[place])
+        hidden = constant_scalar(model, node, 3 - place)
+        if hidden is None or not hidden < math.inf:
+            continue
+        if shape is not None and whole is not None and same_extents(shape, whole):
+            return place, hidden
+    return None
+
+
+def one_selection(layers: NewLayers, like: Node, selections: Sequence[Selection]) -> Source:
+    """One mask that holds where scores stay by all of these, which are some, by layers that are
+    called as another one.
+    """
+    masks = [unstretched(layers.old, each.mask) or each.mask for each in selections]
+    masks = [
+        mask if selection.shows else layers.put(LogicalNot(), mask, name=like.name)
+        for mask, selection in zip(masks, selections, strict=True)
+    ]
+    total = masks[0]
+    for mask in masks[1:]:
+        total = layers.put(LogicalAnd(), total, mask, name=like.name)
+    return total

@@ -226,6 +226,12 @@ WITH_SIZES: tuple[Pass, ...] = (
         "Einsum of two tensors becomes a MatMul or a Multiply, that of one a Transpose",
         frozenset({"Einsum"}),
     ),
+    # Before whatever makes one step of several layers, of which nothing else may read.
+    Pass(
+        "sizes_of_inputs",
+        "sizes that inputs have are asked of these",
+        frozenset({"ShapeOf"}),
+    ),
     Pass(
         "scatter_rows",
         "elements that are scattered by one index a row are rows that are scattered",

@@ -149,7 +149,8 @@ class ScoreBlock:
         if spec.row_mask:
             found = k.splat(found, score.lanes)
         if stored == U8:
-            return k.select(found > 0, score, k.constant(-math.inf, F32, score.lanes))
+            hidden = k.splat(self.a["hidden"].to(I32).bits_as(F32), score.lanes)
+            return k.select(found > 0, score, hidden)
         return score + widened(k, spec.mask, found)
 
     # ---- the stages

@@ -118,7 +118,8 @@ def _selected(layer: Layer, pairs: bool) -> Selection:
         **_addresses(tensors, *loops),
         "mask_batches": batches.size if tensors.recurring is None else tensors.recurring,
         "scale": _scale(fused, given["scale"], size),
-        "cap": 0 if fused.cap is None else _bits(fused.cap),
+        "cap": 0 if fused.scoring.cap is None else _bits(fused.scoring.cap),
+        "hidden": _bits(fused.scoring.hidden),
         "targets": targets,
         "sources": sources,
         "heads": heads.size,
@@ -292,8 +293,8 @@ def _spec(
         row_mask=mask is not None and views["mask"].axes[-1].is_one and not certainly(rows.size, 1),
         sink="sink" in views,
         causal=bool(getattr(fused.attention, "causal", False)),
-        scaled=scale is not None and scale.value is None and fused.factor is None,
-        capped=fused.cap is not None,
+        scaled=scale is not None and scale.value is None and fused.scoring.factor is None,
+        capped=fused.scoring.cap is not None,
         turned=turned,
         kept="" if coding is None else key_type.name,
     )
@@ -348,8 +349,8 @@ def _addresses(
 
 def _scale(fused: FusedAttention, scale: TensorSpec | None, size: int) -> Operand:
     """The bits of the factor in f32, or where it lies."""
-    if fused.factor is not None:
-        number = fused.factor
+    if fused.scoring.factor is not None:
+        number = fused.scoring.factor
     elif scale is None:
         number = 1 / math.sqrt(size)
     elif scale.value is None:

@@ -28,15 +28,15 @@ def _strided(name: str, *axes: str) -> Iterator[str]:
 
 #: Addresses, each with the bytes from one batch, head of keys, head of a group, row and (of keys)
 #: number of a head to the next. The mask of the first batch is that of the one behind so many
-#: (`mask_batches`), too. Then the factor (its bits, or its address), the bits of the cap, sizes,
-#: the first of the things to do and how many, and working memory. The things are blocks of
-#: queries of one head, or all queries that share keys.
+#: (`mask_batches`), too. Then the factor (its bits, or its address), the bits of the cap, those of
+#: scores where a mask of truths does not hold, sizes, the first of the things to do and how many,
+#: and working memory. The things are blocks of queries of one head, or all queries that share keys.
 ARGUMENTS = (
     *_strided("query", "batch", "head", "member", "row"),
     *_strided("key", "batch", "head", "row", "number"), *_strided("value", "batch", "head", "row"),
     *_strided("output", "batch", "head", "member", "row"),
     *_strided("mask", "batch", "head", "member", "row"),
-    *_strided("sink", "batch", "head", "member", "row"), "mask_batches", "scale", "cap",
+    *_strided("sink", "batch", "head", "member", "row"), "mask_batches", "scale", "cap", "hidden",
     "targets", "sources", "heads", "members", "first", "count", "scratch",
 )  # fmt: skip
 

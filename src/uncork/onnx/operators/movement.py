@@ -279,15 +279,18 @@ def _padded(g: Graph, call: Call, data: Source, pads: list[int], value: Source) 
 
 
 def _wrapped(g: Graph, data: Source, begins: Source, ends: Source) -> Source:
-    """The data as they go on when they are laid side by side."""
+    """The data as they go on when they are laid side by side, without what pads below 0 remove."""
     for axis in range(g.rank(data)):
         begin, end = (g.gather(pads, [axis], 0) for pads in (begins, ends))
         if all((v := g.known(p)) is not None and not v.any() for p in (begin, end)):
             continue
-        size = g.size_of(data, axis)
-        count = g.plus(size, g.plus(begin, end))
-        places = g.make("FloorMod", g.minus(g.range(count), begin), size)
-        data = g.gather(data, places, axis)
+        whole = g.size_of(data, axis)
+        first, behind = (g.make("Minimum", pad, g.i64(0)) for pad in (begin, end))
+        size = g.plus(whole, g.plus(first, behind))
+        count = g.plus(whole, g.plus(begin, end))
+        before = g.minus(begin, first)
+        places = g.make("FloorMod", g.minus(g.range(count), before), size)
+        data = g.gather(data, g.minus(places, first), axis)
     return data
 
 

@@ -78,9 +78,21 @@ def _stft(
     if window is None:
         window = g.broadcast(g.like(1.0, signal), g.reshape(size, [1]))
     result = g.make("STFT", signal, window, size, step, transpose_frames=True)
-    if call.integer("onesided", 1):
-        return g.transpose(result, [0, 2, 1, 3])
-    raise call.refuse("onesided = 0", "the second half mirrors the first: leave it out")
+    result = g.transpose(result, [0, 2, 1, 3])
+    return result if call.integer("onesided", 1) else _mirrored(g, result, size)
+
+
+def _mirrored(g: Graph, frames: Source, size: Source) -> Source:
+    """All frequencies of real frames of a length: those of the second half are those of the first
+    one, backwards and conjugate.
+    """
+    places = g.range(size)
+    mirror = g.minus(size, places)
+    second = g.unsqueeze(g.make("Less", mirror, places), 1)
+    one, minus = g.like(1.0, frames), g.like(-1.0, frames)
+    turned = g.select(second, minus, one)
+    signs = g.concat([g.select(second, one, one), turned], 1)
+    return g.times(g.gather(frames, g.least(places, mirror), 2), signs)
 
 
 @lowering("FourierTransform", domain=OWN)

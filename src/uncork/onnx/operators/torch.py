@@ -173,6 +173,11 @@ def _inverse(g: Graph, call: Call, data: Source) -> Source:
     return g.make("Inverse", data, adjoint=False)
 
 
+@lowering("ErfInv", domain=OWN)
+def _error_inverse(g: Graph, call: Call, data: Source) -> Source:
+    return g.make("ErfInv", data, opset=17)
+
+
 @lowering("Diff", domain=OWN)
 def _diff(g: Graph, call: Call, data: Source) -> Source:
     """torch.diff: each number less the one before it, several times; of truths, where they
