@@ -25,6 +25,13 @@ def grid(low: float, high: float, levels: int = 256) -> Grid:
     return Grid(levels, *ends, *ends)
 
 
+def of_channels(first: Grid, second: Grid, channels: int) -> Grid:
+    """The limits of two grids by turns, one for each channel."""
+    grids = [(first, second)[n % 2] for n in range(channels)]
+    limits = ([getattr(grid, name) for grid in grids] for name in Grid.__struct_fields__[1:])
+    return Grid(first.levels, *map(tuple, limits))
+
+
 #: Limits from 0 on, through 0 with a code for it, and without one. Steps of powers of 2 make sums
 #: that f32 holds.
 POSITIVE, SIGNED, ODD = grid(0, 255 / 16), grid(-128 / 16, 127 / 16), grid(-1.234, 5.1)
@@ -102,7 +109,8 @@ class Layer:
                 self.result.output_high,
             ]
         )
-        arrays += [np.array(limit, np.float32) for limit in limits]
+        of_limits = (1, -1, 1, 1) if windows and self.result and self.result.channels else ()
+        arrays += [np.array(limit, np.float32).reshape(of_limits) for limit in limits]
         held += [PLAIN] * len(limits)
         first = len(arrays)
         steps: list[tuple[Operation, tuple[int, ...]]] = [(find("Add", 1)(), (1,))]

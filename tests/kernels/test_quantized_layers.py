@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 pytest.importorskip("llvmlite")
 
 from tests.kernels._fences import run_fenced
-from tests.kernels._quantized import ODD, POSITIVE, SIGNED, Layer, grid, spec
+from tests.kernels._quantized import ODD, POSITIVE, SIGNED, Layer, grid, of_channels, spec
 from uncork.internal_ops.quantized import PLAIN, Held, QuantizedProduct, Reheld
 from uncork.kernels.gemm.dots import SINGLE, dot_method_of
 from uncork.kernels.kernel_plan import KernelPlan
@@ -99,6 +99,46 @@ def test_layers(name: str, target: str) -> None:
         hold(*layer.made(generator), TARGETS[target])
 
 
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("channels", [20, 32, 6])
+def test_limits_of_each_channel(channels: int, target: str) -> None:
+    """Convolutions of each channel for itself read codes by limits of each channel, and all make
+    such codes: of sums that are clamped, and of what other operations make of them.
+    """
+    generator = np.random.default_rng(11)
+    finer = grid(0, 255 / 32), grid(-128 / 64, 127 / 64)
+    positive, signed = (
+        of_channels(one, other, channels)
+        for one, other in zip((POSITIVE, SIGNED), finer, strict=True)
+    )
+    apart = {"sizes": (2, 9, 14), "pad": 1, "groups": channels}
+    whole = channels % 4 == 0  # else kernels end codes with nothing but limits
+    results = [POSITIVE, positive, signed, *([None] if whole else [])]
+    for data, result in itertools.product((positive, signed), results):
+        for activation in ("ReLU", "", "Sigmoid") if whole else ("ReLU", ""):
+            layer = Layer((channels, 1, 3, 3), data, **apart, result=result, activation=activation)
+            hold(*layer.made(generator), TARGETS[target], exact=activation != "Sigmoid")
+    for other in ("numbers", "") if whole else ("",):
+        layer = Layer((channels, 24, 1, 1), sizes=(2, 7, 7), result=positive, other=other)
+        hold(*layer.made(generator), TARGETS[target])
+    for held in (Held(positive, True, channels), Held(signed, True, channels)):
+        x = (generator.standard_normal((2, channels, 7, 5)) * 3).astype(np.float32)
+        hold(Reheld(PLAIN, held), [spec(x)], TARGETS[target], exact=False)
+        hold(Reheld(Held(None, True, channels), held), [spec(np.moveaxis(x, 1, -1).copy())])
+        hold(Reheld(held, PLAIN), [spec(held.hold(x))], TARGETS[target])
+
+
+def test_zeros_of_other_codes_in_other_channels() -> None:
+    """Nothing is around the data, or there is no kernel."""
+    data = of_channels(SIGNED, POSITIVE, 8)
+    inside = Layer((8, 1, 3, 3), data=data, sizes=(1, 6, 6), groups=8, result=SIGNED)
+    hold(*inside.made(np.random.default_rng(3)), exact=False)
+    around = Layer((8, 1, 3, 3), data=data, sizes=(1, 6, 6), groups=8, pad=1)
+    operation, specs = around.made(np.random.default_rng(3))
+    why = "no code stands for the zeros around the data"
+    assert select_kernel(operation, specs, operation.describe(specs), HOST) == why
+
+
 @pytest.mark.parametrize("other", ["", "numbers", POSITIVE])
 def test_generic_ways_take_the_same_calls(other: object) -> None:
     """Processors without any instruction for products of bytes."""
@@ -163,6 +203,14 @@ def test_a_grid_without_a_code_for_zero() -> None:
             "no kernel ends codes that fill no words",
         ),
         (Layer((4, 70000), sizes=(1, 1)), "sums of 32 bits do not hold so many products"),
+        (
+            Layer((8, 8, 1, 1), of_channels(POSITIVE, SIGNED, 8)),
+            "no kernel adds up codes of channels with limits of their own",
+        ),
+        (
+            Layer((6, 8, 1, 1), activation="Tanh", result=of_channels(POSITIVE, SIGNED, 6)),
+            "no kernel ends codes that fill no words",
+        ),
     ],
 )
 def test_what_kernels_do_not_compute(layer: Layer, why: str) -> None:

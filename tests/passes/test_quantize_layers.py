@@ -250,6 +250,50 @@ def test_each_channel_for_itself() -> None:
         agree(model, image(*sizes), level=2 / 255)
 
 
+def rounded_each(b: uncork.Builder, x: Source, channels: int, low: float, high: float) -> Source:
+    """As NNCF rounds what a depthwise convolution reads: each channel by limits of its own."""
+    factors = np.linspace(0.5, 1, channels, dtype=np.float32).reshape(1, channels, 1, 1)
+    limits = [b.constant(np.float32(limit) * factors) for limit in (low, high)]
+    return b.add("FakeQuantize", 1, x, *limits, *limits, levels=256)[0]
+
+
+def separable(sizes: Sequence[int | None]) -> Model:
+    """Blocks of a depthwise convolution and one of single pixels, and a sum: xception's."""
+    b = uncork.Builder("separable")
+    x = b.parameter("x", "f32", sizes)
+    x = convolved(b, rounded(b, x, 0, 4), 16, 24, taps=1, relu=False)
+    for _ in range(2):
+        (y,) = b.add("ReLU", 1, x)
+        y = rounded(b, apart(b, rounded_each(b, y, 24, 0, 2), 24, 1), 0, 1)
+        y = rounded_each(b, convolved(b, y, 24, 24, taps=1), 24, 0, 2)
+        y = convolved(b, rounded(b, apart(b, y, 24, 1), 0, 1), 24, 24, taps=1, relu=False)
+        (x,) = b.add("Add", 1, y, x)
+    b.result(x, "y")
+    return b.model()
+
+
+def test_limits_of_each_channel_for_itself() -> None:
+    model = separable([None, 16, None, None])
+    compiled = compile_model(model, threads=1)
+    compiled(np.zeros((1, 16, 5, 5), np.float32))
+    done = [step.operation.partition("-")[0] for step in compiled.plan.steps]
+    # Numbers become codes, what is added stays numbers beside the channels, and the result planes.
+    assert done.count("QuantizedProduct") == 9 and done.count("Reheld") == 4, done
+    assert len(done) == 13  # no ReLU of what is rounded by limits from 0 on
+    for sizes in ((1, 16, 12, 13), (2, 16, 5, 40), (1, 16, 1, 1)):
+        agree(model, image(*sizes), level=2 / 255)
+
+
+def test_a_clamp_within_the_limits_stays() -> None:
+    b = uncork.Builder("clamped")
+    x = b.parameter("x", "f32", [1, 16, 12, 13])
+    (x,) = b.add("Clamp", 1, x, min=-1.0, max=1.5)
+    b.result(convolved(b, rounded(b, x, -2, 2 * 127 / 128), 16, 16), "y")
+    model = b.model()
+    assert operations(model).count("Clamp") == 1
+    agree(model, image(1, 16, 12, 13), level=2 / 255)
+
+
 @pytest.mark.parametrize("opset", [1, 8, 14])
 def test_pooling_chooses_among_codes(opset: int) -> None:
     b = uncork.Builder("pooled")
@@ -432,7 +476,11 @@ def test_openvino_gives_the_same(tmp_path: Path) -> None:
         pytest.skip("without VNNI its sums of two products saturate")
     worker = OpenVino()
     try:
-        for model, x in ((residual(), image(1, 16, 12, 13)), (linear(rows=7), image(2, 7, 48))):
+        for model, x in (
+            (residual(), image(1, 16, 12, 13)),
+            (separable([1, 16, 12, 13]), image(1, 16, 12, 13)),
+            (linear(rows=7), image(2, 7, 48)),
+        ):
             path = tmp_path / "model.xml"
             uncork.write_model(model, path)
             (wanted,) = worker.run(path, [x])

@@ -7,6 +7,7 @@ FakeQuantize gives.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Union
 
 import numpy as np
 from msgspec import Struct
@@ -30,58 +31,76 @@ def in_words(channels: int) -> int:
     return -(-channels // WORD) * WORD
 
 
+#: A limit of levels: a number, or one for each channel.
+Limit = Union[float, tuple[float, ...]]
+
+
 class Grid(Struct, frozen=True):
     """The grid of a FakeQuantize: its levels, at most 256, with limits (f32) that hold for all
-    elements.
+    elements, or of each of several channels. What follows from limits is one number, or an array of
+    one for each channel; arrays of codes and numbers have their channels last.
     """
 
     levels: int
-    input_low: float
-    input_high: float
-    output_low: float
-    output_high: float
+    input_low: Limit
+    input_high: Limit
+    output_low: Limit
+    output_high: Limit
 
     @property
-    def step(self) -> float:
+    def channels(self) -> int:
+        """The channels that have limits of their own; 0 where all elements have the same."""
+        limits = (self.input_low, self.input_high, self.output_low, self.output_high)
+        return max(len(limit) if isinstance(limit, tuple) else 0 for limit in limits)
+
+    @property
+    def step(self) -> Array:
         """The distance from one output level to the next."""
-        return (self.output_high - self.output_low) / (self.levels - 1)
+        return (_numbers(self.output_high) - _numbers(self.output_low)) / (self.levels - 1)
 
     @property
     def zero(self) -> int | None:
-        """The code that stands for 0; None where none does."""
-        place = -self.output_low / self.step
-        code = round(place)
-        return code if abs(place - code) <= TOLERANCE and 0 <= code < self.levels else None
+        """The code that stands for 0; None where none does, or other ones in other channels."""
+        place = -_numbers(self.output_low) / self.step
+        codes = np.rint(place)
+        code = int(codes.reshape(-1)[0])
+        near = bool((np.abs(place - codes) <= TOLERANCE).all() and (codes == code).all())
+        return code if near and 0 <= code < self.levels else None
 
     @property
-    def nearest_zero(self) -> int:
+    def nearest_zero(self) -> Array:
         """The whole number of steps from the first level that comes nearest to 0."""
-        return round(-self.output_low / self.step)
+        return np.rint(-_numbers(self.output_low) / self.step).astype(np.int64)
 
     @property
-    def rest(self) -> float:
+    def rest(self) -> Array:
         """The number that `nearest_zero` stands for: 0, or less than a step from it."""
-        return self.output_low + self.nearest_zero * self.step
+        return np.asarray(_numbers(self.output_low) + self.nearest_zero * self.step)
 
     @property
-    def scaling(self) -> tuple[float, float]:
+    def scaling(self) -> tuple[Array, Array]:
         """A factor and an addend that make codes of numbers, before rounding and limits."""
-        factor = (self.levels - 1) / (self.input_high - self.input_low)
-        return factor, -self.input_low * factor
+        low = _numbers(self.input_low)
+        factor = np.asarray((self.levels - 1) / (_numbers(self.input_high) - low))
+        return factor, -low * factor
 
     def codes(self, values: Array) -> Array:
         """The codes of numbers, by the formula of FakeQuantize."""
-        low, high = np.float32(self.input_low), np.float32(self.input_high)
+        low, high = (np.asarray(x, np.float32) for x in (self.input_low, self.input_high))
         steps = np.float32(self.levels - 1)
         code = np.rint((np.clip(values, low, high) - low) / (high - low) * steps)
         return np.asarray(code, np.uint8)
 
     def values(self, codes: Array) -> Array:
         """The numbers that codes stand for, by the formula of FakeQuantize."""
-        low, high = np.float32(self.output_low), np.float32(self.output_high)
+        low, high = (np.asarray(x, np.float32) for x in (self.output_low, self.output_high))
         return np.asarray(
             codes.astype(np.float32) / np.float32(self.levels - 1) * (high - low) + low
         )
+
+
+def _numbers(limit: Limit) -> Array:
+    return np.asarray(limit, np.float64)
 
 
 class Held(Struct, frozen=True):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 
+import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -13,6 +15,7 @@ from uncork.ir.model import Model, Node, Source
 from uncork.kernels.extents import has_extents
 from uncork.ops import Operation
 from uncork.ops._common.indices import normalised_axis
+from uncork.ops.activation import Clamp, ReLU
 from uncork.ops.concat import Concat1
 from uncork.passes.quantized_values import POOLS, of_values, rounding_of
 from uncork.passes.rewrite import NewLayers
@@ -114,7 +117,7 @@ class Rewriting(NewLayers):
         if (
             wanted.grid is not None and rounding is not None
         ):  # the codes of what is rounded, without its numbers
-            given = node.inputs[0]
+            given = _before_clamps(self.old, node.inputs[0], rounding)
             before = self.states.get(given, PLAIN)
             if before.grid is not None or (before.last and not wanted.last):
                 before = replace(wanted, grid=None) if wanted.last else PLAIN
@@ -134,6 +137,22 @@ class Rewriting(NewLayers):
             f"{self.old.by_id[source.node].name} ({how}{', channels last' if wanted.last else ''})"
         )
         return self.add(name, operation, [given], wanted.spec(spec.shape))
+
+
+def _before_clamps(model: Model, source: Source, grid: Grid) -> Source:
+    """What is rounded to a grid, before layers that clamp it no further than the grid does."""
+    while True:
+        node = model.by_id[source.node]
+        operation = node.operation
+        if isinstance(operation, ReLU):
+            low, high = 0.0, math.inf
+        elif isinstance(operation, Clamp):
+            low, high = operation.min, operation.max
+        else:
+            return source
+        if np.min(grid.input_low) < low or np.max(grid.input_high) > high:
+            return source
+        source = node.inputs[0]
 
 
 def _as_read(held: Held) -> Held:

@@ -2,7 +2,8 @@
 
 The rule, for a product or convolution whose data hold levels of a FakeQuantize:
 
-1. at most 256 levels, with limits that are constants, one for all elements, the lower ones first;
+1. at most 256 levels, with limits that are constants, the lower ones first: one for all elements,
+   or for each channel of a depthwise convolution, as NNCF writes them for these;
 2. weights of whole numbers of one byte times a scale for each output (`quantized_weights`,
    `compressed_products`);
 3. where windows reach out of the data, a code stands for 0;
@@ -159,6 +160,7 @@ class _Layers:
                 held.append(PLAIN)
                 continue
             grid = self.grids.get(source) if outputs % WORD == 0 else None
+            grid = None if grid is None or grid.channels else grid
             held.append(Held(grid, windows, outputs) if grid is not None or windows else PLAIN)
         rounds = rounding_of(self.model, node)
         for grid in (rounds, None) if rounds is not None else (None,):

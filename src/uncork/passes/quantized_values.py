@@ -12,6 +12,7 @@ from uncork.internal_ops.quantized import Grid
 from uncork.internal_ops.view import View
 from uncork.ir.model import Model, Node, Source
 from uncork.kernels.quantized.grids import grid_of
+from uncork.ops import Operation
 from uncork.ops.concat import Concat1
 from uncork.ops.max_pool import MaxPool1, MaxPool8
 from uncork.ops.reshape import Reshape1
@@ -38,7 +39,8 @@ def rounding_of(model: Model, node: Node) -> Grid | None:
     if node.hints.in_f32:
         return None
     if not isinstance(operation, FusedProduct):
-        return grid_of(operation, [model.spec(source) for source in node.inputs[1:]])
+        limits = [model.spec(source) for source in node.inputs[1:]]
+        return grid_of(operation, limits, node.outputs[0].spec.rank if node.outputs else None)
     member = operation.members[-1]
     others = len(node.inputs) - operation.given
     if not all(1 <= number <= others for number in member.arguments[1:]):
@@ -46,18 +48,24 @@ def rounding_of(model: Model, node: Node) -> Grid | None:
     limits = [
         model.spec(node.inputs[operation.given + number - 1]) for number in member.arguments[1:]
     ]
-    return grid_of(member.operation, limits)
+    return grid_of(member.operation, limits, node.outputs[0].spec.rank)
 
 
 def _grid(model: Model, node: Node, found: dict[Source, Grid]) -> Grid | None:
     operation = node.operation
-    if isinstance(operation, (*POOLS, *_MOVES)):
+    if isinstance(operation, POOLS):
         return found.get(node.inputs[0])
-    if isinstance(operation, Concat1):
-        first, *others = (found.get(source) for source in node.inputs)
-        return first if first is not None and all(other == first for other in others) else None
+    if isinstance(operation, (*_MOVES, Concat1)):
+        first, *others = (found.get(source) for source in node.inputs[: _read(operation, node)])
+        alike = first is not None and not first.channels
+        return first if alike and all(other == first for other in others) else None
     grid = rounding_of(model, node)
     return None if grid is None else of_values(grid)
+
+
+def _read(operation: Operation, node: Node) -> int:
+    """The inputs whose elements a layer moves."""
+    return len(node.inputs) if isinstance(operation, Concat1) else 1
 
 
 def of_values(grid: Grid) -> Grid:

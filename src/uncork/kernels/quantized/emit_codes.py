@@ -7,9 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from msgspec import Struct
+
 from uncork.internal_ops.quantized import WORD
 from uncork.kernels.codegen.emit import F32, I8, I32, U32, Kernel, Value, emitter
-from uncork.kernels.quantized.emit_rounding import Guard, from_codes, kept, number, to_word
+from uncork.kernels.quantized.emit_rounding import (
+    Guard,
+    Numbers,
+    OfChannels,
+    from_codes,
+    kept,
+    number,
+    to_word,
+)
 from uncork.kernels.quantized.spec import Codes
 
 _UNROLLED = 4
@@ -30,11 +40,20 @@ def emit_codes(k: Kernel, spec: Codes) -> None:
         guard.stop()
 
 
-def _word(k: Kernel, a: dict[str, Value], guard: Guard, address: Value, lanes: int) -> Value:
+def _numbers(spec: Codes, a: dict[str, Value], channel: Value) -> Numbers:
+    """Where the numbers of the grid of a channel lie, along with those of its neighbours unless
+    channels are planes.
+    """
+    if not spec.each:
+        return a["numbers"]
+    return OfChannels(a["numbers"] + channel * 4, a["channels"] * 4, not spec.planes)
+
+
+def _word(k: Kernel, numbers: Numbers, guard: Guard, address: Value, lanes: int) -> Value:
     """The codes of numbers in memory, in 32 bits each."""
     value = k.load(address, F32, lanes)
     guard.look(value)
-    return to_word(k, kept(k, value, a["numbers"]))
+    return to_word(k, kept(k, value, numbers))
 
 
 def _rows(k: Kernel, spec: Codes, a: dict[str, Value], guard: Guard) -> None:
@@ -51,14 +70,12 @@ def _rows(k: Kernel, spec: Codes, a: dict[str, Value], guard: Guard) -> None:
                 lanes = min(some, spec.lanes)
                 for part in range(0, some, lanes):
                     place = i + part
+                    numbers = _numbers(spec, a, place)
                     if spec.back:
-                        k.store(
-                            from_codes(k, source + place, a["numbers"], lanes), target + place * 4
-                        )
+                        k.store(from_codes(k, source + place, numbers, lanes), target + place * 4)
                     else:
-                        k.store(
-                            _word(k, a, guard, source + place * 4, lanes).to(I8), target + place
-                        )
+                        word = _word(k, numbers, guard, source + place * 4, lanes)
+                        k.store(word.to(I8), target + place)
                 done.set(i + some)
         if not spec.back:
             with k.loop(a["channels"], a["words"]) as i:
@@ -79,56 +96,54 @@ def _planes(k: Kernel, spec: Codes, a: dict[str, Value], guard: Guard, image: Va
         done = k.variable(a["first"])
         for lanes in (spec.lanes, 1):
             with k.loop(done.get(), end - (lanes - 1), lanes) as pixel:
-                some(
-                    k, a, guard, planes, words + pixel * a["words"] + channel, channel, pixel, lanes
-                )
+                place = words + pixel * a["words"] + channel
+                some(k, spec, a, guard, _Pixels(planes, place, channel, pixel, lanes))
                 done.set(pixel + lanes)
 
 
-def _there(
-    k: Kernel,
-    a: dict[str, Value],
-    guard: Guard,
-    planes: Value,
-    words: Value,
-    channel: Value,
-    pixel: Value,
-    lanes: int,
-) -> None:
+class _Pixels(Struct, frozen=True):
+    """Neighbouring pixels of a word of channels: where planes begin, where the word of the first
+    one lies, its first channel, the first pixel, and how many they are.
+    """
+
+    planes: Value
+    words: Value
+    channel: Value
+    first: Value
+    lanes: int
+
+
+def _there(k: Kernel, spec: Codes, a: dict[str, Value], guard: Guard, at: _Pixels) -> None:
+    channel, lanes = at.channel, at.lanes
     word = k.constant(0, I32, lanes)
     for c in range(WORD):
         own = k.minimum(channel + c, a["channels"] - 1)
-        code = _word(k, a, guard, planes + (own * a["pixels"] + pixel) * 4, lanes)
+        place = at.planes + (own * a["pixels"] + at.first) * 4
+        code = _word(k, _numbers(spec, a, own), guard, place, lanes)
         word = word | (
             k.select(channel + c < a["channels"], code & 255, k.constant(0, I32, lanes)) << (8 * c)
         )
     if lanes == 1:
-        k.store(word, words)
+        k.store(word, at.words)
         return
     with k.if_else(a["words"].equals(WORD)) as (together, apart):
         with together:
-            k.store(word, words)
+            k.store(word, at.words)
         with apart:
             for lane in range(lanes):
-                k.store(word.part(lane, 1), words + a["words"] * lane)
+                k.store(word.part(lane, 1), at.words + a["words"] * lane)
 
 
-def _back(
-    k: Kernel,
-    a: dict[str, Value],
-    guard: Guard,
-    planes: Value,
-    words: Value,
-    channel: Value,
-    pixel: Value,
-    lanes: int,
-) -> None:
+def _back(k: Kernel, spec: Codes, a: dict[str, Value], _: Guard, at: _Pixels) -> None:
+    channel, lanes = at.channel, at.lanes
     if lanes == 1:
-        word = k.load(words, I32)
+        word = k.load(at.words, I32)
     else:
-        word = k.gathered([k.load(words + a["words"] * lane, I32) for lane in range(lanes)])
+        word = k.gathered([k.load(at.words + a["words"] * lane, I32) for lane in range(lanes)])
     for c in range(WORD):
         with k.if_(channel + c < a["channels"]):
             code = ((word.bits_as(U32) >> (8 * c)) & 255).bits_as(I32).to(F32)
-            step, low = (number(k, a["numbers"], name, lanes) for name in ("step", "low"))
-            k.store(k.fma(code, step, low), planes + ((channel + c) * a["pixels"] + pixel) * 4)
+            numbers = _numbers(spec, a, channel + c)
+            step, low = (number(k, numbers, name, lanes) for name in ("step", "low"))
+            place = at.planes + ((channel + c) * a["pixels"] + at.first) * 4
+            k.store(k.fma(code, step, low), place)

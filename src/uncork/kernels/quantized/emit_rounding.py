@@ -5,6 +5,10 @@ The numbers of a grid lie in memory, in the order of `GRID_NUMBERS`.
 
 from __future__ import annotations
 
+from typing import Union
+
+from msgspec import Struct
+
 from uncork.kernels.codegen.emit import F32, I32, U8, Kernel, Value
 
 #: What makes codes of numbers (a factor, an addend), the least and the largest code, what makes
@@ -15,9 +19,28 @@ GRID_NUMBERS = ("factor", "addend", "least", "most", "step", "low")
 _ROUNDING = 12582912.0
 
 
-def number(k: Kernel, numbers: Value, name: str, lanes: int) -> Value:
-    """One of a grid's numbers, in every lane."""
-    return k.splat(k.load(numbers + 4 * GRID_NUMBERS.index(name), F32), lanes)
+class OfChannels(Struct, frozen=True):
+    """The numbers of a grid that has them for each channel: they `begin` with those of a channel
+    and its neighbours, and follow each other after `line` bytes. Lanes are neighbours (`along`), or
+    all of that channel.
+    """
+
+    begin: Value
+    line: Value
+    along: bool
+
+
+#: Where the numbers of a grid lie.
+Numbers = Union[Value, OfChannels]
+
+
+def number(k: Kernel, numbers: Numbers, name: str, lanes: int) -> Value:
+    """One of a grid's numbers, in every lane that it is for."""
+    index = GRID_NUMBERS.index(name)
+    if not isinstance(numbers, OfChannels):
+        return k.splat(k.load(numbers + 4 * index, F32), lanes)
+    place = numbers.begin + numbers.line * index
+    return k.load(place, F32, lanes) if numbers.along else k.splat(k.load(place, F32), lanes)
 
 
 class Guard:
@@ -38,7 +61,7 @@ class Guard:
         self.k.stop_unless(self.seen.get().equals(0), self.k.integer(1))
 
 
-def kept(k: Kernel, value: Value, numbers: Value, rescaled: bool = True) -> Value:
+def kept(k: Kernel, value: Value, numbers: Numbers, rescaled: bool = True) -> Value:
     """The value clamped to the levels, in steps from the first level. With `rescaled` it is first
     converted to such steps.
     """
@@ -64,7 +87,7 @@ def to_grid(k: Kernel, value: Value, numbers: Value) -> Value:
     return k.fma(code, number(k, numbers, "step", lanes), number(k, numbers, "low", lanes))
 
 
-def from_codes(k: Kernel, address: Value, numbers: Value, lanes: int) -> Value:
+def from_codes(k: Kernel, address: Value, numbers: Numbers, lanes: int) -> Value:
     """The numbers that codes in memory stand for."""
     codes = k.load(address, U8, lanes).to(I32).to(F32)
     return k.fma(codes, number(k, numbers, "step", lanes), number(k, numbers, "low", lanes))

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from uncork.internal_ops.fused import FusedMember, FusedProduct
 from uncork.internal_ops.quantized import Grid, QuantizedProduct
@@ -50,11 +51,11 @@ class BoundEpilogue(Struct, frozen=True):
     """
 
     spec: CodesEpilogue
-    #: Of each operand the input that it is, or the grid of a rounding between.
-    operands: Sequence[tuple[str, int | Grid]]
+    #: Of each operand the input that it is, the grid of a rounding between, or numbers of channels.
+    operands: Sequence[tuple[str, int | Grid | Array]]
     bias: Array
-    #: A factor and an addend that scale and shift are to have as well.
-    scaling: tuple[float, float] = (1.0, 0.0)
+    #: A factor and an addend that scale and shift are to have as well, for all outputs or for each.
+    scaling: tuple[Array, Array] = (np.ones(()), np.zeros(()))
     numbers: Array = field(default_factory=lambda: np.zeros(6, np.float32))
 
     def call_operands(
@@ -70,6 +71,10 @@ class BoundEpilogue(Struct, frozen=True):
                 numbers = numbers_of(source)
                 keep.append(numbers)
                 found.append(address_of(numbers))
+                continue
+            if isinstance(source, np.ndarray):
+                keep.append(source)
+                found.append(address_of(source) + channel * 4)
                 continue
             size = {CHANNEL: channel * 4, ELEMENT: element * 4, CODES: element, NUMBER: 0}[kind]
             found.append(In(source, size))
@@ -100,14 +105,14 @@ class _Builder:
         #: What a number of members stands for: an operand (True, number), or a value (False, 0 for
         #: the sums, else words counted from 1).
         self.stands: dict[int, tuple[bool, int]] = {0: (False, 0)}
-        self.operands: list[tuple[str, int | Grid]] = []
+        self.operands: list[tuple[str, int | Grid | Array]] = []
         self.ops: list[tuple[str, list[tuple[bool, int]], tuple[float, ...]]] = []
 
     def end(self, last: Grid | None) -> BoundEpilogue:
         members = self.members
         if last is not None:
             decline_if(
-                not members or grid_of(members[-1].operation, self._given(members[-1])[1:]) != last,
+                not members or self._grid(members[-1]) != last,
                 "a product that is not quantized has no codes",
             )
             source, members = members[-1].arguments[0], members[:-1]
@@ -118,16 +123,39 @@ class _Builder:
         decline_if(
             self.stands[source] != (False, len(self.ops)), "codes of what is not the last value"
         )
-        limits = self._limits()
-        if limits is None:
-            return BoundEpilogue(
-                self._spec(True, True), self.operands, self.bias, numbers=numbers_of(last)
-            )
-        self.ops, self.operands = [], []
-        numbers = numbers_of(last)
         factor, addend = last.scaling
-        numbers[2:4] = np.clip(np.rint(np.multiply(limits, factor) + addend), 0, last.levels - 1)
-        return BoundEpilogue(CodesEpilogue(codes=True), [], self.bias, (factor, addend), numbers)
+        numbers = np.array([0, 0, 0, last.levels - 1, 0, 0], np.float32)
+        ends = self._ends(last)
+        if ends is not None:
+            numbers[2:4] = ends
+            spec = CodesEpilogue(codes=True)
+            return BoundEpilogue(spec, [], self.bias, (factor, addend), numbers)
+        if not last.channels:
+            spec = self._spec(True, True)
+            return BoundEpilogue(spec, self.operands, self.bias, numbers=numbers_of(last))
+        guarded = self._spec(True, False).guarded
+        for op, of_channels in (("multiply", factor), ("add", addend)):
+            given = [(False, len(self.ops)), (True, len(self.operands))]
+            whole = np.broadcast_to(of_channels, self.outputs).astype(np.float32)
+            self.operands.append((CHANNEL, whole))
+            self.ops.append((op, given, ()))
+        spec = replace(self._spec(True, False), guarded=guarded)
+        return BoundEpilogue(spec, self.operands, self.bias, numbers=numbers)
+
+    def _ends(self, grid: Grid) -> Array | None:
+        """The least and the largest code of values that are clamped and no more; None where other
+        operations come first, or channels have other ones.
+        """
+        limits, (factor, addend) = self._limits(), grid.scaling
+        if limits is None:
+            return None
+        codes = [np.clip(np.rint(limit * factor + addend), 0, grid.levels - 1) for limit in limits]
+        alike = all((code == code.reshape(-1)[0]).all() for code in codes)
+        return np.array([code.reshape(-1)[0] for code in codes]) if alike else None
+
+    def _grid(self, member: FusedMember) -> Grid | None:
+        """The grid of a member that rounds to one."""
+        return grid_of(member.operation, self._given(member)[1:], self.result.rank)
 
     def _given(self, member: FusedMember) -> list[TensorSpec]:
         return [
@@ -142,8 +170,8 @@ class _Builder:
             return
         specs = self._given(member)
         own = [n == 0 or n >= self.first for n in member.arguments]
-        grid = grid_of(member.operation, specs[1:])
-        if grid is not None and own[0]:
+        grid = self._grid(member)
+        if grid is not None and not grid.channels and own[0]:
             self.operands.append((GRID, grid))
             given = [self.stands[member.arguments[0]], (True, len(self.operands) - 1)]
             self.ops.append((ROUNDED, given, ()))

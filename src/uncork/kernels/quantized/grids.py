@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
 
-from uncork.internal_ops.quantized import Grid
+from uncork.internal_ops.quantized import Grid, Limit
 from uncork.ops import Operation
 from uncork.ops.fake_quantize import FakeQuantize
 from uncork.types import Array, ElementType, TensorSpec
@@ -18,9 +17,11 @@ _MOST_LEVELS = 256
 _LEAST_WIDTH = 2.0**-100
 
 
-def grid_of(operation: Operation | None, limits: Sequence[TensorSpec]) -> Grid | None:
-    """The grid of a FakeQuantize of f32 with scalar constants as limits, in increasing order; else
-    None.
+def grid_of(
+    operation: Operation | None, limits: Sequence[TensorSpec], rank: int | None
+) -> Grid | None:
+    """The grid of a FakeQuantize of f32 of this rank whose limits are constants in increasing
+    order: numbers, or one for each channel, which are along axis 1 of images; else None.
     """
     if (
         not isinstance(operation, FakeQuantize)
@@ -28,19 +29,29 @@ def grid_of(operation: Operation | None, limits: Sequence[TensorSpec]) -> Grid |
         or len(limits) != 4
     ):
         return None
-    if any(
-        spec.value is None or spec.value.size != 1 or spec.element_type is not ElementType.f32
-        for spec in limits
-    ):
+    numbers = [_limit(spec, rank) for spec in limits]
+    known = [number for number in numbers if number is not None]
+    if len(known) < 4 or not all(np.isfinite(number).all() for number in known):
         return None
-    numbers = [float(spec.value.reshape(())) for spec in limits if spec.value is not None]
-    if not all(map(math.isfinite, numbers)):
+    widths = [np.subtract(high, low).min() for low, high in (known[:2], known[2:])]
+    return Grid(operation.levels, *known) if min(widths) >= _LEAST_WIDTH else None
+
+
+def _limit(spec: TensorSpec, rank: int | None) -> Limit | None:
+    """A constant limit of f32; None where it is none, or another one along other axes."""
+    value = spec.value
+    if value is None or spec.element_type is not ElementType.f32 or not value.size:
         return None
-    grid = Grid(operation.levels, *numbers)
-    wide = min(grid.input_high - grid.input_low, grid.output_high - grid.output_low) >= _LEAST_WIDTH
-    return grid if wide else None
+    if value.size == 1:
+        return float(value.reshape(()))
+    images = rank is not None and rank > 2 and value.ndim == rank
+    of_channels = images and value.shape[1] == value.size
+    return tuple(value.reshape(-1).astype(float).tolist()) if of_channels else None
 
 
 def numbers_of(grid: Grid) -> Array:
-    """The numbers of a grid, in the order of `emit_rounding.GRID_NUMBERS`."""
-    return np.array([*grid.scaling, 0, grid.levels - 1, grid.step, grid.output_low], np.float32)
+    """The numbers of a grid, in the order of `emit_rounding.GRID_NUMBERS`: each is one, or one for
+    each channel.
+    """
+    numbers = (*grid.scaling, 0, grid.levels - 1, grid.step, grid.output_low)
+    return np.array(np.broadcast_arrays(*numbers), np.float32)

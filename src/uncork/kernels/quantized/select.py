@@ -65,9 +65,12 @@ def work_of(operation: QuantizedProduct, inputs: Sequence[TensorSpec | None]) ->
     if not g.inside and grid.zero is None:
         raise KernelDeclined("no code stands for the zeros around the data")
     outputs = operation.weights.outputs
-    largest = np.abs(codes.reshape(outputs, -1).astype(np.int64)).sum(1).max() * (
-        _LARGEST_CODE + abs(grid.nearest_zero)
+    decline_if(
+        bool(grid.channels) and g.groups != outputs,
+        "no kernel adds up codes of channels with limits of their own",
     )
+    furthest = _LARGEST_CODE + np.abs(grid.nearest_zero)
+    largest = (np.abs(codes.reshape(outputs, -1).astype(np.int64)).sum(1) * furthest).max()
     decline_if(
         largest > (_LARGEST_SUM if g.groups == 1 else _LARGEST_IN_F32),
         "sums of 32 bits do not hold so many products",
@@ -155,7 +158,7 @@ def select_reheld(layer: Layer) -> Selection:
         shared = product(plain) // channels
         sizes = [1, channels, 1]
     numbers = numbers_of(grid)
-    spec = Codes(target.lanes, apart, back)
+    spec = Codes(target.lanes, apart, back, bool(grid.channels))
 
     def some(first: SizeLike, count: SizeLike) -> KernelCall:
         arguments: list[Operand] = [In(0), Out(0), address_of(numbers), *sizes, first, count]

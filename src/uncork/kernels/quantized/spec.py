@@ -125,7 +125,8 @@ class Surround(KernelSpec, frozen=True):
 class Codes(KernelSpec, frozen=True):
     """Numbers to codes, or (`back`) codes to numbers, of rows of channels.
 
-    With `planes` the numbers are images whose channels are planes.
+    With `planes` the numbers are images whose channels are planes. `each` channel has numbers of
+    its own.
     """
 
     emitter: ClassVar[str] = "uncork.kernels.quantized.emit_codes:emit_codes"
@@ -142,3 +143,4 @@ class Codes(KernelSpec, frozen=True):
     lanes: int
     planes: bool
     back: bool
+    each: bool = False
