@@ -128,15 +128,26 @@ def test_limits_of_each_channel(channels: int, target: str) -> None:
         hold(Reheld(held, PLAIN), [spec(held.hold(x))], TARGETS[target])
 
 
-def test_zeros_of_other_codes_in_other_channels() -> None:
-    """Nothing is around the data, or there is no kernel."""
-    data = of_channels(SIGNED, POSITIVE, 8)
-    inside = Layer((8, 1, 3, 3), data=data, sizes=(1, 6, 6), groups=8, result=SIGNED)
-    hold(*inside.made(np.random.default_rng(3)), exact=False)
-    around = Layer((8, 1, 3, 3), data=data, sizes=(1, 6, 6), groups=8, pad=1)
-    operation, specs = around.made(np.random.default_rng(3))
-    why = "no code stands for the zeros around the data"
-    assert select_kernel(operation, specs, operation.describe(specs), HOST) == why
+@pytest.mark.parametrize("target", TARGETS)
+def test_zeros_of_other_codes_in_other_channels(target: str) -> None:
+    """They are around the data, of whole words or not; and where a channel has no code for zero
+    nothing may be.
+    """
+    for channels in (8, 72, 6):
+        result = {"result": SIGNED, "activation": "ReLU"}
+        data = of_channels(SIGNED, POSITIVE, channels)
+        shape = {"sizes": (2, 6, 7), "groups": channels}
+        for pad, stride in ((0, 1), (1, 1), (2, 2)):
+            layer = Layer((channels, 1, 3, 3), data, pad=pad, stride=stride, **shape, **result)
+            hold(*layer.made(np.random.default_rng(3)), TARGETS[target])
+        data = of_channels(ODD, POSITIVE, channels)
+        inside = Layer((channels, 1, 3, 3), data, **shape, **result)
+        hold(*inside.made(np.random.default_rng(3)), TARGETS[target], exact=False)
+        operation, specs = Layer((channels, 1, 3, 3), data, pad=1, **shape, **result).made(
+            np.random.default_rng(3)
+        )
+        why = "no code stands for the zeros around the data"
+        assert select_kernel(operation, specs, operation.describe(specs), HOST) == why
 
 
 @pytest.mark.parametrize("other", ["", "numbers", POSITIVE])

@@ -59,13 +59,12 @@ class Grid(Struct, frozen=True):
         return (_numbers(self.output_high) - _numbers(self.output_low)) / (self.levels - 1)
 
     @property
-    def zero(self) -> int | None:
-        """The code that stands for 0; None where none does, or other ones in other channels."""
+    def zero(self) -> Array | None:
+        """The code that stands for 0; None where none does in some channel."""
         place = -_numbers(self.output_low) / self.step
         codes = np.rint(place)
-        code = int(codes.reshape(-1)[0])
-        near = bool((np.abs(place - codes) <= TOLERANCE).all() and (codes == code).all())
-        return code if near and 0 <= code < self.levels else None
+        near = (np.abs(place - codes) <= TOLERANCE) & (codes >= 0) & (codes < self.levels)
+        return codes.astype(np.uint8) if near.all() else None
 
     @property
     def nearest_zero(self) -> Array:

@@ -75,7 +75,14 @@ class Laid:
         g, channels = self.g, self.channels
         rows, columns = g.rows.data_range(0, self.height), g.columns.data_range(0, self.width)
         source_row = g.columns.size * channels
-        spec = Surround(self.size > 1, self.lanes)
+        zero = self.work.grid.zero
+        # Where there is no border, no code need stand for 0.
+        zero = np.zeros((), np.uint8) if zero is None else zero
+        each = zero.size > 1 and bool((zero != zero.flat[0]).any())
+        code: Operand = int(zero.flat[0])
+        if each:
+            code = self.kept(np.pad(zero, (0, channels - zero.size)))
+        spec = Surround(self.size > 1, self.lanes, each)
         yield spec(
             source=In(
                 0,
@@ -93,7 +100,8 @@ class Laid:
             left=columns.position * channels,
             copied=columns.length * channels,
             right=(self.width - columns.position - columns.length) * channels,
-            code=self.work.grid.zero or 0,
+            code=code,
+            pixel=channels,
         )
 
     def channel_arrays(self, columns: int, flipped: bool = False) -> Array:

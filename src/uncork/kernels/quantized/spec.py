@@ -111,15 +111,18 @@ class DepthwiseOfCodes(EpilogueSpec, frozen=True):
 
 
 class Surround(KernelSpec, frozen=True):
-    """Copies rows of codes, as 16 bits when `wide`, with a code around them."""
+    """Copies rows of codes, as 16 bits when `wide`, with a code around them, or with those of a
+    pixel that lie at an address, one for `each` channel.
+    """
 
     emitter: ClassVar[str] = "uncork.kernels.quantized.emit_surround:emit_surround"
     arguments: ClassVar[tuple[str, ...]] = (
         "source", "target", "images", "source_image", "rows", "above", "inside", "source_row",
-        "left", "copied", "right", "code",
+        "left", "copied", "right", "code", "pixel",
     )  # fmt: skip
     wide: bool
     lanes: int
+    each: bool = False
 
 
 class Codes(KernelSpec, frozen=True):
