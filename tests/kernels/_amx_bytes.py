@@ -35,6 +35,8 @@ def _layers() -> Iterator[Layer]:
     yield Layer((20, 32, 3, 3), sizes=(1, 12, 40), pad=2, dilation=2)
     yield Layer((36, 3, 7, 7), sizes=(1, 21, 47), stride=2, pad=3)
     yield Layer((64, 80, 1, 1), sizes=(3, 7, 7))
+    yield Layer((64, 16, 3, 3), sizes=(2, 5, 21), pad=1, groups=4)
+    yield Layer((96, 32, 1, 1), sizes=(1, 7, 37), groups=2)
 
 
 def main(folder: str) -> None:

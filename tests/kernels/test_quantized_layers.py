@@ -82,6 +82,12 @@ LAYERS = {
     "each channel": Layer((32, 1, 3, 3), sizes=(2, 9, 14), pad=1, groups=32),
     "each channel by 2": Layer((20, 1, 5, 3), sizes=(1, 11, 13), stride=2, pad=2, groups=20),
     "each channel, dilated": Layer((4, 1, 3, 3), sizes=(1, 12, 9), pad=2, dilation=2, groups=4),
+    "groups": Layer((32, 8, 3, 3), sizes=(2, 9, 14), pad=1, groups=4),
+    "groups of a few, of which a vector holds some": Layer(
+        (96, 4, 3, 3), sizes=(2, 9, 7), stride=2, pad=1, groups=24
+    ),
+    "groups, dilated": Layer((24, 20, 3, 2), sizes=(1, 12, 9), pad=2, dilation=2, groups=3),
+    "wide groups": Layer((2 * 164, 24, 1, 1), sizes=(1, 5, 7), groups=2),
     "a product": Layer((48, 40), sizes=(3, 29)),
     "a row": Layer((300, 64), sizes=(1, 1)),
 }
@@ -248,11 +254,14 @@ def test_ways_that_lead_over_numbers() -> None:
     )
 
 
-def test_groups_of_several_channels_have_no_kernel() -> None:
-    operation, specs = Layer((8, 2, 3, 3), sizes=(1, 6, 6), pad=1, groups=4).made(
+@pytest.mark.parametrize(
+    ("filters", "groups"), [((8, 2, 3, 3), 4), ((9, 4, 1, 1), 3), ((8, 1, 3, 3), 4)]
+)
+def test_groups_that_fill_no_words_have_no_kernel(filters: tuple[int, ...], groups: int) -> None:
+    operation, specs = Layer(filters, sizes=(1, 6, 6), pad=1, groups=groups).made(
         np.random.default_rng(8)
     )
-    why = "no kernel for groups of several channels"
+    why = "no kernel for groups of channels that fill no words"
     assert select_kernel(operation, specs, operation.describe(specs), HOST) == why
 
 

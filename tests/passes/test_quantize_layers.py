@@ -346,7 +346,7 @@ def test_codes_of_one_grid_are_brought_together(same: bool) -> None:
     agree(model, image(1, 16, 9, 9), level=3 / 255)
 
 
-def test_groups_of_several_channels_stay() -> None:
+def test_groups_of_several_channels() -> None:
     b = uncork.Builder("groups")
     x = rounded(b, b.parameter("x", "f32", [1, 16, 9, 9]), 0, 4)
     around = {"strides": [1, 1], "dilations": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1]}
@@ -359,7 +359,7 @@ def test_groups_of_several_channels_stay() -> None:
     )
     b.result(b.add("GroupConvolution", 1, x, filters, **around)[0], "y")
     model = b.model()
-    assert "QuantizedProduct" not in operations(model)
+    assert operations(model).count("QuantizedProduct") == 1
     agree(model, image(1, 16, 9, 9), level=4 / 255)
 
 

@@ -47,11 +47,11 @@ def emit_dots(k: Kernel, spec: Dots) -> None:
                 function: Kernel = function,
                 further: Sequence[Value] = further,
             ) -> None:
-                column = group * spec.width
+                column = group * spec.columns
                 made = place + column
                 own = {
                     **a,
-                    "source": seen,
+                    "source": seen + group * a["source_group"],
                     "weights": a["weights"] + group * a["group"],
                     "target": a["target"] + made * size,
                 }

@@ -125,14 +125,16 @@ class Laid:
         rows: tuple[SizeLike, SizeLike],
         column: SizeLike,
         left: SizeLike = 0,
+        begin: SizeLike = 0,
     ) -> dict[str, Operand]:
         """The operands that locate some rows, from output `column` and from the pixel after the
-        `left` first ones on, and the operands of the epilogue.
+        `left` first ones on, and the operands of the epilogue. Data are read from so many bytes
+        behind the beginning of a pixel on.
         """
         g, work = self.g, self.work
         image = g.pixels * self.columns
         made = images[0] * image + (rows[0] * g.columns.count + left) * self.columns + column
-        seen = rows[0] * g.rows.stride * self.row + left * g.columns.stride * self.pixel
+        seen = rows[0] * g.rows.stride * self.row + left * g.columns.stride * self.pixel + begin
         own, kept = work.end.call_operands(work.held, column, made)
         self.keep += kept
         return {

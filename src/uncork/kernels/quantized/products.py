@@ -76,6 +76,35 @@ def _pays_in_tiles(count: SizeLike, run: int) -> bool:
     return pixels > 1 and pixels * run * _VECTOR_CYCLES > steps * _TILE_CYCLES
 
 
+class _Run(Struct, frozen=True):
+    """Groups of outputs: vectors of a group, the first column, how many groups, columns of each;
+    where in a pixel the data of the first group begin, and how far those of the next one are.
+    """
+
+    blocks: int
+    first: int
+    groups: int
+    columns: int
+    begin: int = 0
+    apart: int = 0
+
+
+def _joined(codes: Array, groups: int, lanes: int) -> Array:
+    """The weights `[groups, outputs, channels, ..]` of a convolution in groups, of which so many
+    are one, with weights of 0 between them, that their outputs fill a vector at most.
+    """
+    outputs, channels, *taps = codes.shape
+    outputs //= groups
+    most = lanes // outputs
+    some = next((n for n in range(most, 1, -1) if groups % n == 0), 1)
+    apart = codes.reshape(groups // some, some, outputs, channels, *taps)
+    result = np.zeros((groups // some, some * outputs, some * channels, *taps), codes.dtype)
+    for n in range(some):
+        own = slice(n * outputs, (n + 1) * outputs), slice(n * channels, (n + 1) * channels)
+        result[:, own[0], own[1]] = apart[:, n]
+    return result
+
+
 class _CodeProductCalls(Laid):
     """The calls of one product."""
 
@@ -84,42 +113,61 @@ class _CodeProductCalls(Laid):
         self.method = DOT_METHODS[self.how]
         super().__init__(work, lanes, self.method.size)
         g = self.g
-        self.merged = g.columns.dilation == 1
+        self.codes = _joined(work.codes, g.groups, lanes)
+        parts, outputs, channels = self.codes.shape[:3]
+        #: Channels that an output sees, and outputs that see them; with those that fill words.
+        self.inner = int(channels if parts > 1 else self.channels)
+        columns = int(outputs if parts > 1 else self.columns)
+        self.merged = g.columns.dilation == 1 and parts == 1
         words, self.words = self.run_length // self.method.codes, (0, 0)
         if multiplies_bytes_in_tiles(target) and _pays_in_tiles(g.columns.count, words):
             self.how, self.words = TILES, _words_of_steps(words)
-            blocks = min(_TILE_BLOCKS, -(-self.columns // lanes))
+            blocks = min(_TILE_BLOCKS, -(-columns // lanes))
             self.tiles = _Tiles((), [g.columns.count], blocks)
         else:
             many = target.vector_registers > 16
-            self.tiles = _tiles(g.columns.count, self.columns, lanes, many)
-        width = self.tiles.blocks * self.lanes
-        groups, rest = divmod(self.columns, width)
-        #: Runs of groups of outputs: vectors of a group, the first column, groups, columns of each.
-        runs = [
-            (self.tiles.blocks, 0, groups, width),
-            (-(-rest // self.lanes), groups * width, 1, rest),
-        ]
-        self.runs = [run for run in runs if run[2] and run[3]]
-        key = ("quantized", self.how, self.lanes, self.columns, self.tiles.blocks, work.codes.shape)
+            self.tiles = _tiles(g.columns.count, columns, lanes, many)
+        self.runs = list(self._runs(parts, columns))
+        key = ("quantized", self.how, self.lanes, self.columns, self.tiles.blocks, self.codes.shape)
         self.packed_weights = packed([work.weights.codes], key, self._packed)
-        self.channel = self.channel_arrays(self._all_columns, self.how == FOUR_SIGNED)
+        # Vectors reach beyond the last column.
+        padded = self.columns + self.tiles.blocks * lanes
+        self.channel = self.channel_arrays(padded, self.how == FOUR_SIGNED)
         self.keep += [self.packed_weights, self.channel]
         self.table = self._table()
+
+    def _runs(self, parts: int, columns: int) -> Iterator[_Run]:
+        """The runs of groups of outputs, of so many `parts` that see channels of their own, each
+        with as many columns.
+        """
+        blocks, pixel = self.tiles.blocks, self.inner * self.size
+        width = blocks * self.lanes
+        if parts > 1 and columns <= width:
+            yield _Run(blocks, 0, parts, columns, 0, pixel)
+            return
+        groups, rest = divmod(columns, width)
+        for part in range(parts):
+            first, begin = part * columns, part * pixel if parts > 1 else 0
+            if groups:
+                yield _Run(blocks, first, groups, width, begin)
+            if rest:
+                yield _Run(-(-rest // self.lanes), first + groups * width, 1, rest, begin)
 
     def _packed(self) -> list[Array]:
         """The weights of each run of groups, packed as `[group, run, codes of a run by steps,
         column, codes of a step]`.
         """
         result = []
-        outputs, channels, *taps = self.work.codes.shape
-        whole = np.zeros((self._all_columns, *taps, self.channels), np.int8)
-        whole[:outputs, ..., :channels] = np.moveaxis(self.work.codes, 1, -1)
+        parts, outputs, channels, *taps = self.codes.shape
+        whole = np.zeros((self.columns, *taps, self.inner), np.int8)
+        by_column = self.codes.reshape(parts * outputs, channels, *taps)
+        whole[: parts * outputs, ..., :channels] = np.moveaxis(by_column, 1, -1)
         of_run, step = self.run_length, self.method.codes
-        for blocks, first, groups, _ in self.runs:
-            width = blocks * self.lanes
-            some = whole[first : first + groups * width].reshape(
-                groups, width, self.number_of_runs, of_run // step, step
+        for run in self.runs:
+            width, count = run.blocks * self.lanes, run.groups * run.columns
+            own = whole[run.first : run.first + count].reshape(run.groups, run.columns, -1)
+            some = np.pad(own, [(0, 0), (0, width - run.columns), (0, 0)]).reshape(
+                run.groups, width, self.number_of_runs, of_run // step, step
             )
             result.append(
                 np.ascontiguousarray(
@@ -129,14 +177,9 @@ class _CodeProductCalls(Laid):
         return result
 
     @property
-    def _all_columns(self) -> int:
-        """The number of columns, including padding that nobody reads."""
-        return sum(blocks * self.lanes * groups for blocks, _, groups, _ in self.runs)
-
-    @property
     def run_length(self) -> int:
         """Codes of a run: what lies one after the other."""
-        return self.channels * (self.g.columns.taps if self.merged else 1)
+        return self.inner * (self.g.columns.taps if self.merged else 1)
 
     @property
     def number_of_runs(self) -> int:
@@ -183,20 +226,23 @@ class _CodeProductCalls(Laid):
         length of rows is known, some of their tiles.
         """
         g, work = self.g, self.work
-        blocks, first_column, _, columns = self.runs[number]
+        run = self.runs[number]
         weights = self.packed_weights.arrays[number]
         spec = Dots(
             self.how,
             self.lanes,
-            blocks,
-            columns,
+            run.blocks,
+            run.columns,
             self.tiles.widths,
             g.columns.stride * self.pixel,
             weights.nbytes <= _FEW_WEIGHTS,
             work.end.spec,
             self.words,
         )
-        column = first_column + groups[0] * spec.width
+        column, begin = (
+            run.first + groups[0] * run.columns,
+            run.begin + groups[0] * run.apart,
+        )
         channel, across = column * 4 + address_of(self.channel), self.channel.shape[1] * 4
         left: SizeLike = 0
         tiles: Sequence[SizeLike] = self.tiles.counts
@@ -205,7 +251,7 @@ class _CodeProductCalls(Laid):
         elif isinstance(g.columns.count, int):
             left, tiles = some_of_tiles(self.tiles.widths, self.tiles.counts, some_tiles)
         return spec(
-            **self.row_operands(images, rows, column, left),
+            **self.row_operands(images, rows, column, left, begin),
             weights=groups[0] * weights[0].nbytes + address_of(weights),
             table=self.table,
             runs=self.number_of_runs,
@@ -216,6 +262,7 @@ class _CodeProductCalls(Laid):
             target_pixel=self.columns,
             groups=groups[1],
             group=weights[0].nbytes,
+            source_group=run.apart,
             **({f"tiles_{kind}": count for kind, count in enumerate(tiles)}),
         )
 
@@ -233,9 +280,9 @@ class _CodeProductCalls(Laid):
         least = 1
         if self.how == TILES:  # of a row are shared pixels
             tiles, least = self.g.columns.count, TILE_PIXELS
-        for index, (_, _, groups, _) in enumerate(self.runs):
+        for index, run in enumerate(self.runs):
             for rows, some, of_groups in grid(
-                [(self.g.rows.count, 1), (tiles, least), (groups, 1)], threads
+                [(self.g.rows.count, 1), (tiles, least), (run.groups, 1)], threads
             ):
                 yield self.compute(images, index, rows, of_groups, some)
 

@@ -65,14 +65,15 @@ def work_of(operation: QuantizedProduct, inputs: Sequence[TensorSpec | None]) ->
     if not g.inside and grid.zero is None:
         raise KernelDeclined("no code stands for the zeros around the data")
     outputs = operation.weights.outputs
+    apart = _each_for_itself(g)
     decline_if(
-        bool(grid.channels) and g.groups != outputs,
+        bool(grid.channels) and not apart,
         "no kernel adds up codes of channels with limits of their own",
     )
     furthest = _LARGEST_CODE + np.abs(grid.nearest_zero)
     largest = (np.abs(codes.reshape(outputs, -1).astype(np.int64)).sum(1) * furthest).max()
     decline_if(
-        largest > (_LARGEST_SUM if g.groups == 1 else _LARGEST_IN_F32),
+        largest > (_LARGEST_IN_F32 if apart else _LARGEST_SUM),
         "sums of 32 bits do not hold so many products",
     )
     end = epilogue_of(operation, plain, result, -1 if isinstance(operation.product, MatMul) else 1)
@@ -109,20 +110,25 @@ def _windows(
     codes = operation.weights.codes.reshape(operation.weights.shape)
     assert isinstance(operation.product, Convolution1)
     g, ordered = geometry(operation.product, extents(data), codes, extents(result))
-    if g.groups > 1:
-        decline_if(not g.channels == g.outputs == 1, "no kernel for groups of several channels")
+    if _each_for_itself(g):
         if operation.result == PLAIN or (operation.result.grid is None and g.groups % WORD):
             raise KernelDeclined("no kernel ends codes that fill no words")
-        return g, ordered.reshape(g.groups, *ordered.shape[2:])
-    return g, ordered[0]
+    elif g.groups > 1:
+        filled = g.channels % WORD == 0 and g.groups * g.outputs % WORD == 0
+        decline_if(not filled, "no kernel for groups of channels that fill no words")
+    return g, ordered.reshape(g.groups * g.outputs, *ordered.shape[2:])
+
+
+def _each_for_itself(g: Geometry) -> bool:
+    """Whether each channel has an output of its own."""
+    return g.groups > 1 and g.channels == g.outputs == 1
 
 
 def select_product(layer: Layer) -> Selection:
     operation, inputs, target = layer.of(QuantizedProduct), layer.inputs, layer.target
     work = work_of(operation, inputs)
-    return (
-        sums_of_codes(work, target) if work.geometry.groups == 1 else depthwise_sums(work, target)
-    )
+    sums = depthwise_sums if _each_for_itself(work.geometry) else sums_of_codes
+    return sums(work, target)
 
 
 def select_pool(layer: Layer) -> Selection:

@@ -58,7 +58,8 @@ class Dots(EpilogueSpec, frozen=True):
     """Sums of products of codes: `widths` pixels times `blocks` vectors of outputs at a time; in
     AMX tiles as many pixels as two of them hold, of which there are `tiles_0` in a row.
 
-    The first `columns` outputs exist. What a sum sees of the data are runs of bytes that a table
+    The first `columns` outputs exist; the next group begins behind them, and sees data that are
+    `source_group` bytes apart. What a sum sees of the data are runs of bytes that a table
     places; neighbouring pixels see what lies `step` bytes apart.
     """
 
@@ -66,7 +67,8 @@ class Dots(EpilogueSpec, frozen=True):
     arguments_of_call: ClassVar[tuple[str, ...]] = (
         "source", "target", "weights", "table", "runs", "run", "start", "scale", "shift", "numbers",
         "images", "source_image", "target_image", "rows", "source_row", "target_row",
-        "target_pixel", "groups", "group", *(f"tiles_{kind}" for kind in range(KINDS)),
+        "target_pixel", "groups", "group", "source_group",
+        *(f"tiles_{kind}" for kind in range(KINDS)),
     )  # fmt: skip
     how: str
     lanes: int
