@@ -76,7 +76,7 @@ def _pays_in_tiles(count: SizeLike, run: int) -> bool:
     return pixels > 1 and pixels * run * _VECTOR_CYCLES > steps * _TILE_CYCLES
 
 
-class _Run(Struct, frozen=True):
+class _RunOfGroups(Struct, frozen=True):
     """Groups of outputs: vectors of a group, the first column, how many groups, columns of each;
     where in a pixel the data of the first group begin, and how far those of the next one are.
     """
@@ -136,22 +136,22 @@ class _CodeProductCalls(Laid):
         self.keep += [self.packed_weights, self.channel]
         self.table = self._table()
 
-    def _runs(self, parts: int, columns: int) -> Iterator[_Run]:
+    def _runs(self, parts: int, columns: int) -> Iterator[_RunOfGroups]:
         """The runs of groups of outputs, of so many `parts` that see channels of their own, each
         with as many columns.
         """
         blocks, pixel = self.tiles.blocks, self.inner * self.size
         width = blocks * self.lanes
         if parts > 1 and columns <= width:
-            yield _Run(blocks, 0, parts, columns, 0, pixel)
+            yield _RunOfGroups(blocks, 0, parts, columns, 0, pixel)
             return
         groups, rest = divmod(columns, width)
         for part in range(parts):
             first, begin = part * columns, part * pixel if parts > 1 else 0
             if groups:
-                yield _Run(blocks, first, groups, width, begin)
+                yield _RunOfGroups(blocks, first, groups, width, begin)
             if rest:
-                yield _Run(-(-rest // self.lanes), first + groups * width, 1, rest, begin)
+                yield _RunOfGroups(-(-rest // self.lanes), first + groups * width, 1, rest, begin)
 
     def _packed(self) -> list[Array]:
         """The weights of each run of groups, packed as `[group, run, codes of a run by steps,
