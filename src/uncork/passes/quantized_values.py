@@ -12,7 +12,6 @@ from uncork.internal_ops.quantized import Grid
 from uncork.internal_ops.view import View
 from uncork.ir.model import Model, Node, Source
 from uncork.kernels.quantized.grids import grid_of
-from uncork.ops import Operation
 from uncork.ops.concat import Concat1
 from uncork.ops.max_pool import MaxPool1, MaxPool8
 from uncork.ops.reshape import Reshape1
@@ -56,16 +55,12 @@ def _grid(model: Model, node: Node, found: dict[Source, Grid]) -> Grid | None:
     if isinstance(operation, POOLS):
         return found.get(node.inputs[0])
     if isinstance(operation, (*_MOVES, Concat1)):
-        first, *others = (found.get(source) for source in node.inputs[: _read(operation, node)])
+        moved = node.inputs if isinstance(operation, Concat1) else node.inputs[:1]
+        first, *others = (found.get(source) for source in moved)
         alike = first is not None and not first.channels
         return first if alike and all(other == first for other in others) else None
     grid = rounding_of(model, node)
     return None if grid is None else of_values(grid)
-
-
-def _read(operation: Operation, node: Node) -> int:
-    """The inputs whose elements a layer moves."""
-    return len(node.inputs) if isinstance(operation, Concat1) else 1
 
 
 def of_values(grid: Grid) -> Grid:

@@ -91,12 +91,15 @@ class _RunOfGroups(Struct, frozen=True):
 
 def _joined(codes: Array, groups: int, lanes: int) -> Array:
     """The weights `[groups, outputs, channels, ..]` of a convolution in groups, of which so many
-    are one, with weights of 0 between them, that their outputs fill a vector at most.
+    are one, with weights of 0 between them, that their outputs fill a vector at most. Nothing is
+    copied where groups stay as they are.
     """
     outputs, channels, *taps = codes.shape
     outputs //= groups
     most = lanes // outputs
     some = next((n for n in range(most, 1, -1) if groups % n == 0), 1)
+    if some == 1:
+        return codes.reshape(groups, outputs, channels, *taps)
     apart = codes.reshape(groups // some, some, outputs, channels, *taps)
     result = np.zeros((groups // some, some * outputs, some * channels, *taps), codes.dtype)
     for n in range(some):

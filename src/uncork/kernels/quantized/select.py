@@ -65,15 +65,15 @@ def work_of(operation: QuantizedProduct, inputs: Sequence[TensorSpec | None]) ->
     if not g.inside and grid.zero is None:
         raise KernelDeclined("no code stands for the zeros around the data")
     outputs = operation.weights.outputs
-    apart = _each_for_itself(g)
+    depthwise = _is_depthwise(g)
     decline_if(
-        bool(grid.channels) and not apart,
+        bool(grid.channels) and not depthwise,
         "no kernel adds up codes of channels with limits of their own",
     )
     furthest = _LARGEST_CODE + np.abs(grid.nearest_zero)
     largest = (np.abs(codes.reshape(outputs, -1).astype(np.int64)).sum(1) * furthest).max()
     decline_if(
-        largest > (_LARGEST_IN_F32 if apart else _LARGEST_SUM),
+        largest > (_LARGEST_IN_F32 if depthwise else _LARGEST_SUM),
         "sums of 32 bits do not hold so many products",
     )
     end = epilogue_of(operation, plain, result, -1 if isinstance(operation.product, MatMul) else 1)
@@ -110,7 +110,7 @@ def _windows(
     codes = operation.weights.codes.reshape(operation.weights.shape)
     assert isinstance(operation.product, Convolution1)
     g, ordered = geometry(operation.product, extents(data), codes, extents(result))
-    if _each_for_itself(g):
+    if _is_depthwise(g):
         if operation.result == PLAIN or (operation.result.grid is None and g.groups % WORD):
             raise KernelDeclined("no kernel ends codes that fill no words")
     elif g.groups > 1:
@@ -119,15 +119,15 @@ def _windows(
     return g, ordered.reshape(g.groups * g.outputs, *ordered.shape[2:])
 
 
-def _each_for_itself(g: Geometry) -> bool:
-    """Whether each channel has an output of its own."""
+def _is_depthwise(g: Geometry) -> bool:
+    """Whether each channel by itself makes one output."""
     return g.groups > 1 and g.channels == g.outputs == 1
 
 
 def select_product(layer: Layer) -> Selection:
     operation, inputs, target = layer.of(QuantizedProduct), layer.inputs, layer.target
     work = work_of(operation, inputs)
-    sums = depthwise_sums if _each_for_itself(work.geometry) else sums_of_codes
+    sums = depthwise_sums if _is_depthwise(work.geometry) else sums_of_codes
     return sums(work, target)
 
 
