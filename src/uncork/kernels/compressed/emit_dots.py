@@ -7,10 +7,11 @@ f32 by a loop for such rows.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 
 from uncork.kernels.codegen import llvm_ir as ir
+from uncork.kernels.codegen.ahead import Ahead, pace_of
 from uncork.kernels.codegen.emit import F32, I8, I16, I32, I64, Kernel, Value, Variable, emitter
 from uncork.kernels.codegen.epilogue import advanced_operands, relative_operands
 from uncork.kernels.compressed.emit_few import in_order_of_words, multiply_rows
@@ -36,7 +37,7 @@ from uncork.kernels.stored_form import Stored
 
 #: Bytes of the next panel that a word of a row asks for at most: what few rows share is more than a
 #: processor reads while it multiplies them.
-_PACE = 16
+_MOST = 16
 
 #: Bytes of digits that lie in a second cache beside a panel.
 _DIGITS = 512 << 10
@@ -199,9 +200,9 @@ def emit_dot_rows(k: Kernel, spec: DotRows) -> None:
         for rows, tile in zip(spec.tiles, tiles, strict=True):
             # The smallest tile takes what is left.
             most = a["rows"] - (0 if rows == spec.tiles[-1] else rows - 1)
-            of_codes = k.minimum(share * rows // steps, k.integer(_PACE * rows))
             part = digit_row * rows // count
-            pace = k.select(near, of_codes, (part + (steps - 1)) // steps)
+            asked = k.select(near, share * rows, part)
+            pace = pace_of(k, asked, steps, _MOST * rows)
             with k.loop(done.get(), most, rows) as row:
                 following = a["digits"] + (row + rows) * digit_row
                 with k.loop(0, count) as number:
@@ -307,7 +308,7 @@ def _tile(outer: Kernel, spec: DotRows, tile_rows: int) -> Kernel:
         [[k.variable(k.constant(0, I32, spec.lanes)) for _ in vectors] for _ in spec.places]
         for _ in rows
     ]
-    of_run = spec.lines_of_run
+    of_run, ahead = spec.lines_of_run, Ahead(k, a["ahead"], a["pace"])
     with k.if_(a["begin"] > 0):
         for r, line in enumerate(totals):
             for v, total in enumerate(line):
@@ -321,8 +322,8 @@ def _tile(outer: Kernel, spec: DotRows, tile_rows: int) -> Kernel:
         group = run // ratio * (spec.width * 4) if spec.stored.group else k.integer(0)
         for r in rows:
             _begin(k, spec, told, r, sums[r])
-        ahead = a["ahead"] + word * a["pace"]
-        _sum(k, spec, digits, a["panel"] + word * (spec.width * 4), count, sums, ahead)
+        asked = ahead.ask(word, count, told.of(0))
+        _sum(k, spec, digits, word, count, sums, asked)
         for r in rows:
             unit = k.splat(k.load(told.of(r), F32), spec.lanes)
             last = told.of(r, (1 + len(spec.places)) * told.word)
@@ -513,20 +514,23 @@ def _sum(
     k: Kernel,
     spec: DotRows,
     digits: _RowAddresses,
-    panel: Value,
+    begin: Value,
     words: Value | int,
     sums: list[list[list[Variable]]],
-    ahead: Value,
+    asked: Callable[[Value], Value],
 ) -> None:
-    """Add the products of a run to the sums, and ask for what comes `ahead`."""
-    pace = k.named["pace"]
+    """Add the products of a run of words, from `begin` on, to the sums; each asks for what is
+    `asked`.
+    """
+    line = spec.width * 4
+    panel = k.named["panel"] + begin * line
     # Words of all places follow each other where rows lie beside each other.
     words_of_place = spec.unit * (2 if spec.wide else 1) // 4
     of_word, of_place = (len(spec.places), 1) if spec.beside > 1 else (1, words_of_place)
 
     def step(word: Value, adder: Adder) -> None:
-        k.prefetch(ahead + word * pace, near=False)
-        place = panel + word * (spec.width * 4)
+        k.prefetch(asked(begin + word), near=False)
+        place = panel + word * line
         codes = [k.load(place + v * spec.lanes * 4, I32, spec.lanes) for v in range(spec.vectors)]
         here = digits.moved(word * (spec.words_of_line * of_word * digits.word))
         for half, part in enumerate((_low, _high) if spec.words_of_line == 2 else (None,)):

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from itertools import product
 
+from uncork.kernels.codegen.ahead import LINE
 from uncork.kernels.codegen.emit import F32, F64, U16, Kernel, Type, Value, emitter
 from uncork.kernels.codegen.epilogue import advanced_operands, is_long, relative_operands
 from uncork.kernels.elementwise.emit import widened
@@ -13,7 +14,6 @@ from uncork.kernels.gemm.emit_few import multiply_few
 from uncork.kernels.gemm.emit_tile_panels import TilePanels
 from uncork.kernels.gemm.microkernel import (
     AHEAD,
-    LINE,
     MANY,
     NEVER,
     EpilogueEmitter,

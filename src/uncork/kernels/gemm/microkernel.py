@@ -15,6 +15,7 @@ from typing import Protocol
 
 from msgspec import Struct, field
 
+from uncork.kernels.codegen.ahead import LINE
 from uncork.kernels.codegen.emit import F32, I32, I64, Kernel, Type, Value, Variable, pieces
 from uncork.kernels.codegen.epilogue import apply_epilogue, is_long
 from uncork.kernels.epilogue import CHANNEL, ELEMENT, Epilogue
@@ -31,8 +32,6 @@ _TURN = 24
 #: From so many rows on a kernel of a known tail has masks too. Of fewer rows the next layer would
 #: wait: what is stored with a mask is not read before it is in the cache.
 MANY = 4
-#: Bytes of a line of the cache.
-LINE = 64
 #: Bytes of a panel between what is multiplied and what is asked for: so many take longer than
 #: reading from the second cache.
 _SOON = 2048
