@@ -13,6 +13,7 @@ import uncork
 from tests.kernels.test_open_sizes import hold
 from uncork.internal_ops.compressed_linear import CompressedLinear
 from uncork.ir.model import Model, Source
+from uncork.kernels.runtime.target import host_target
 
 RANGES = {"i8": (-128, 128), "u8": (0, 256), "i4": (-8, 8), "u4": (0, 16), "nf4": (0, 16)}
 INNER, COLUMNS = 320, 72
@@ -231,3 +232,30 @@ def test_what_is_something_else(why: str) -> None:
     )
     for position in range(len(expected)):
         np.testing.assert_allclose(got[position], expected[position], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("activations", ["f32", "i16", "i8"])
+@pytest.mark.parametrize("target", [None, "x86-64-v3"])
+@pytest.mark.parametrize("stored", ["u4", "i8", "f8e5m2", "f16"])
+def test_no_rows_are_written_where_there_are_none(
+    stored: str, target: str | None, activations: str
+) -> None:
+    """Kernels for a few rows make one at least, and are not called for none."""
+    if target is not None and not host_target().has("avx2"):
+        pytest.skip("it takes AVX2")
+    builder = uncork.Builder("none")
+    x = builder.parameter("x", "f32", [None, INNER])
+    (y,) = builder.add("MatMul", 1, x, weights(builder, stored), transpose_b=True)
+    builder.result(y, "y")
+    compiled = uncork.compile_model(
+        builder.model(),
+        threads=1,
+        target=target,
+        decompression="f32",
+        activations=activations,  # type: ignore[arg-type]
+    )
+    memory = np.full(64 * INNER, 7, np.float32)
+    middle = memory[32 * INNER : 32 * INNER]
+    call = compiled.bind(middle.reshape(0, INNER), outputs=[middle.reshape(0, COLUMNS)])
+    assert call()["y"].shape == (0, COLUMNS)
+    assert (memory == 7).all()

@@ -250,6 +250,19 @@ def test_each_channel_for_itself() -> None:
         agree(model, image(*sizes), level=2 / 255)
 
 
+def test_channels_that_fill_no_words_end_in_codes() -> None:
+    """A depthwise convolution of such has a kernel for codes alone, whoever reads these."""
+    b = uncork.Builder("last")
+    x = rounded(b, b.parameter("x", "f32", [None, 17, 6, 7]), -4, 4 * 127 / 128)
+    b.result(rounded(b, apart(b, x, 17), 0, 2), "y")
+    model = b.model()
+    assert operations(model) == ["Reheld", "QuantizedProduct", "Reheld"]
+    compiled = compile_model(model, threads=1)
+    compiled(image(1, 17, 6, 7))
+    assert "reference" not in [step.kernel for step in compiled.plan.steps]
+    agree(model, image(2, 17, 6, 7), level=2 / 255)
+
+
 def rounded_each(b: uncork.Builder, x: Source, channels: int, low: float, high: float) -> Source:
     """As NNCF rounds what a depthwise convolution reads: each channel by limits of its own."""
     factors = np.linspace(0.5, 1, channels, dtype=np.float32).reshape(1, channels, 1, 1)

@@ -17,7 +17,7 @@ that is rounded to levels again, by one level for numbers at the border of two.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from msgspec.structs import replace
@@ -45,7 +45,7 @@ from uncork.passes.fuse_epilogue import ended
 from uncork.passes.held_codes import Rewriting, Step, choosing
 from uncork.passes.quantized_values import grids, rounding_of
 from uncork.passes.rewrite import readers, replaced
-from uncork.types import ElementType
+from uncork.types import ElementType, TensorSpec
 
 
 def quantize_layers(model: Model) -> Model:
@@ -166,17 +166,8 @@ class _Layers:
         for grid in (rounds, None) if rounds is not None else (None,):
             into = Held(grid, windows, outputs) if grid is not None or windows else PLAIN
             made = QuantizedProduct(operation, held, into, weights)
-            try:
-                work_of(
-                    made,
-                    [
-                        held.spec(spec.shape) if held != PLAIN else spec
-                        for held, spec in zip(made.held, specs, strict=True)
-                    ],
-                )
-            except KernelDeclined:
-                continue
-            return made
+            if _has_kernel(made, specs):
+                return made
         return None
 
     def _pass_codes_on(self) -> None:
@@ -189,7 +180,7 @@ class _Layers:
                     self.new[node.id] = step
 
     def _leave_numbers(self) -> None:
-        """Results that no layer reads as codes stay numbers."""
+        """Results that no layer reads as codes stay numbers, where a kernel gives such."""
         for node in self.model.nodes:
             step = self.new.get(node.id)
             if (
@@ -203,7 +194,8 @@ class _Layers:
                 made = QuantizedProduct(
                     step.operation.operation, step.held, result, step.operation.weights
                 )
-                self.new[node.id] = Step(made, step.held, result)
+                if _has_kernel(made, [self.model.spec(source) for source in _inputs(node)]):
+                    self.new[node.id] = Step(made, step.held, result)
 
     def _read_as_codes(self, source: Source, last: bool = True) -> bool:
         for reader in self.read_by.get(source, ()):
@@ -218,6 +210,19 @@ class _Layers:
     def rewritten(self) -> Model:
         """The model on codes."""
         return Rewriting(self.model, self.new, _inputs).model()
+
+
+def _has_kernel(made: QuantizedProduct, specs: Sequence[TensorSpec]) -> bool:
+    """Whether a kernel makes the product of these tensors as they are held."""
+    given = [
+        spec if held == PLAIN else held.spec(spec.shape)
+        for held, spec in zip(made.held, specs, strict=True)
+    ]
+    try:
+        work_of(made, given)
+    except KernelDeclined:
+        return False
+    return True
 
 
 def _with_matrix(operation: Operation) -> Operation:

@@ -35,6 +35,7 @@ from uncork.kernels.extents import (
     decline_if,
     extents,
     is_empty,
+    may_be_empty,
     nanoseconds,
     product,
     smallest,
@@ -269,7 +270,8 @@ def _parts(rows: SizeLike, offers: Sequence[_Offer]) -> Iterator[tuple[_Way, AtL
             continue
         if isinstance(rows, Size):
             below = None if most is None else AtLeast(rows, most + 1, otherwise=True)
-            yield make(), AtLeast(rows, least, also=below) if least > 1 else below
+            some = least > 1 or may_be_empty([rows])  # kernels make a row at least
+            yield make(), AtLeast(rows, least, also=below) if some else below
         elif rows >= least and (most is None or rows <= most):
             yield make(), None
         least = least if most is None else most + 1
