@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from msgspec import Struct
@@ -22,11 +22,14 @@ from uncork.passes.rewrite import NewLayers
 
 
 class Step(Struct, frozen=True):
-    """A node's new operation, how it takes its inputs, and how its result is held."""
+    """A node's new operation, what it reads and how it takes that, and how its result is held."""
 
     operation: Operation
+    inputs: Sequence[Source]
     held: Sequence[Held]
     result: Held
+    #: Layers that are part of it.
+    within: Sequence[int] = ()
 
 
 def choosing(model: Model, node: Node, grids: Mapping[Source, Grid]) -> Step | None:
@@ -53,28 +56,29 @@ def choosing(model: Model, node: Node, grids: Mapping[Source, Grid]) -> Step | N
         Held(grids[source], True, count) for source, count in zip(node.inputs, counts, strict=True)
     ]
     if isinstance(operation, POOLS):
-        return Step(QuantizedPool(operation, held, held[0]), held, held[0])
+        return Step(QuantizedPool(operation, held, held[0]), node.inputs, held, held[0])
     if normalised_axis(operation, operation.axis, rank) != 1 or any(
         count % WORD for count in counts[:-1]
     ):
         return None
-    return Step(Concat1(axis=rank - 1), held, replace(held[0], channels=sum(counts)))
+    joined = replace(held[0], channels=sum(counts))
+    return Step(Concat1(axis=rank - 1), node.inputs, held, joined)
 
 
 class Rewriting(NewLayers):
     """The rewriting of a model: each tensor is converted once into every form that layers want."""
 
-    def __init__(
-        self, model: Model, new: Mapping[int, Step], inputs: Callable[[Node], Sequence[Source]]
-    ) -> None:
-        """`inputs` are those that the new operation of a node takes."""
+    def __init__(self, model: Model, new: Mapping[int, Step]) -> None:
         super().__init__(model)
-        self.new, self.inputs = new, inputs
+        self.new = new
+        self.within = {number for step in new.values() for number in step.within}
         #: How tensors are held that are not as they were.
         self.states: dict[Source, Held] = {}
 
     def model(self) -> Model:
         for node in self.old.nodes:
+            if node.id in self.within:
+                continue
             step = self.new.get(node.id)
             if step is None:
                 inputs = tuple(self._held(source, PLAIN) for source in node.inputs)
@@ -82,7 +86,7 @@ class Rewriting(NewLayers):
                 continue
             inputs = tuple(
                 self._held(source, held)
-                for source, held in zip(self.inputs(node), step.held, strict=True)
+                for source, held in zip(step.inputs, step.held, strict=True)
             )
             port = node.outputs[0]
             if step.result != PLAIN:
