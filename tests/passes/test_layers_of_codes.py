@@ -145,3 +145,51 @@ def test_what_comes_near(why: str) -> None:
     model = b.model()
     assert not {"QuantizedElements", "QuantizedMean"} & set(operations(model))
     agree(model, image(1, 8, 6, 6), level=2 / 255)
+
+
+def normalised(sizes: Sequence[int | None], words: str = "") -> Model:
+    """A normalisation of each pixel, by channels that are moved to the end and back, between
+    convolutions; `words`: a result of the model is what was moved there.
+    """
+    b = uncork.Builder("normalised")
+    x = rounded(b, b.parameter("x", "f32", sizes), 0, 4)
+    y = rounded(b, convolved(b, x, CHANNELS, CHANNELS), 0, 2)
+    (y,) = b.add("Transpose", 1, y, b.constant(np.array([0, 2, 3, 1])))
+    if words:
+        b.result(y, words)
+    axes = b.constant(np.array([-1]))
+    more = {"normalize_variance": True, "eps": 1e-5, "eps_mode": "inside_sqrt"}
+    (y,) = b.add("MVN", 6, y, axes, **more)
+    y = rounded(b, y, -2, 2 * 127 / 128)
+    (y,) = b.add("Transpose", 1, y, b.constant(np.array([0, 3, 1, 2])))
+    b.result(convolved(b, y, CHANNELS, 8, relu=False), "y")
+    return b.model()
+
+
+def test_channels_that_are_last_are_read_where_they_lie() -> None:
+    model = normalised((2, CHANNELS, 5, 6))
+    assert operations(model) == [
+        "Reheld", "QuantizedProduct", "MVN", "Reheld", "QuantizedProduct", "Reheld"
+    ]  # fmt: skip
+    agree(model, image(2, CHANNELS, 5, 6), level=2 / 64)
+    agree(normalised((None, CHANNELS, None, None)), image(1, CHANNELS, 7, 3), level=2 / 64)
+
+
+def test_what_was_moved_is_a_result() -> None:
+    model = normalised((2, CHANNELS, 5, 6), "moved")
+    agree(model, image(2, CHANNELS, 5, 6), level=2 / 64)
+    fast = compile_model(model, threads=1)
+    assert fast(image(2, CHANNELS, 5, 6))["moved"].shape == (2, 5, 6, CHANNELS)
+
+
+@pytest.mark.parametrize("order", [(0, 3, 2, 1), (0, 1, 3, 2), (1, 2, 3, 0), (0, 3, 1, 2)])
+def test_other_orders_move(order: tuple[int, ...]) -> None:
+    """With as many channels as rows and columns every order has a result of one shape."""
+    b = uncork.Builder("orders")
+    y = rounded(b, b.parameter("x", "f32", (8, 8, 8, 8)), 0, 4)
+    y = rounded(b, convolved(b, y, 8, 8), 0, 2)
+    (y,) = b.add("Transpose", 1, y, b.constant(np.array(order)))
+    b.result(convolved(b, y, 8, 8, relu=False), "y")
+    (z,) = b.add("Abs", 1, y)
+    b.result(z, "z")
+    agree(b.model(), image(8, 8, 8, 8), level=2 / 64)

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from msgspec import Struct
+from numpy.typing import ArrayLike
 
 from uncork.internal_ops.fused import Fused, FusedMember
 from uncork.internal_ops.quantized import (
@@ -123,27 +124,26 @@ class _Text:
         self.finite: set[str] = set()
         self.small: set[str] = set()
 
-    def number(self, value: object) -> str:
+    def number(self, value: ArrayLike) -> str:
         """The name of a number that the kernel reads before its loops."""
         name = f"s{len(self.numbers)}"
         self.before.append(f"{name} = S[{len(self.numbers)}]")
         self.numbers.append(float(np.asarray(value, np.float64)))
         return name
 
-    def operand(self, index: int, kind: str) -> str:
-        """The name of an input's numbers, which lie so on the result."""
-        if index not in self.named:
-            self.named[index] = f"v{len(self.named)}"
-            known, held = self.specs[index].value, self.held[index]
-            if held.grid is not None:
-                known = np.concatenate(
-                    [np.ravel(held.grid.output_low), np.ravel(held.grid.output_high)]
-                )
-            if known is not None and (np.abs(known) < _SMALL).all():
-                self.finite.add(self.named[index])
-                self.small.add(self.named[index])
-            self._read(index, kind, held)
-        return self.named[index]
+    def operand(self, index: int, kind: str) -> None:
+        """Name an input's numbers, which lie so on the result."""
+        if index in self.named:
+            return
+        self.named[index] = f"v{len(self.named)}"
+        known, held = self.specs[index].value, self.held[index]
+        if held.grid is not None:
+            limits = held.grid.output_low, held.grid.output_high
+            known = np.concatenate([np.ravel(limit) for limit in limits])
+        if known is not None and (np.abs(known) < _SMALL).all():
+            self.finite.add(self.named[index])
+            self.small.add(self.named[index])
+        self._read(index, kind, held)
 
     def _read(self, index: int, kind: str, held: Held) -> None:
         axes, view = kind.split(), f"X{index}"
@@ -159,9 +159,9 @@ class _Text:
         step, low = self.pair(f"T{index}", held.grid.step, held.grid.output_low)
         self.lines.append(f"{self.named[index]} = fused(real({place}), {step}, {low})")
 
-    def pair(self, view: str, *numbers: object) -> list[str]:
+    def pair(self, view: str, *numbers: ArrayLike) -> list[str]:
         """A factor and an addend, each of which is one number or one for each channel."""
-        if all(np.size(number) == 1 for number in numbers):  # type: ignore[arg-type]
+        if all(np.size(number) == 1 for number in numbers):
             return [self.number(number) for number in numbers]
         table = _table(self.sizes["c"], *numbers)
         self.keep.append(table)
@@ -212,12 +212,11 @@ def elements_of(operation: QuantizedElements, inputs: Sequence[TensorSpec | None
     text, specs = _Text(operation.held, plain, lengths), list(plain)
     for member in members:
         found = _lowered(member, specs, result)
-        given = [
-            text.named[n]
-            if n >= len(plain)
-            else text.operand(n, _kind(operation, n, specs, result))
-            for n in (member.arguments[position] for position in found.inputs)
-        ]
+        given = []
+        for n in (member.arguments[position] for position in found.inputs):
+            if n < len(plain):
+                text.operand(n, _kind(operation, n, specs, result))
+            given.append(text.named[n])
         text.operation(len(specs), found, given)
         specs += member.operation.describe([specs[n] for n in member.arguments])
     whole = any(view.element_type == "u8" and len(view.sizes) == 3 for view in text.views.values())
@@ -244,10 +243,10 @@ def _kind(
     return kind
 
 
-def _table(channels: SizeLike, *numbers: object) -> Array:
+def _table(channels: SizeLike, *numbers: ArrayLike) -> Array:
     """Numbers of each channel, one line for each of the arguments."""
     assert isinstance(channels, int)
-    return np.array([np.broadcast_to(number, channels) for number in numbers], np.float32)  # type: ignore[arg-type]
+    return np.array([np.broadcast_to(number, channels) for number in numbers], np.float32)
 
 
 class _Nest(Struct, frozen=True):
