@@ -80,7 +80,8 @@ def select_mean(layer: Layer) -> Selection:
     held = operation.held[0]
     data = present(operation.plain(inputs)[0])
     grid = held.grid
-    assert grid is not None
+    if grid is None:
+        raise KernelDeclined("no kernel for data that are no codes")
     sizes = extents(data)
     decline_if(is_empty(sizes), "no kernel for empty tensors")
     images, channels, rows, columns = sizes[0], held.channels, sizes[2], product(sizes[3:])
