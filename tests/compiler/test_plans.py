@@ -807,6 +807,24 @@ def quantized(builder: uncork.Builder) -> list[Source]:
     return list(builder.add("MaxPool", 1, rounded(y, "rounded"), **pooled, name="largest"))
 
 
+def gated(builder: uncork.Builder) -> list[Source]:
+    """The largest codes of a convolution times a gate, and their means, between convolutions."""
+    (pooled,) = quantized(builder)
+    limits = [builder.constant(np.full((1, 1, 1, 1), limit, np.float32)) for limit in (0, 4)]
+    gate = builder.parameter("gate", "f32", [1, 16, 1, 1])
+    (y,) = builder.add("Multiply", 1, pooled, gate, name="gated")
+    (y,) = builder.add("FakeQuantize", 1, y, *limits, *limits, levels=256, name="levels")
+    codes = (np.arange(8 * 16).reshape(8, 16, 1, 1) % 255 - 127).astype(np.int8)
+    (small,) = builder.add("Convert", 1, builder.constant(codes), destination_type="f32")
+    scales = builder.constant(np.full((8, 1, 1, 1), 1 / 512, np.float32))
+    (filters,) = builder.add("Multiply", 1, small, scales)
+    around = {"strides": [1, 1], "dilations": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0]}
+    (y,) = builder.add("Convolution", 1, y, filters, **around, name="next")
+    axes = builder.constant(np.array([2, 3]))
+    means = builder.add("ReduceMean", 1, pooled, axes, keep_dims=True, name="means")
+    return [y, *means]
+
+
 def coded_rows(builder: uncork.Builder) -> list[Source]:
     """Rows as a decoder keeps them in bytes, and as attention reads them."""
     coding = RowCoding(ElementType.u8)
@@ -911,6 +929,7 @@ FAMILIES = {
     "selection.sequences": sequences_decoded,
     "embedding.quantized": quantized_table,
     "quantized": quantized,
+    "quantized.elements": gated,
     "quantized.rows": coded_rows,
     "recurrent": recurrent,
     "recurrent.cell": cells,

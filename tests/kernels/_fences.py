@@ -1479,6 +1479,41 @@ def scatter(generator: np.random.Generator) -> Iterator[Case]:
         )
 
 
+def elements_of_codes(generator: np.random.Generator) -> Iterator[Case]:
+    """Means of codes, and operations element by element whose numbers f32 holds exactly."""
+    from tests.kernels._quantized import SIGNED
+    from uncork.internal_ops.fused import Fused, FusedMember
+    from uncork.internal_ops.quantized import PLAIN, Held, QuantizedElements, QuantizedMean
+
+    for channels, pixels in product([1, 4, 17, 36, 72], [1, 16]):
+        held = Held(SIGNED, True, channels)
+        words = -(-channels // 4) * 4
+        codes = spec(generator.integers(0, 256, (2, 3, pixels, words)).astype("u1"), "u8")
+        gate = spec(generator.integers(0, 256, (2, 1, 1, words)).astype("u1"), "u8")
+        low, high, levels = SIGNED.input_low, SIGNED.input_high, SIGNED.levels
+        limits = [spec(np.array(limit, np.float32)) for limit in (low, high, low, high)]
+        axes = TensorSpec.of_array(ElementType.i64, np.array([2, 3]))
+        yield (
+            f"mean {channels} {pixels}",
+            QuantizedMean(find("ReduceMean", 1)(keep_dims=True), [held, PLAIN], PLAIN),
+            [codes, axes],
+        )
+        if words > channels:  # what fills words up nobody reads: it is any code
+            continue
+        shift = spec((generator.integers(-9, 9, (channels, 1, 1)) / 8).astype(np.float32))
+        members = [
+            FusedMember(find("Add", 1)(), (0, 1)),
+            FusedMember(find("ReLU", 1)(), (7,)),
+            FusedMember(find("Add", 1)(), (8, 2)),
+            FusedMember(find("FakeQuantize", 1)(levels=levels), (9, 3, 4, 5, 6)),
+        ]
+        yield (
+            f"elements {channels} {pixels}",
+            QuantizedElements(Fused(members), [held, held, *[PLAIN] * 5], held),
+            [codes, gate, shift, *limits],
+        )
+
+
 def quantized_table(generator: np.random.Generator) -> Iterator[Case]:
     from tests.kernels.test_quantized_tables import ROWS, STORED, compressed
     from uncork.internal_ops.quantized_lookup import (
@@ -1618,6 +1653,7 @@ EDGES = {
     "selection.sequences": sequences_decoded,
     "embedding.quantized": quantized_table,
     "quantized": quantized,
+    "quantized.elements": elements_of_codes,
     "quantized.rows": coded_rows,
     "recurrent": sequences,
     "recurrent.cell": cells,

@@ -52,6 +52,7 @@ LEAST = {
     "selection.sequences": 80,
     "embedding.quantized": 150,
     "quantized": 120,
+    "quantized.elements": 15,
     "quantized.rows": 100,
     "recurrent": 70,
     "recurrent.cell": 70,

@@ -36,6 +36,7 @@ OTHERS = {
 OTHERS |= {
     "between_blocks",
     "held_codes",
+    "layers_of_codes",
     "match_moves",
     "match_gather",
     "match_masks",

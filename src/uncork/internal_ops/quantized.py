@@ -276,6 +276,14 @@ class QuantizedPool(OnCodes):
         return self.operation.pool if isinstance(self.operation, PooledValues) else self.operation
 
 
+class QuantizedMean(OnCodes):
+    """The ReduceMean of codes over all that lies between images and channels."""
+
+
+class QuantizedElements(OnCodes):
+    """Operations element by element on codes, as one `Fused`, the last of which rounds to codes."""
+
+
 def _plain(held: Held, spec: TensorSpec) -> TensorSpec:
     if held == PLAIN:
         return spec

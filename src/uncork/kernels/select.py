@@ -109,6 +109,8 @@ SELECTORS: Mapping[str, str] = {
     "movement.state:select_append": "AppendState",
     "movement.state:select_value": "StateValue",
     "movement.transpose:select_transpose": "Transpose",
+    "quantized.elements:select_elements": "QuantizedElements",
+    "quantized.elements:select_mean": "QuantizedMean",
     "quantized:select_pool": "QuantizedPool",
     "quantized:select_product": "QuantizedProduct",
     "quantized:select_reheld": "Reheld",

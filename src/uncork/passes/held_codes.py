@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from msgspec import Struct
@@ -17,16 +17,22 @@ from uncork.ops import Operation
 from uncork.ops._common.indices import normalised_axis
 from uncork.ops.activation import Clamp, ReLU
 from uncork.ops.concat import Concat1
+from uncork.ops.parameter import Result
+from uncork.ops.transpose import Transpose1
+from uncork.passes.match_moves import order_of
 from uncork.passes.quantized_values import POOLS, of_values, rounding_of
 from uncork.passes.rewrite import NewLayers
 
 
 class Step(Struct, frozen=True):
-    """A node's new operation, how it takes its inputs, and how its result is held."""
+    """A node's new operation, what it reads and how it takes that, and how its result is held."""
 
     operation: Operation
+    inputs: Sequence[Source]
     held: Sequence[Held]
     result: Held
+    #: Layers that are part of it.
+    within: Sequence[int] = ()
 
 
 def choosing(model: Model, node: Node, grids: Mapping[Source, Grid]) -> Step | None:
@@ -53,36 +59,39 @@ def choosing(model: Model, node: Node, grids: Mapping[Source, Grid]) -> Step | N
         Held(grids[source], True, count) for source, count in zip(node.inputs, counts, strict=True)
     ]
     if isinstance(operation, POOLS):
-        return Step(QuantizedPool(operation, held, held[0]), held, held[0])
+        return Step(QuantizedPool(operation, held, held[0]), node.inputs, held, held[0])
     if normalised_axis(operation, operation.axis, rank) != 1 or any(
         count % WORD for count in counts[:-1]
     ):
         return None
-    return Step(Concat1(axis=rank - 1), held, replace(held[0], channels=sum(counts)))
+    joined = replace(held[0], channels=sum(counts))
+    return Step(Concat1(axis=rank - 1), node.inputs, held, joined)
 
 
 class Rewriting(NewLayers):
     """The rewriting of a model: each tensor is converted once into every form that layers want."""
 
-    def __init__(
-        self, model: Model, new: Mapping[int, Step], inputs: Callable[[Node], Sequence[Source]]
-    ) -> None:
-        """`inputs` are those that the new operation of a node takes."""
+    def __init__(self, model: Model, new: Mapping[int, Step]) -> None:
         super().__init__(model)
-        self.new, self.inputs = new, inputs
+        self.new = new
+        self.within = {number for step in new.values() for number in step.within}
         #: How tensors are held that are not as they were.
         self.states: dict[Source, Held] = {}
 
     def model(self) -> Model:
         for node in self.old.nodes:
+            if node.id in self.within:
+                continue
             step = self.new.get(node.id)
             if step is None:
-                inputs = tuple(self._held(source, PLAIN) for source in node.inputs)
+                # A result of the model keeps its layer, which has its names.
+                named = isinstance(node.operation, Result)
+                inputs = tuple(self._held(source, PLAIN, moved=not named) for source in node.inputs)
                 self.nodes.append(replace(node, inputs=inputs) if inputs != node.inputs else node)
                 continue
             inputs = tuple(
                 self._held(source, held)
-                for source, held in zip(self.inputs(node), step.held, strict=True)
+                for source, held in zip(step.inputs, step.held, strict=True)
             )
             port = node.outputs[0]
             if step.result != PLAIN:
@@ -99,13 +108,37 @@ class Rewriting(NewLayers):
             )
         return super().model()
 
-    def _held(self, source: Source, wanted: Held) -> Source:
-        """The tensor in the wanted form, converted where it is in another."""
+    def _held(self, source: Source, wanted: Held, moved: bool = True) -> Source:
+        """The tensor in the wanted form, converted where it is in another. What was `moved` is
+        read where it lies.
+        """
         wanted = _as_read(wanted)
+        before = self._before_move(source, wanted) if moved else None
+        if before is not None:
+            return self._held(*before)
         state = self.states.get(source, PLAIN)
         if state == wanted:
             return source
         return self.once((source, wanted), lambda: self._made(source, state, wanted))
+
+    def _before_move(self, source: Source, wanted: Held) -> tuple[Source, Held] | None:
+        """What a Transpose moves, in the form in which it lies as its result does in the wanted
+        one; None where it moves other axes than the channels, or to where nothing lies so.
+        """
+        node = self.old.by_id[source.node]
+        if node.id in self.new or not isinstance(node.operation, Transpose1):
+            return None
+        order, given = order_of(self.old, node), node.inputs[0]
+        plain = self.old.spec(given).shape
+        if order is None or len(order) < 3:
+            return None
+        places = range(1, len(order))
+        if order == (0, *places[1:], 1) and not wanted.last and plain[1].is_static:
+            last = Held(wanted.grid, True, int(plain[1]))
+            return (given, last) if self.states.get(given, PLAIN).last else None
+        if order == (0, places[-1], *places[:-1]) and wanted.last:
+            return given, PLAIN if wanted.grid is None else replace(wanted, last=False)
+        return None
 
     def _made(self, source: Source, state: Held, wanted: Held) -> Source:
         node = self.old.by_id[source.node]

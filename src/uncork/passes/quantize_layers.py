@@ -43,6 +43,7 @@ from uncork.ops.convolution import Convolution1
 from uncork.ops.matmul import MatMul
 from uncork.passes.fuse_epilogue import ended
 from uncork.passes.held_codes import Rewriting, Step, choosing
+from uncork.passes.layers_of_codes import averaging, element_by_element
 from uncork.passes.quantized_values import grids, rounding_of
 from uncork.passes.rewrite import readers, replaced
 from uncork.types import ElementType, TensorSpec
@@ -128,6 +129,8 @@ class _Layers:
         #: The new operation of each layer, and products that have none.
         self.new: dict[int, Step] = {}
         self.declined: list[int] = []
+        #: The step that each layer is part of.
+        self.parts: dict[int, Step] = {}
         for node in self.model.nodes:
             if node.id in weights:
                 number, found = weights[node.id]
@@ -135,7 +138,9 @@ class _Layers:
                 if operation is None:
                     self.declined.append(number)
                 else:
-                    self.new[node.id] = Step(operation, operation.held, operation.result)
+                    self.new[node.id] = Step(
+                        operation, _inputs(node), operation.held, operation.result
+                    )
         if not self.declined:
             self._pass_codes_on()
             self._leave_numbers()
@@ -171,13 +176,26 @@ class _Layers:
         return None
 
     def _pass_codes_on(self) -> None:
-        """Layers that choose among codes, or join them, do so where a later layer reads codes."""
+        """Layers that choose among codes, join them, or compute element by element what is rounded
+        to codes again, do so where a later layer reads codes; means are taken of codes that there
+        are.
+        """
         for node in reversed(self.model.nodes):
             source = Source(node.id, 0)
-            if node.id not in self.new and source in self.grids and self._read_as_codes(source):
-                step = choosing(self.model, node, self.grids)
-                if step is not None:
-                    self.new[node.id] = step
+            if node.id in self.new:
+                continue
+            step = None
+            if source in self.grids and self._read_as_codes(source):
+                step = choosing(self.model, node, self.grids) or element_by_element(
+                    self.model, self.read_by, node, self.grids
+                )
+            elif node.inputs and (
+                node.inputs[0].node in self.new or self._read_as_codes(node.inputs[0])
+            ):
+                step = averaging(self.model, node, self.grids)
+            if step is not None:
+                self.new[node.id] = step
+                self.parts |= dict.fromkeys(step.within, step)
 
     def _leave_numbers(self) -> None:
         """Results that no layer reads as codes stay numbers, where a kernel gives such."""
@@ -194,13 +212,17 @@ class _Layers:
                 made = QuantizedProduct(
                     step.operation.operation, step.held, result, step.operation.weights
                 )
+<<<<<<< HEAD
                 if _has_kernel(made, [self.model.spec(source) for source in _inputs(node)]):
                     self.new[node.id] = Step(made, step.held, result)
+=======
+                self.new[node.id] = Step(made, step.inputs, step.held, result)
+>>>>>>> w-nets5
 
     def _read_as_codes(self, source: Source, last: bool = True) -> bool:
         for reader in self.read_by.get(source, ()):
-            step = self.new.get(reader.id)
-            given = () if step is None else zip(_inputs(reader), step.held, strict=True)
+            step = self.new.get(reader.id) or self.parts.get(reader.id)
+            given = () if step is None else zip(step.inputs, step.held, strict=True)
             if any(
                 own == source and held.grid is not None and held.last == last for own, held in given
             ):
@@ -209,7 +231,7 @@ class _Layers:
 
     def rewritten(self) -> Model:
         """The model on codes."""
-        return Rewriting(self.model, self.new, _inputs).model()
+        return Rewriting(self.model, self.new).model()
 
 
 def _has_kernel(made: QuantizedProduct, specs: Sequence[TensorSpec]) -> bool:

@@ -25,7 +25,7 @@ from uncork.types import Array, TensorSpec
 #: The limits of the word, which become limits of the levels: rounding keeps numbers in order.
 _RELU = (0.0, math.inf)
 #: Words that make no NaN of finite numbers.
-_TAME = frozenset(
+TAME = frozenset(
     {
         "abs",
         "add",
@@ -245,7 +245,7 @@ class _Builder:
             ops.append(ScalarOp(op, tuple(arguments), tuple(numbers)))
         rounds = codes or any(op.op == ROUNDED for op in ops)
         kinds = tuple(kind for kind, _ in self.operands)
-        tame = all(kind in (CODES, GRID) for kind in kinds) and all(op.op in _TAME for op in ops)
+        tame = all(kind in (CODES, GRID) for kind in kinds) and all(op.op in TAME for op in ops)
         # FakeQuantize with other limits than a grid's gives up by itself.
         guarded = (rounds and not tame) or any(op.op == "fake_quantize" for op in ops)
         return CodesEpilogue(kinds, tuple(ops), codes, rescaled, guarded)
