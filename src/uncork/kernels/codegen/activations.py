@@ -48,13 +48,13 @@ _EXP = (
 WHOLE = 12582912.0
 
 
-def split_power(
-    k: Kernel, x: Value, factor: float, low: float, high: float
-) -> tuple[Value, Value]:
+def split_power(k: Kernel, x: Value, factor: float, low: float, high: float) -> tuple[Value, Value]:
     """(f, 2**n) with 2**(factor * x) = 2**f * 2**n and f in [-1/2, 1/2]; factor * x is cut at `low`
     and `high`, and 128 is infinity. NaN gives NaN and any number.
     """
-    least, most = (k.constant(limit, F32, x.lanes) for limit in sorted((low / factor, high / factor)))
+    least, most = (
+        k.constant(limit, F32, x.lanes) for limit in sorted((low / factor, high / factor))
+    )
     x = k.select(x > most, most, x)  # an ordered comparison keeps NaN
     x = k.select(x < least, least, x)
     by, start = k.constant(factor, F32, x.lanes), k.constant(WHOLE + 127, F32, x.lanes)

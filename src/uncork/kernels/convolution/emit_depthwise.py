@@ -37,9 +37,7 @@ def emit_depthwise(k: Kernel, spec: Depthwise) -> None:
         filters = a["filters"] + block * (count * own * spec.vector_members)
         ends = advanced_operands(spec.end, places, block * own)
         held = (
-            [k.load(filters + tap * wide * 4, F32, wide) for tap in range(count)]
-            if holds
-            else []
+            [k.load(filters + tap * wide * 4, F32, wide) for tap in range(count)] if holds else []
         )
 
         def border(row: PixelRow, x: Value) -> None:
