@@ -227,15 +227,12 @@ def multiplying() -> tuple[Callable[[], int], float]:
     The inner loop of a product of matrices, with nothing around it: libraries reach a part of this
     rate.
     """
+    from uncork.kernels.register_tiles import most_rows
     from uncork.kernels.runtime.target import host_target
 
-    vector = host_target().lanes
-    rows, vectors, inner, times = (
-        (4 if vector == 8 else 8),
-        3,
-        64,
-        2000,
-    )  # as many sums as there are registers for
+    target = host_target()
+    vector, vectors, inner, times = target.lanes, 3, 64, 2000
+    rows = most_rows(target.vector_registers, vectors)
     panel, source = (
         aligned(shape, np.float32) for shape in ((inner, vectors * vector), (rows, inner))
     )
@@ -250,23 +247,24 @@ def multiplying() -> tuple[Callable[[], int], float]:
     def make() -> str:
         from uncork.kernels.codegen.emit import F32, Kernel
 
-        k = Kernel(name, ["source", "panel", "times", "result"])
-        left, right, repeats, target = k.arguments
+        k = Kernel(name, ["source", "panel", "times", "result"], target)
+        left, right, repeats, made = k.arguments
         sums = [
             [k.variable(k.constant(0.0, F32, vector)) for _ in range(vectors)] for _ in range(rows)
         ]
-        with k.loop(0, repeats), k.loop(0, inner) as step:
-            weights = [
-                k.load(right + (step * vectors + v) * (vector * 4), F32, vector)
-                for v in range(vectors)
-            ]
-            for row in range(rows):
-                factor = k.splat(k.load(left + row * inner * 4 + step * 4, F32), vector)
-                for total, weight in zip(sums[row], weights, strict=True):
-                    total.set(k.fma(factor, weight, total.get()))
+        with k.loop(0, repeats):
+            for step in k.unrolled(k.integer(inner), 2):
+                weights = [
+                    k.load(right + (step * vectors + v) * (vector * 4), F32, vector)
+                    for v in range(vectors)
+                ]
+                for row in range(rows):
+                    factor = k.splat(k.load(left + row * inner * 4 + step * 4, F32), vector)
+                    for total, weight in zip(sums[row], weights, strict=True):
+                        total.set(k.fma(factor, weight, total.get()))
         for row in range(rows):
             for v in range(vectors):
-                k.store(sums[row][v].get(), target + (row * vectors + v) * vector * 4)
+                k.store(sums[row][v].get(), made + (row * vectors + v) * vector * 4)
         k.finish()
         return k.text()
 

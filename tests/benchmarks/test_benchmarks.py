@@ -864,3 +864,20 @@ def test_the_page_of_models_has_bf16_beside_f32() -> None:
     assert "| other | -- | -- | -- | -- | -- | -- | 1.2e-06 |" in text
     assert "| net | 4.74 | 2.87 | 3.59 | 1.74 | 1.64 | 3.0e-03 | 3.1e-03 |" in text
     assert "A processor (family 1), 2026-02-03" in text
+
+
+@pytest.mark.skipif(not limit_kernels.available(), reason="needs llvmlite")
+def test_the_arithmetic_is_measured_as_kernels_have_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the processor fuses products and sums, the loop has no sum of its own."""
+    from uncork.kernels.runtime.target import LEVELS
+
+    texts: list[str] = []
+
+    def kept(name: str, make: Callable[[], str], words: Sequence[int]) -> Callable[[], int]:
+        texts.append(make())
+        return lambda: 0
+
+    monkeypatch.setattr(limit_kernels, "program", kept)
+    monkeypatch.setattr("uncork.kernels.runtime.target.host_target", lambda: LEVELS["x86-64-v3"])
+    limit_kernels.multiplying()
+    assert "llvm.fma.v8f32" in texts[0] and "fadd" not in texts[0]

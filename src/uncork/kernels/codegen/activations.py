@@ -22,19 +22,16 @@ _POWER = (
     0.0096715126606,
     0.0013264726899,
 )
-#: (2**f - 1) / f, the same with relative errors of 2e-8.
-_POWER_LESS_1 = (
-    0.6931471825,
-    0.2402264923,
-    0.0555036664,
-    0.009618247859,
-    0.001338776667,
-    0.0001539839432,
+#: (tanh(x) / x - 1) / x^2 in x^2, for |x| below `_TANH_NEAR`: a minimax fit, whose error is a
+#: quarter of a unit of the last place.
+_TANH = (
+    -0.33333197236061096,
+    0.13329242169857025,
+    -0.05356696620583534,
+    0.02011159621179104,
+    -0.005155055318027735,
 )
-#: (tanh(x) / x - 1) / x^2 in x^2, for |x| below `_TANH_NEAR`: a minimax fit, whose error is a tenth
-#: of a unit of the last place.
-_TANH = (-0.33333247900009155, 0.13329198956489563, -0.053339432924985886, 0.018013915047049522)
-_TANH_NEAR = 0.45
+_TANH_NEAR = 0.7
 LOG2_E = 1.4426950408889634
 #: log(2) in two parts: the first has so few digits that its product with an exponent is exact.
 LOG_2 = (0.693145751953125, 1.42860682030941723212e-6)
@@ -51,18 +48,22 @@ _EXP = (
 WHOLE = 12582912.0
 
 
-def split_power(k: Kernel, x: Value, low: float, high: float) -> tuple[Value, Value]:
-    """(f, 2**n) with 2**x = 2**f * 2**n and f in [-1/2, 1/2]; x is cut at `low` and `high`, and 128
-    is infinity. NaN gives NaN and any number.
+def split_power(k: Kernel, x: Value, factor: float, low: float, high: float) -> tuple[Value, Value]:
+    """(f, 2**n) with 2**(factor * x) = 2**f * 2**n and f in [-1/2, 1/2]; factor * x is cut at `low`
+    and `high`, and 128 is infinity. NaN gives NaN and any number.
     """
-    least, most = (k.constant(limit, F32, x.lanes) for limit in (low, high))
+    least, most = (
+        k.constant(limit, F32, x.lanes) for limit in sorted((low / factor, high / factor))
+    )
     x = k.select(x > most, most, x)  # an ordered comparison keeps NaN
     x = k.select(x < least, least, x)
-    shifted = x + WHOLE  # whose last bits are the nearest whole number
-    whole = shifted - WHOLE
+    by, start = k.constant(factor, F32, x.lanes), k.constant(WHOLE + 127, F32, x.lanes)
+    shifted = k.fma(x, by, start)  # whose last bits are the nearest whole number, plus 127
+    whole = shifted - start
+    part = k.fma(x, by, -whole)
     if k.scales(x.lanes):
-        return x - whole, k.scaled(k.constant(1.0, F32, x.lanes), whole)
-    return x - whole, ((shifted.bits_as(I32) + 127) << 23).bits_as(F32)
+        return part, k.scaled(k.constant(1.0, F32, x.lanes), whole)
+    return part, (shifted.bits_as(I32) << 23).bits_as(F32)
 
 
 def series(k: Kernel, coefficients: Sequence[float], x: Value) -> Value:
@@ -89,24 +90,25 @@ def polynomial(k: Kernel, coefficients: Sequence[float], x: Value) -> Value:
 
 def sigmoid(k: Kernel, x: Value) -> Value:
     """1 / (1 + 2**p): a gate that is shut is 0, not nearly, since it may meet an infinite state."""
-    part, scale = split_power(k, x * -LOG2_E, -126.0, 128.0)
-    denominator = k.fma(polynomial(k, _POWER, part), scale, k.constant(1.0, F32, x.lanes))
-    return k.reciprocal(denominator, infinite=True)
+    return k.reciprocal(_power_and_1(k, x, -LOG2_E, -126.0, 128.0), infinite=True)
 
 
 def tanh(k: Kernel, x: Value) -> Value:
-    """e / (e + 2) with e = exp(2 x) - 1; near 0, where states that hardly change carry the errors
-    of a thousand steps, an odd polynomial that rounds once.
+    """1 - 2 / (exp(2 x) + 1); near 0, where states that hardly change carry the errors of a
+    thousand steps, an odd polynomial that rounds once.
     """
-    n = x.lanes
-    one, squared = k.constant(1.0, F32, n), x * x
+    squared = x * x
     near = k.fma(series(k, _TANH, squared), squared * x, x)
-    part, scale = split_power(k, x * (2 * LOG2_E), -26.0, 26.0)  # from where on e + 2 is e
-    e = k.fma(polynomial(k, _POWER_LESS_1, part), part * scale, scale - one)
-    result = e * k.reciprocal(e + 2.0)
-    result = k.select(result > one, one, result)  # which rounding may pass by
-    result = k.select(result < -one, -one, result)
-    return k.select(squared < _TANH_NEAR**2, near, result)
+    under = _power_and_1(k, x, 2 * LOG2_E, -126.0, 26.0)  # from where on the result is 1
+    one, two = (k.constant(number, F32, x.lanes) for number in (1.0, 2.0))
+    far = k.fma(k.reciprocal(under), -two, one) if k.scales(x.lanes) else one - two / under
+    return k.select(squared < _TANH_NEAR**2, near, far)
+
+
+def _power_and_1(k: Kernel, x: Value, factor: float, low: float, high: float) -> Value:
+    """2**(factor * x) + 1, the exponent cut as by `split_power`."""
+    part, scale = split_power(k, x, factor, low, high)
+    return k.fma(polynomial(k, _POWER, part), scale, k.constant(1.0, F32, x.lanes))
 
 
 def copysign(k: Kernel, size: Value, sign: Value) -> Value:

@@ -48,7 +48,7 @@ def gelu(k: Kernel, x: Value) -> Value:
 
 def sigmoid(k: Kernel, x: Value) -> Value:
     """1 / (1 + 2^p); what is no normal number is 0."""
-    part, scale = split_power(k, x * -LOG2_E, -126.0, 128.0)
+    part, scale = split_power(k, x, -LOG2_E, -126.0, 128.0)
     one = k.constant(1.0, F32, x.lanes)
     return k.estimated_reciprocal(k.fma(polynomial(k, _POWER, part), scale, one))
 
@@ -77,7 +77,7 @@ def mish(k: Kernel, x: Value) -> Value:
     """x * tanh(softplus(x)) = x * n / (n + 2) with n = e^x (e^x + 2); an e^x that is no normal
     number is 0.
     """
-    part, scale = split_power(k, x * LOG2_E, -126.0, _MISH_END)
+    part, scale = split_power(k, x, LOG2_E, -126.0, _MISH_END)
     power = polynomial(k, _POWER, part) * scale
     power = k.select(x < _LEAST_POWER, k.constant(0.0, F32, x.lanes), power)
     n = power * (power + 2.0)

@@ -9,7 +9,14 @@ import numpy as np
 from uncork.kernels.convolution.blocked_work import BlockedWork
 from uncork.kernels.convolution.geometry import Geometry, known
 from uncork.kernels.convolution.group_places import in_pairs
-from uncork.kernels.convolution.spec_blocks import HELD, Deep, Depthwise, Winograd
+from uncork.kernels.convolution.spec_blocks import (
+    ENOUGH_SUMS,
+    HELD,
+    Deep,
+    Depthwise,
+    Winograd,
+    holds_filters,
+)
 from uncork.kernels.convolution.tap_regions import runs_of_taps
 from uncork.kernels.convolution.tiles import most_pixels, widths_of
 from uncork.kernels.convolution.winograd import TAPS, Transformation
@@ -39,8 +46,10 @@ _LANES = 16
 #: Data and products of the tiles that are computed together take about so many bytes; and so many
 #: groups of tiles at least.
 _SCRATCH_BYTES, _FEWEST = 1 << 20, 2
-#: Pixels of depthwise convolutions at a time.
+#: Pixels of convolutions of groups of several channels at a time.
 _PIXELS, _FEWEST_PIXELS = 8, 4
+#: The most pixels of depthwise convolutions at a time: rows of 14 have 12 that see all taps.
+_MOST_PIXELS = 12
 #: Registers that groups have beside those of a tile of two blocks.
 _BESIDE = 2
 #: Most channels of a group that is a part of a block: of more, sums of all groups are dense.
@@ -225,19 +234,39 @@ def _pixels(g: Geometry, vector_members: int, block_vectors: int, target: Target
     as registers hold the sums of, beside filters and a pixel or, for groups of several channels,
     beside the data that they see.
     """
+    if g.channels == 1:
+        return _depthwise_pixels(g, vector_members, block_vectors, target.vector_registers)
     count, taps = g.columns.count, g.inner
     beside = 1 + (taps if taps <= HELD else 1)
     widest = min(_PIXELS // block_vectors, target.vector_registers // block_vectors - beside)
-    most = widest = max(1, widest)
-    if g.channels > 1:
-        room = (2 * most_pixels(target) + _BESIDE) // block_vectors
-        span = (g.columns.taps - 1) * g.columns.dilation
-        fewest = max(1, _FEWEST_PIXELS // block_vectors)
-        most = max(fewest, (room - span) // (1 + g.columns.stride))
+    widest = max(1, widest)
+    room = (2 * most_pixels(target) + _BESIDE) // block_vectors
+    span = (g.columns.taps - 1) * g.columns.dilation
+    fewest = max(1, _FEWEST_PIXELS // block_vectors)
+    most = max(fewest, (room - span) // (1 + g.columns.stride))
     if not isinstance(count, int):
         return min(widest, most)
     inside = max(1, (count - 2) // vector_members)
-    return -(-inside // -(-inside // most)) if g.channels > 1 else min(most, inside)
+    return -(-inside // -(-inside // most))
+
+
+def _depthwise_pixels(g: Geometry, vector_members: int, block_vectors: int, registers: int) -> int:
+    """The same of a depthwise convolution: the pixels of a row that see all taps in equal parts,
+    each with enough sums to keep the multipliers busy. Filters that registers do not hold are read
+    for each row of taps.
+    """
+    count, taps = g.columns.count, g.columns.taps
+    held = holds_filters(registers, g.inner, block_vectors)
+    beside = 1 + (g.inner if held else taps)
+    room = max(registers // block_vectors - beside, ENOUGH_SUMS // block_vectors)
+    enough, most = ENOUGH_SUMS // block_vectors, min(room, _MOST_PIXELS // block_vectors)
+    enough, most = max(1, enough), max(1, most)
+    if not isinstance(count, int):
+        return min(enough, most)
+    outside = (taps - 1) * g.columns.dilation // g.columns.stride
+    inside = max(1, (count - outside) // vector_members)
+    parts = max(1, inside // enough)
+    return -(-inside // parts) if inside <= parts * most else -(-inside // -(-inside // most))
 
 
 def depthwise_over_blocks(work: BlockedWork, target: Target) -> KernelPlan:

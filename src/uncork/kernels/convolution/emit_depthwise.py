@@ -14,8 +14,9 @@ from uncork.kernels.codegen.epilogue import advanced_operands, apply_epilogue, r
 from uncork.kernels.convolution.emit_blocks import side_by_side
 from uncork.kernels.convolution.emit_numbers import read, write
 from uncork.kernels.convolution.emit_rows import PixelRow, Pixels, columns_seen, walk_rows
-from uncork.kernels.convolution.spec_blocks import HELD, Depthwise
+from uncork.kernels.convolution.spec_blocks import Depthwise, holds_filters
 from uncork.kernels.epilogue import CHANNEL, ELEMENT
+from uncork.kernels.register_tiles import FEW_REGISTERS
 
 
 @emitter
@@ -25,15 +26,18 @@ def emit_depthwise(k: Kernel, spec: Depthwise) -> None:
     places = relative_operands(spec.end, a, a["target"])
     count, wide = spec.lines * spec.columns * spec.members, spec.lanes * spec.vector_members
 
+    target = k.target
+    registers = FEW_REGISTERS if target is None else target.vector_registers
+    vectors = 1 if target is None else max(1, wide // target.lanes)
+    holds = holds_filters(registers, count, vectors)
+
     def of_plane(plane: Value) -> tuple[Pixels, Pixels]:
         whole = plane // a["result_depth"] if spec.deep else plane
         block = whole - whole // a["channels"] * a["channels"]
         filters = a["filters"] + block * (count * own * spec.vector_members)
         ends = advanced_operands(spec.end, places, block * own)
         held = (
-            [k.load(filters + tap * wide * 4, F32, wide) for tap in range(count)]
-            if count <= HELD
-            else []
+            [k.load(filters + tap * wide * 4, F32, wide) for tap in range(count)] if holds else []
         )
 
         def border(row: PixelRow, x: Value) -> None:

@@ -15,12 +15,21 @@ from uncork.kernels.stored_form import Stored
 ENTRY = 16
 #: Most taps of a depthwise convolution whose filters stay in registers.
 HELD = 9
+#: Sums of a depthwise convolution that keep the multipliers busy: fewer wait for each other.
+ENOUGH_SUMS = 8
 #: Kinds of tiles of one kernel.
 KINDS = 3
 
 
 #: The side of the tiles whose transformed numbers may be bf16: those of larger tiles lose too much.
 _ROUNDED_SIDE = 2
+
+
+def holds_filters(registers: int, taps: int, vectors: int = 1) -> bool:
+    """Whether the filters of so many taps stay in registers beside enough sums and what one tap
+    sees, each of so many vectors.
+    """
+    return taps <= HELD and (taps + 1) * vectors + ENOUGH_SUMS <= registers
 
 
 def number_size(half: bool) -> int:

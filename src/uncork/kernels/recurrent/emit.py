@@ -3,8 +3,9 @@
 The microkernel multiplies up to 8 rows by a panel of the weights: all gates of as many units as a
 vector has lanes, so that the gates of a unit meet in registers and the step ends there, without a
 buffer of gates in memory. Rows are sorted by length, longest first, and leave the batch when they
-end: the cost is the sum of the lengths. The products with X are made for some time steps ahead by
-the same microkernel, as many as stay in the second-level cache.
+end: the cost is the sum of the lengths. Many rows make several passes, so that the states of one
+stay in the first cache. The products with X are made for some time steps ahead by the same
+microkernel, as many as stay in the second-level cache.
 
 Weights lie as `pack.pack` puts them: panel by panel, and in a panel step by step of the inner
 product.
@@ -43,27 +44,35 @@ class _Driver:
         self.step = StepMicrokernels(frame, self.microkernels, Output(frame, self.rows))
 
     def emit(self) -> None:
-        k, a, p = self.k, self.f.a, self.f.p
+        k, a = self.k, self.f.a
         team = self._begin()
         self._configure_tiles()
-        longest = k.variable(k.integer(0))
-        with k.if_(a["batch"] > 0):
-            longest.set(k.load(p["lengths"], I64))
-        live = k.variable(a["batch"])  # rows still in the batch at the step that is being prepared
-        running = k.variable(a["batch"])  # and at the step that runs
+        done = k.variable(k.integer(0))
+        with k.while_(lambda: done.get() < a["batch"]):
+            rows = self.f.most_rows(a["batch"] - done.get())
+            self.f.pass_from(done.get())
+            self._pass(rows, team)
+            done.set(done.get() + rows)
+        if self.spec.tiles:
+            tiles.release(k)
+
+    def _pass(self, rows: Value, team: ThreadTeam | None) -> None:
+        """Emit all steps of so many rows."""
+        k, a = self.k, self.f.a
+        longest = k.load(self.f.p["lengths"], I64)
+        live = k.variable(rows)  # rows still in the batch at the step that is being prepared
+        running = k.variable(rows)  # and at the step that runs
         ahead = a["ahead"]
-        chunks = (longest.get() + ahead - 1) // ahead
+        chunks = (longest + ahead - 1) // ahead
         with k.loop(0, chunks) as chunk:
             first = chunk * ahead
-            last = k.minimum(first + ahead, longest.get())
+            last = k.minimum(first + ahead, longest)
             if self.spec.tiles:
                 tiles.configure(k, self.f.tiles_ahead)
             self.input_projection.project(first, last, live, team)
             if self.spec.tiles == "all":
                 tiles.configure(k, self.f.tiles_step)
             self._steps(first, last, running, team)
-        if self.spec.tiles:
-            tiles.release(k)
 
     def _begin(self) -> ThreadTeam | None:
         """Emit what comes before all steps; member -1 of a team does it for the others."""

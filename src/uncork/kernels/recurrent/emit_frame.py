@@ -48,6 +48,9 @@ class Frame:
         rows = (a["batch"] + (tiles.ROWS - 1)) & -tiles.ROWS if spec.tiles else a["batch"]
         places: dict[str, Value] = {}
         words = a["batch"] * 8
+        # As many rows as `most_rows` ever gives.
+        rows_of_pass = self.k.minimum(a["batch"], a["pass_rows"] + (a["pass_rows"] >> 1))
+        ahead = rows_of_pass * a["ahead"]
         for name, size in (
             ("counts", (a["steps"] + 2) * 8),
             ("order", words),
@@ -59,8 +62,8 @@ class Frame:
             ("state_b", a["batch"] * self.row),
             ("extra", a["batch"] * self.row),  # z of "gru", c of "lstm"
             ("reset", a["batch"] * self.row),  # r * h of "gru"
-            ("table_x", a["batch"] * a["ahead"] * 8),
-            ("products", a["batch"] * a["ahead"] * self.ahead_row),
+            ("table_x", ahead * 8),
+            ("products", ahead * self.ahead_row),
         ):
             places[name] = at
             at = at + ((size + 63) & -64)
@@ -74,6 +77,22 @@ class Frame:
                 places[name] = at
                 at = at + ((rows * self.pairs_row + 63) & -64)
         return places
+
+    def most_rows(self, left: Value) -> Value:
+        """The rows of a pass, where so many are left: all of them, if others would be few."""
+        rows = self.a["pass_rows"]
+        return self.k.select(left * 2 < rows * 3, left, rows)
+
+    def pass_from(self, first: Value) -> None:
+        """Let the places of rows be those of the rows of a pass, which begins with this one."""
+        for names, row in (
+            (("order", "lengths", "table_a", "table_b", "table_reset"), self.k.integer(8)),
+            (("state_a", "state_b", "extra", "reset"), self.row),
+            (("pairs_a", "pairs_b", "pairs_reset"), self.pairs_row),
+        ):
+            for name in names:
+                if name in self.p:
+                    self.p[name] += first * row
 
     def copy(self, source: Value | None, target: Value, count: Value | None = None) -> None:
         """Copy a row of H values, or the first `count` of them; without a source store zeros."""

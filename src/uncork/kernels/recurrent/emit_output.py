@@ -5,6 +5,7 @@ also to Co.
 from __future__ import annotations
 
 from uncork.kernels.codegen.emit import I64, Value
+from uncork.kernels.gemm.microkernel import LINE
 from uncork.kernels.recurrent.emit_frame import Frame
 from uncork.kernels.recurrent.emit_rows import RowsByLength
 
@@ -14,6 +15,21 @@ class Output:
 
     def __init__(self, frame: Frame, rows: RowsByLength) -> None:
         self.f, self.rows = frame, rows
+
+    def ask(self, t: Value, rows: Value) -> None:
+        """Ask for the lines of Y that a step will write: those of several rows lie far apart."""
+        k, f = self.f.k, self.f
+        row_bytes = f.a["hidden"] * f.spec.size
+        with k.if_(rows > 1), k.loop(0, rows) as row:
+            y = self._y(t, row)
+            with k.loop(y, y + row_bytes, LINE) as line:
+                k.prefetch(line)
+
+    def _y(self, t: Value, row: Value) -> Value:
+        """Where a row's new state is to lie in Y."""
+        a, size = self.f.a, self.f.spec.size
+        time = self.rows.time(row, t)
+        return a["y"] + self.rows.original(row) * a["y_row"] + time * a["hidden"] * size
 
     def give(
         self, t: Value, rows: Value, new: Value, first: Value | None = None, units: int = 0
@@ -33,10 +49,7 @@ class Output:
             offset = row * f.row + start
             f.copy(
                 new + offset,
-                a["y"]
-                + original * a["y_row"]
-                + self.rows.time(row, t) * a["hidden"] * f.spec.size
-                + start,
+                self._y(t, row) + start,
                 count,
             )
             with k.if_(k.load(p["lengths"] + row * 8, I64).equals(t + 1)):

@@ -110,6 +110,8 @@ class StepMicrokernels:
             if team is not None:
                 self.output.give(t, rows, new, panel * wide, wide)
 
+        if team is None:
+            self.output.ask(t, rows)
         # In odd steps panels are read the other way round, so that what the cache still holds comes
         # first.
         each(k, a["padded"] // units, first, team, odd)

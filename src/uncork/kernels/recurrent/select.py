@@ -15,6 +15,7 @@ from uncork.kernels.kernel_plan import KernelPlan, Selection
 from uncork.kernels.layer import Layer
 from uncork.kernels.recurrent.sequence_calls import Lookup, SequenceCalls
 from uncork.kernels.recurrent.spec import DOUBLE, SINGLE, Recurrent
+from uncork.kernels.recurrent.workspace import rows_of_pass
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.stored_types import multiplies_pairs
 from uncork.ops._common.recurrent import WALKS, RecurrentSequence
@@ -156,6 +157,7 @@ def planned(
         operation.hidden_size,
         clip,
         target.yields,
+        0 if tiles else rows_of_pass(spec, target.vector_registers, operation.hidden_size),
         states_only,
         lookup,
     )

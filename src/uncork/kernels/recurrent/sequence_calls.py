@@ -24,7 +24,7 @@ from uncork.kernels.kernel_plan import (
 from uncork.kernels.layer import joined
 from uncork.kernels.recurrent.pack import pack, projected_table
 from uncork.kernels.recurrent.spec import PanelsOfWeights, Recurrent
-from uncork.kernels.recurrent.workspace import ahead_steps, workspace
+from uncork.kernels.recurrent.workspace import ahead_steps, most_of_pass, workspace
 from uncork.kernels.runtime.addresses import address_of
 from uncork.kernels.runtime.packed_weights import packed
 from uncork.symbolic import Size, SizeLike
@@ -80,6 +80,8 @@ class SequenceCalls(Struct):
     clip: int
     #: Members of a team can let other threads run while they wait.
     yields: bool
+    #: Rows of a pass (see `rows_of_pass`), 0: all of them. A team has all in one.
+    pass_rows: int = 0
     #: Outputs are Ho, and Co, without Y: all rows write theirs over each other, into a few lines
     #: that stay in the cache.
     states_only: bool = False
@@ -116,7 +118,9 @@ class SequenceCalls(Struct):
 
     def _y_at(self, batch: SizeLike) -> SizeLike:
         """Where Y lies in the workspace when it is not an output."""
-        return whole_lines(workspace(self.spec, batch, self.steps, self.multiplied, self.hidden))
+        most = most_of_pass(batch, self.pass_rows)
+        spec, steps, hidden = self.spec, self.steps, self.hidden
+        return whole_lines(workspace(spec, batch, most, steps, self.multiplied, hidden))
 
     def pack_now(self, sources: Sequence[Array]) -> None:
         """Pack constant weights, once for all calls."""
@@ -213,7 +217,14 @@ class SequenceCalls(Struct):
             "padded": spec.padded(self.hidden),
             "backward": int(self.walks[d]),
             "clip": self.clip,
-            "ahead": ahead_steps(spec, count, steps, self.multiplied, self.hidden),
+            "ahead": ahead_steps(
+                spec,
+                most_of_pass(count, self.pass_rows),
+                steps,
+                self.multiplied,
+                self.hidden,
+            ),
+            "pass_rows": self.pass_rows or count,
             "workspace": Scratch(scratch),
         }
 
@@ -221,12 +232,13 @@ class SequenceCalls(Struct):
         """The stages in which so many threads share the work."""
         directions = range(len(self.walks))
         members = threads // len(directions)
+        by_team = replace(self, pass_rows=0)
         if (
             members > 1
             and self.yields
             and _suits_team(self.spec, self.batch, self.multiplied, self.hidden, members)
         ):
-            return self._by_team(members)
+            return by_team._by_team(members)
         by_rows = self._by_rows(threads)
         if (
             members > 1
@@ -236,7 +248,7 @@ class SequenceCalls(Struct):
         ):
             return self._by_team_or_rows(
                 self.batch,
-                self._by_team(members),
+                by_team._by_team(members),
                 by_rows,
                 _team_rows(self.spec, self.hidden, members),
             )

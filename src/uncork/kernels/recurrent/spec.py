@@ -93,7 +93,7 @@ TILE_SCRATCH = 2 * 64 + 16 * 4 * 64
 ARGUMENTS = (
     "x", "x_row", "x_step", "h0", "h0_row", "c0", "c0_row", "lengths", "y", "y_row", "ho", "ho_row",
     "co", "co_row", "w", "r", "r_new", "bias", "inner_bias", "batch", "steps", "inputs", "hidden",
-    "padded", "backward", "clip", "ahead", "workspace",
+    "padded", "backward", "clip", "ahead", "pass_rows", "workspace",
 )  # fmt: skip
 
 #: Member -1 prepares for the others, and runs before them.
