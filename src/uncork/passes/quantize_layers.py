@@ -212,12 +212,8 @@ class _Layers:
                 made = QuantizedProduct(
                     step.operation.operation, step.held, result, step.operation.weights
                 )
-<<<<<<< HEAD
-                if _has_kernel(made, [self.model.spec(source) for source in _inputs(node)]):
-                    self.new[node.id] = Step(made, step.held, result)
-=======
-                self.new[node.id] = Step(made, step.inputs, step.held, result)
->>>>>>> w-nets5
+                if _has_kernel(made, [self.model.spec(source) for source in step.inputs]):
+                    self.new[node.id] = Step(made, step.inputs, step.held, result)
 
     def _read_as_codes(self, source: Source, last: bool = True) -> bool:
         for reader in self.read_by.get(source, ()):

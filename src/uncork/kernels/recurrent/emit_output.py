@@ -4,8 +4,8 @@ also to Co.
 
 from __future__ import annotations
 
+from uncork.kernels.codegen.ahead import LINE
 from uncork.kernels.codegen.emit import I64, Value
-from uncork.kernels.gemm.microkernel import LINE
 from uncork.kernels.recurrent.emit_frame import Frame
 from uncork.kernels.recurrent.emit_rows import RowsByLength
 
