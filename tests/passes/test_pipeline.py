@@ -37,7 +37,7 @@ OTHERS |= {
     "between_blocks",
     "held_codes",
     "match_moves",
-    "match_gather",
+    "match_parts",
     "match_masks",
     "match_scores",
     "block_candidates",
