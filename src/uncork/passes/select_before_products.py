@@ -59,10 +59,11 @@ def _selected(model: Model, node: Node) -> frozenset[int]:
     something else besides.
     """
     operation = node.operation
-    if not isinstance(operation, (Gather8, Slice8, StridedSlice1)):
-        return frozenset()
-    if (cuts := cuts_of(model, node)) is not None:
+    if isinstance(operation, Slice8):
+        cuts = cuts_of(model, node) or ()
         return frozenset(cut.axis for cut in cuts if not cut.is_whole)
+    if not isinstance(operation, (Gather8, StridedSlice1)):
+        return frozenset()
     rank, given = model.spec(node.inputs[0]).rank, _constants(model, node.inputs[1:])
     if rank is None or given is None or node.outputs[0].spec.rank is None:
         return frozenset()
