@@ -38,7 +38,7 @@ OTHERS |= {
     "held_codes",
     "layers_of_codes",
     "match_moves",
-    "match_gather",
+    "match_parts",
     "match_masks",
     "match_scores",
     "block_candidates",

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from uncork.concurrency import lazy
 from uncork.errors import Label, shortened
@@ -91,6 +92,16 @@ class Node(Struct, frozen=True):
         """The operation, which the caller knows to be of this kind."""
         assert isinstance(self.operation, kind), self.label
         return self.operation
+
+    def reading(self, moved: Mapping[Source, Source]) -> Node:
+        """The layer reading other tensors in place of those that are `moved`."""
+        inputs = tuple(moved.get(source, source) for source in self.inputs)
+        return self if inputs == self.inputs else replace(self, inputs=inputs)
+
+    def ports(self, specs: Iterable[TensorSpec]) -> tuple[Port, ...]:
+        """The outputs with these specs in place of their own."""
+        ports = zip(self.outputs, specs, strict=True)
+        return tuple(replace(port, spec=spec) for port, spec in ports)
 
     @property
     def type_name(self) -> str:

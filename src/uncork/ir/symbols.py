@@ -99,12 +99,7 @@ class _Inference:
         specs = [self._with_equalities(port.spec) for port in node.outputs]
         if all(spec is port.spec for spec, port in zip(specs, node.outputs, strict=True)):
             return node
-        return replace(
-            node,
-            outputs=tuple(
-                replace(port, spec=spec) for port, spec in zip(node.outputs, specs, strict=True)
-            ),
-        )
+        return replace(node, outputs=node.ports(specs))
 
     def _described(self, node: Node) -> tuple[TensorSpec, ...]:
         declared = tuple(port.spec for port in node.outputs)

@@ -16,6 +16,11 @@ from uncork.ops._ports import ANY, INTEGER, Input, Output
 from uncork.types import Array, PartialShape, TensorSpec
 
 
+def order_of(order: Array, rank: int) -> tuple[int, ...]:
+    """The axes that an `input_order` names, by the result's; all reversed where it is empty."""
+    return tuple(int(axis) for axis in order.reshape(-1)) or tuple(range(rank))[::-1]
+
+
 @register("Transpose", 1)
 class Transpose1(Operation):
     """`data` of any rank r, `input_order [r]` or `[0]`."""
@@ -49,5 +54,4 @@ class Transpose1(Operation):
         return PartialShape([None if n is None else data.shape[n] for n in order])
 
     def reference(self, data: Array, input_order: Array) -> Array:
-        order = [int(n) for n in input_order] or None
-        return np.array(data.transpose(order), order="C")
+        return np.array(data.transpose(order_of(input_order, data.ndim)), order="C")

@@ -82,7 +82,7 @@ def between(model: Model, node: Node, layouts: Mapping[Source, ChannelLayout]) -
     if node.type_name in REDUCTIONS:
         return _reduction(operation, specs, known)
     if cuts:
-        return _cut(operation, specs, given[0], known) if given[0] else None
+        return _cut(model, node, given[0], known) if given[0] else None
     if not all(spec.element_type is ElementType.f32 and has_extents(spec) for spec in specs):
         return None
     if isinstance(operation, Concat1):
@@ -155,15 +155,13 @@ def _follow(parts: Sequence[ChannelLayout], whole: ChannelLayout) -> bool:
 
 
 def _cut(
-    operation: Operation,
-    specs: Sequence[TensorSpec],
-    whole: ChannelLayout,
-    parts: tuple[ChannelLayout, ...],
+    model: Model, node: Node, whole: ChannelLayout, parts: tuple[ChannelLayout, ...]
 ) -> Between | None:
     """The way to cut a tensor along the channels over blocks, of which each part has whole ones."""
+    operation, specs = node.checked_operation, [model.spec(source) for source in node.inputs]
     counts = [part.blocks for part in parts]
     if isinstance(operation, Slice8):
-        values = _bounds_in_blocks(operation, specs, whole, parts[0])
+        values = _bounds_in_blocks(first_of_slice(model, node), whole, parts[0])
     elif not _is_of_channels(operation, specs[1], specs[0]) or not _follow(parts, whole):
         values = None
     elif isinstance(operation, VariadicSplit1):
@@ -182,12 +180,11 @@ def _cut(
 
 
 def _bounds_in_blocks(
-    operation: Slice8, specs: Sequence[TensorSpec], whole: ChannelLayout, part: ChannelLayout
+    first: int | None, whole: ChannelLayout, part: ChannelLayout
 ) -> list[list[int]] | None:
-    """The start, stop, step and axis of neighbouring channels in blocks; None where it is another
-    slice, or does not begin and end with a block.
+    """The start, stop, step and axis of a slice of channels from the `first` on in blocks; None
+    where it is another slice, or does not begin and end with a block.
     """
-    first = first_of_slice(operation, specs)
     if first is None:
         return None
     own, before = whole.part(first, first + sum(part.runs)), whole.part(0, first)

@@ -178,9 +178,7 @@ def _rewritten(
             made = replace(results[0], element_type=_SINGLE)
             wide = added(f"{node.name}/f32", blocked, inputs, made)
             inputs, blocked = (wide,), Convert1(destination_type=HALF)
-        ports = tuple(
-            replace(port, spec=spec) for port, spec in zip(node.outputs, results, strict=True)
-        )
+        ports = node.ports(results)
         nodes.append(replace(node, inputs=inputs, outputs=ports, operation=blocked))
     return replace(model, nodes=tuple(nodes))
 

@@ -34,7 +34,7 @@ from uncork.passes.blocked_layers import (
     product_of_node,
 )
 from uncork.passes.finite_zeros import beside_infinities
-from uncork.types import TensorSpec
+from uncork.passes.match_parts import only_cut
 
 #: With zeros there are at most so many times as many channels: of a tensor in one run, and of one
 #: in several, since cutting it outside of blocks costs less than more products.
@@ -222,7 +222,7 @@ def _parts_of(model: Model, node: Node) -> list[_Part]:
         whole, axis = node.inputs[0], int(specs[1].value.item())
         parts = [Source(node.id, number) for number in range(len(node.outputs))]
     elif isinstance(operation, Slice8):
-        first = first_of_slice(operation, specs)
+        first = first_of_slice(model, node)
         return [] if first is None else [_Part(node.inputs[0], Source(node.id, 0), first)]
     else:
         return []
@@ -238,13 +238,9 @@ def _parts_of(model: Model, node: Node) -> list[_Part]:
     return found
 
 
-def first_of_slice(operation: Slice8, specs: Sequence[TensorSpec]) -> int | None:
+def first_of_slice(model: Model, node: Node) -> int | None:
     """The first of the neighbouring channels that a Slice takes; None where it is another slice."""
-    bounds = [spec.value for spec in specs[1:]]
-    if len(bounds) != len(Slice8.inputs) - 1 or any(b is None or b.size != 1 for b in bounds):
+    cut, channels = only_cut(model, node), channels_of(model.spec(node.inputs[0]))
+    if cut is None or not channels or cut.step != 1 or cut.axis != 1:
         return None
-    start, stop, step, axis = (int(bound.item()) for bound in bounds if bound is not None)
-    rank, channels = specs[0].rank, channels_of(specs[0])
-    if not channels or rank is None or step != 1 or normalised_axis(operation, axis, rank) != 1:
-        return None
-    return slice(start, stop, step).indices(channels)[0]
+    return slice(cut.start, cut.stop).indices(channels)[0]

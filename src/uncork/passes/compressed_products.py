@@ -19,7 +19,7 @@ from uncork.kernels.stored_types import multiplies_pairs
 from uncork.ops.convert import Convert1
 from uncork.ops.matmul import MatMul
 from uncork.passes.experts_first import axes_of_matrices
-from uncork.passes.match_gather import gathered_axis
+from uncork.passes.match_parts import gathered_axis
 from uncork.passes.rewrite import replaced
 from uncork.passes.stored_values import RESHAPES, stored_values
 from uncork.passes.widen_halves import EXACT

@@ -15,6 +15,7 @@ from uncork.internal_ops.view import View
 from uncork.ir.model import Model, Node, Source
 from uncork.kernels import select
 from uncork.kernels.extents import KernelDeclined, extents, product, same
+from uncork.ops.transpose import order_of
 from uncork.passes.rewrite import rewritten
 from uncork.types import ElementType, TensorSpec
 
@@ -83,7 +84,7 @@ def _transpose(inputs: Specs, output: TensorSpec) -> int | None:
     assert order is not None
     if inputs[0].rank is None:
         return None
-    axes = [int(axis) for axis in order.reshape(-1)] or list(range(inputs[0].rank))[::-1]
+    axes = order_of(order, inputs[0].rank)
     moved = [axis for axis in axes if inputs[0].shape[axis].static_size != 1]
     return 0 if moved == sorted(moved) else None
 

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from uncork.ir.model import Model, Node, Source
 from uncork.ops.matmul import MatMul
-from uncork.passes.match_moves import order_of
+from uncork.passes.match_moves import transpose_order
 from uncork.passes.rewrite import NewLayers, readers
 
 
@@ -54,9 +54,7 @@ def fold_transposes(model: Model) -> Model:
 
 def _to_rows(model: Model, node: Node) -> list[int] | None:
     """The order of a transpose that brings the last axis next to the last; None for all else."""
-    if node.type_name != "Transpose":
-        return None
-    order = order_of(model, node)
+    order = transpose_order(model, node)
     if order is None or len(order) < 2 or order[-2] != len(order) - 1:
         return None
     return list(order)

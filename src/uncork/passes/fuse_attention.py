@@ -37,7 +37,7 @@ from uncork.passes.match_masks import (
     one_selection,
     selections_before,
 )
-from uncork.passes.match_moves import moves_to, order_of, sizes_of
+from uncork.passes.match_moves import moves_to, sizes_of, transpose_order
 from uncork.passes.match_scores import scaled_query, scores_before
 from uncork.passes.rewrite import NewLayers, only_before, only_reader, readers, replaced
 from uncork.types import ElementType
@@ -98,7 +98,7 @@ def _variants(
         inputs[position], before = moves_to(model, inputs[position])
         moves[position] = (*before, *moves[position])
     after = only_reader(read_by, found.last)
-    order = order_of(model, after) if after is not None and after.type_name == "Transpose" else None
+    order = None if after is None else transpose_order(model, after)
     moved = replace(found, inputs=tuple(inputs), moves=tuple(moves))
     for whole in (_coded(model, moved), moved, _with_rows_turned(model, moved, number)):
         if whole is None:

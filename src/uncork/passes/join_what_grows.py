@@ -24,6 +24,7 @@ from uncork.ops._body import BodyInput, BodyMap, BodyOutput, JoinedOutput, Slici
 from uncork.ops.concat import Concat1
 from uncork.ops.iteration import Iteration
 from uncork.ops.slice import Slice8
+from uncork.passes.match_parts import cuts_of, gathered_axis, known_integers, only_cut
 from uncork.passes.rewrite import NewLayers, readers
 from uncork.types import PartialShape, TensorSpec
 
@@ -60,8 +61,7 @@ def join_what_grows(model: Model) -> Model:
     """The model with such values joined behind their loops."""
     layers, moved = NewLayers(model), dict[Source, Source]()
     for node in model.nodes:
-        if moved:
-            node = replace(node, inputs=tuple(moved.get(s, s) for s in node.inputs))
+        node = node.reading(moved)
         starts: dict[int, tuple[Source, _Growth]] = {}
         while (growth := _growth(node)) is not None:
             start = node.inputs[growth.port]
@@ -138,7 +138,7 @@ def _grown(joined: BodyMap, body: Model, parameter: int) -> _Growth | None:
 def _peeks(body: Model, read_by: Mapping[Source, list[Node]], value: Source) -> Iterator[Node]:
     """The layers that read a tensor, behind slices that leave it as it is."""
     for node in read_by.get(value, []):
-        if node.type_name == "Slice" and node.inputs[0] == value and _is_whole(body, node):
+        if node.inputs[0] == value and _is_whole(body, node):
             yield from _peeks(body, read_by, Source(node.id, 0))
         else:
             yield node
@@ -146,37 +146,22 @@ def _peeks(body: Model, read_by: Mapping[Source, list[Node]], value: Source) -> 
 
 def _is_whole(body: Model, node: Node) -> bool:
     """Whether a Slice takes all there is: `x[:, -1]` is one of all rows and a Gather."""
-    start, stop, step = (_numbers(body, source) or [] for source in node.inputs[1:4])
-    return (
-        len(start) > 0
-        and not any(start)
-        and all(n >= 2**31 - 1 for n in stop)
-        and all(n == 1 for n in step)
-        and len(start) == len(stop) == len(step)
-    )
+    cuts = cuts_of(body, node)
+    return bool(cuts) and all(cut.is_whole for cut in cuts or ())
 
 
 def _is_of_the_end(body: Model, node: Node, axis: int, size: int, in_front: bool) -> bool:
     """Whether a layer reads, of its first input, what the last part has."""
-    numbers = [_numbers(body, source) for source in node.inputs[1:]]
-    rank = body.spec(node.inputs[0]).rank
-    if any(n is None for n in numbers) or not rank:
-        return False
     inside = range(size) if in_front else range(-size, 0)
-    match node.type_name, numbers:
-        case "Gather", [places, [along]]:
-            is_plain = not getattr(node.operation, "batch_dims", 0)
-            return is_plain and along % rank == axis and all(p in inside for p in places or [])
-        case "Slice", [[start], [stop], [step], [along]] if step == 1 and along % rank == axis:
-            is_last = start in inside and stop >= 2**31 - 1
-            return (start == 0 and 0 < stop <= size) if in_front else is_last
-    return False
-
-
-def _numbers(body: Model, source: Source) -> list[int] | None:
-    value = body.spec(source).value
-    is_whole = value is not None and body.spec(source).element_type.is_integer
-    return [int(n) for n in value.reshape(-1)] if is_whole and value is not None else None
+    if gathered_axis(body, node) == axis:
+        places = known_integers(body, node.inputs[1])
+        return places is not None and all(place in inside for place in places)
+    cut = only_cut(body, node)
+    if cut is None or cut.axis != axis or cut.step != 1:
+        return False
+    if in_front:
+        return cut.start == 0 and 0 < cut.stop <= size
+    return cut.start in inside and cut.goes_to_the_end
 
 
 # ---- the loop without it
@@ -213,8 +198,7 @@ def _without(layers: NewLayers, node: Node, growth: _Growth) -> Node | None:
     except UncorkError:  # what is wrong with the loop is said of it as it was
         return None
     layers.know(node.id, specs)
-    ports = (replace(p, spec=s) for p, s in zip(node.outputs, specs, strict=True))
-    return replace(node, inputs=tuple(inputs), operation=operation, outputs=tuple(ports))
+    return replace(node, inputs=tuple(inputs), operation=operation, outputs=node.ports(specs))
 
 
 def _body(body: Model, growth: _Growth) -> Model:

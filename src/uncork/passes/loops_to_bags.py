@@ -24,7 +24,7 @@ from uncork.ops._body import (
     TurnNumber,
 )
 from uncork.ops.parameter import Const
-from uncork.passes.match_gather import gathered_axis
+from uncork.passes.match_parts import gathered_axis, known_integers, only_cut
 from uncork.passes.rewrite import NewLayers
 from uncork.types import ElementType
 
@@ -180,8 +180,7 @@ class _Loop:
         return source
 
     def _is(self, source: Source, number: int) -> bool:
-        value = self.body.spec(source).value
-        return value is not None and value.size == 1 and int(value.reshape(-1)[0]) == number
+        return known_integers(self.body, source) == [number]
 
     def _entry(self, node: Node) -> BodyInput | TurnNumber | None:
         if node.type_name != "Parameter":
@@ -198,13 +197,9 @@ class _Loop:
 
 def _is_shifted(model: Model, node: Node, marks: Source) -> bool:
     """Whether a node gives the marks without the first."""
-    if node.type_name != "Slice" or node.inputs[0] != marks or len(node.inputs) != 5:
-        return False
-    start, stop, step, axes = (model.spec(source).value for source in node.inputs[1:])
-    if start is None or stop is None or step is None or axes is None:
-        return False
-    numbers = [int(v.reshape(-1)[0]) for v in (start, step, axes) if v.size == 1]
-    return numbers == [1, 1, 0] and stop.size == 1 and int(stop.reshape(-1)[0]) >= 2**31 - 1
+    cut = only_cut(model, node)
+    is_shifted = cut is not None and cut.start == 1 and cut.goes_to_the_end
+    return is_shifted and node.inputs[0] == marks
 
 
 def _size(model: Model, source: Source) -> Source | None:

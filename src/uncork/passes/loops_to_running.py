@@ -17,8 +17,8 @@ from uncork.ir.bodies import GraphBody
 from uncork.ir.model import Model, Node, Source
 from uncork.ops._body import Slicing, SubGraphOperation
 from uncork.ops.cumsum import CumSum
+from uncork.passes.match_parts import known_integers
 from uncork.passes.rewrite import NewLayers
-from uncork.types import TensorSpec
 
 #: What is carried before the first turn, by the layer of the body.
 _BEGINS = {"Add": 0, "Multiply": 1}
@@ -115,16 +115,10 @@ def _is_shape_of_part(model: Model, shape: Source, data: Source, axis: int) -> b
     if node.type_name != "ScatterElementsUpdate":
         return False
     whole = model.by_id[node.inputs[0].node]
-    numbers = [_number(model.spec(source)) for source in node.inputs[1:]]
+    numbers = [known_integers(model, source) for source in node.inputs[1:]]
     return (
         whole.type_name == "ShapeOf"
         and whole.inputs[0] == data
-        and numbers == [axis, 1, 0]
+        and numbers == [[axis], [1], [0]]
         and getattr(node.operation, "reduction", "none") == "none"
-    )
-
-
-def _number(spec: TensorSpec) -> int | None:
-    return (
-        int(spec.value.reshape(-1)[0]) if spec.value is not None and spec.value.size == 1 else None
     )

@@ -14,7 +14,7 @@ from msgspec import Struct
 from uncork.ir.model import Model, Node, Source
 from uncork.ops.concat import Concat1
 from uncork.ops.state import ReadValue3
-from uncork.passes.match_gather import gathered_axis
+from uncork.passes.match_parts import gathered_axis
 from uncork.passes.rewrite import readers
 from uncork.types import ElementType
 

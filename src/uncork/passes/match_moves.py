@@ -15,7 +15,8 @@ from uncork.kernels.extents import (
     same_extents,
 )
 from uncork.kernels.select import is_view
-from uncork.passes.match_gather import gathered_axis
+from uncork.ops.transpose import order_of
+from uncork.passes.match_parts import gathered_axis
 from uncork.symbolic import SizeLike
 from uncork.types import TensorSpec
 
@@ -34,20 +35,19 @@ def moves_to(model: Model, source: Source) -> tuple[Source, tuple[Move, ...]]:
 def _move(model: Model, source: Source) -> tuple[Source, tuple[Move, ...]] | None:
     """The tensor that a layer moves, and its moves; None where it does anything else."""
     node = model.by_id[source.node]
-    if node.type_name == "Transpose":
-        order = order_of(model, node)
-        return None if order is None else (node.inputs[0], (Transposed(order),))
+    if (order := transpose_order(model, node)) is not None:
+        return node.inputs[0], (Transposed(order),)
     if node.type_name == "Gather":
         return _taken(model, node)
     return _repeated(model, node) if is_view(node.operation) else None
 
 
-def order_of(model: Model, node: Node) -> tuple[int, ...] | None:
-    """The order of a Transpose; None where the call tells it."""
-    order, rank = model.spec(node.inputs[1]).value, model.spec(node.inputs[0]).rank
-    if order is None or rank is None:
+def transpose_order(model: Model, node: Node) -> tuple[int, ...] | None:
+    """The order of a Transpose; None where the call tells it, and of any other layer."""
+    if node.type_name != "Transpose":
         return None
-    return tuple(int(axis) for axis in order.reshape(-1)) or tuple(range(rank))[::-1]
+    order, rank = model.spec(node.inputs[1]).value, model.spec(node.inputs[0]).rank
+    return None if order is None or rank is None else order_of(order, rank)
 
 
 def _taken(model: Model, node: Node) -> tuple[Source, tuple[Move, ...]] | None:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from uncork.ir.model import Model, Node, Source
-from uncork.passes.match_moves import order_of
+from uncork.ir.model import Model, Source
+from uncork.passes.match_moves import transpose_order
 from uncork.passes.rewrite import NewLayers, readers
 
 
@@ -17,33 +17,25 @@ def merge_transposes(model: Model) -> Model:
     """The model with each transpose reading what was there before others."""
     layers, read_by = NewLayers(model), readers(model)
     #: Of each transpose that is kept, what it transposes and how; of others what they are.
-    found: dict[Source, tuple[Source, list[int]]] = {}
+    found: dict[Source, tuple[Source, tuple[int, ...]]] = {}
     same: dict[Source, Source] = {}
     changed = False
     for node in model.nodes:
-        node = replace(node, inputs=tuple(same.get(s, s) for s in node.inputs)) if same else node
-        order = _order(model, node)
+        node = node.reading(same)
+        order = transpose_order(model, node)
         output = Source(node.id, 0)
         if order is None:
             layers.nodes.append(node)
             continue
         data = node.inputs[0]
-        before, first = found.get(data, (data, list(range(len(order)))))
-        joined = [first[axis] for axis in order]
-        if before != data and joined == sorted(joined):
+        before, first = found.get(data, (data, tuple(range(len(order)))))
+        joined = tuple(first[axis] for axis in order)
+        if before != data and joined == tuple(sorted(joined)):
             same[output], changed = before, True
             continue
-        if before != data and all(_order(model, reader) for reader in read_by[data]):
+        if before != data and all(transpose_order(model, reader) for reader in read_by[data]):
             data, order, changed = before, joined, True
             node = replace(node, inputs=(data, layers.constant(order)))
         found[output] = (data, order)
         layers.nodes.append(node)
     return layers.model() if changed else model
-
-
-def _order(model: Model, node: Node) -> list[int] | None:
-    """The order of axes of a transpose; None for anything else, and where it is not known."""
-    if node.type_name != "Transpose":
-        return None
-    order = order_of(model, node)
-    return None if order is None else list(order)

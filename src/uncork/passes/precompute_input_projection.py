@@ -16,7 +16,7 @@ from uncork.internal_ops.looked_up_sequence import LookedUp
 from uncork.ir.model import Model, Node, Source
 from uncork.ops._common.recurrent import RecurrentSequence
 from uncork.ops.gather import Gather7
-from uncork.passes.match_gather import gathered_axis
+from uncork.passes.match_parts import gathered_axis
 from uncork.passes.rewrite import rewritten
 from uncork.types import ElementType
 

@@ -35,7 +35,7 @@ from uncork.ops.matmul import MatMul
 from uncork.ops.parameter import Const
 from uncork.passes.absorb_index_converts import absorb_index_converts
 from uncork.passes.compressed_products import chosen_matrices
-from uncork.passes.match_gather import gathered_axis
+from uncork.passes.match_parts import gathered_axis
 from uncork.passes.rewrite import replaced
 from uncork.passes.stored_values import steps_from_constant, stored_values
 from uncork.types import Array, ElementType

@@ -88,10 +88,7 @@ def replaced(
         made = new.get(node.id, node)
         nodes += [made] if isinstance(made, Node) else made
     if moved:
-        nodes = [
-            replace(node, inputs=tuple(moved.get(source, source) for source in node.inputs))
-            for node in nodes
-        ]
+        nodes = [node.reading(moved) for node in nodes]
     return pruned(replace(model, nodes=tuple(nodes)))
 
 
@@ -182,9 +179,7 @@ class NewLayers:
     def again(self, node: Node, *inputs: Source) -> Source:
         """The first output of a layer of the old model on other inputs, in its place."""
         specs = node.checked_operation.describe([self.spec(source) for source in inputs])
-        ports = zip(node.outputs, specs, strict=True)
-        outputs = tuple(replace(port, spec=spec) for port, spec in ports)
-        self.nodes.append(replace(node, inputs=inputs, outputs=outputs))
+        self.nodes.append(replace(node, inputs=inputs, outputs=node.ports(specs)))
         self.know(node.id, specs)
         return Source(node.id, 0)
 
@@ -217,13 +212,12 @@ class NewLayers:
     def finish(self, node: Node) -> None:
         """Give the last layer the place of the old one, and its name."""
         last = self.nodes.pop()
-        port = node.outputs[0]
         self.nodes.append(
             replace(
                 node,
                 inputs=last.inputs,
                 input_extras=(),
-                outputs=(replace(port, spec=last.outputs[0].spec),),
+                outputs=node.ports([last.outputs[0].spec]),
                 operation=last.operation,
                 attributes={},
             )

@@ -23,7 +23,7 @@ from uncork.ops.gather import Gather8
 from uncork.ops.matmul import MatMul
 from uncork.ops.slice import Slice8
 from uncork.ops.strided_slice import StridedSlice1
-from uncork.passes.match_gather import gathered_axis
+from uncork.passes.match_parts import cuts_of, gathered_axis
 from uncork.passes.rewrite import NewLayers, only_reader, readers, replaced
 from uncork.types import Array, Element
 
@@ -59,7 +59,10 @@ def _selected(model: Model, node: Node) -> frozenset[int]:
     something else besides.
     """
     operation = node.operation
-    if not isinstance(operation, (Gather8, Slice8, StridedSlice1)):
+    if isinstance(operation, Slice8):
+        cuts = cuts_of(model, node) or ()
+        return frozenset(cut.axis for cut in cuts if not cut.is_whole)
+    if not isinstance(operation, (Gather8, StridedSlice1)):
         return frozenset()
     rank, given = model.spec(node.inputs[0]).rank, _constants(model, node.inputs[1:])
     if rank is None or given is None or node.outputs[0].spec.rank is None:
@@ -72,10 +75,6 @@ def _selected(model: Model, node: Node) -> frozenset[int]:
         fewer = places.size == 1 or (rows.low == rows.high and places.size <= rows.low)
         return frozenset({number} if fewer else ())
     bounds = [array.reshape(-1).tolist() for array in given]
-    if isinstance(operation, Slice8):
-        axes = bounds[3] if len(bounds) == 4 else range(len(bounds[0]))
-        parts = zip(axes, *bounds[:3], strict=True)
-        return frozenset(axis % rank for axis, *part in parts if not _is_whole(*part))
     kinds = list(operation.steps(len(bounds[0]), rank))
     if any(kind in ("new", "shrink") for kind, _, _ in kinds):
         return frozenset()

@@ -15,12 +15,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import numpy as np
 from msgspec.structs import replace
 
 from uncork.internal_ops.leading_best import LeadingBest
 from uncork.ir.model import Model, Node, Source
 from uncork.ops.topk import TopK3
+from uncork.passes.match_parts import only_cut
 from uncork.passes.rewrite import readers, replaced
 
 
@@ -38,8 +38,7 @@ def shorten_topk(model: Model) -> Model:
         most = max(ends.values())
         operation = LeadingBest(node.operation, most)
         specs = operation.describe([model.spec(source) for source in node.inputs])
-        ports = [replace(port, spec=spec) for port, spec in zip(node.outputs, specs, strict=True)]
-        new[node.id] = replace(node, operation=operation, outputs=tuple(ports))
+        new[node.id] = replace(node, operation=operation, outputs=node.ports(specs))
         for reader, end in ends.items():
             if end == most:
                 same[Source(reader, 0)] = model.by_id[reader].inputs[0]
@@ -54,22 +53,10 @@ def _ends(
     ends: dict[int, int] = {}
     for output in range(2):
         for reader in read_by.get(Source(node.id, output), []):
-            end = None if rank is None else _end(model, reader, topk.axis % rank, rank)
-            if end is None:
+            cut = only_cut(model, reader)
+            if cut is None or rank is None or cut.stop <= 0:
                 return {}
-            ends[reader.id] = end
+            if (cut.axis, cut.start, cut.step) != (topk.axis % rank, 0, 1):
+                return {}
+            ends[reader.id] = cut.stop
     return ends
-
-
-def _end(model: Model, node: Node, axis: int, rank: int) -> int | None:
-    """Where a Slice ends that is from 0 by steps of 1 along one axis; None of any other layer."""
-    if node.type_name != "Slice":
-        return None
-    bounds = [model.spec(source).value for source in node.inputs[1:]]
-    start, stop, step, axes = [
-        None if value is None else [int(number) for number in value.reshape(-1)]
-        for value in (bounds if len(bounds) == 4 else [*bounds, np.array([0])])
-    ]
-    if start != [0] or step != [1] or stop is None or axes is None or stop[0] <= 0:
-        return None
-    return stop[0] if [number % rank for number in axes] == [axis] else None

@@ -27,7 +27,7 @@ from uncork.kernels import select
 from uncork.kernels.extents import certainly, extents, has_extents, same_extents
 from uncork.ops._common.recurrent import RecurrentSequence
 from uncork.ops.matmul import MatMul
-from uncork.ops.transpose import Transpose1
+from uncork.ops.transpose import Transpose1, order_of
 from uncork.passes.match_selection import Axes, StepSelection, match_step_selection
 from uncork.passes.rewrite import NewLayers, readers, replaced
 from uncork.symbolic import SizeLike
@@ -154,7 +154,7 @@ def _passed(model: Model, node: Node, source: Source, axes: Axes) -> Axes | None
     if any(other.value is None for other in others):
         return None
     if isinstance(operation, Transpose1):
-        order = [int(n) for n in others[0].known.reshape(-1)] or list(range(len(before)))[::-1]
+        order = order_of(others[0].known, len(before))
         return (
             Axes(order.index(axes.step), None if axes.batch is None else order.index(axes.batch))
             if first

@@ -33,9 +33,9 @@ from uncork.ops.gather import Gather
 from uncork.ops.parameter import Const
 from uncork.ops.reshape import Reshape1
 from uncork.ops.squeeze import Squeeze1, Unsqueeze1
-from uncork.ops.transpose import Transpose1
+from uncork.ops.transpose import Transpose1, order_of
 from uncork.passes.known_values import computed_value, is_known, known_value
-from uncork.passes.match_gather import gathered_axis
+from uncork.passes.match_parts import gathered_axis
 from uncork.storage import code_book, decode
 from uncork.types import Array, ElementType
 
@@ -555,8 +555,8 @@ def _step(model: Model, node: Node, stored: Stored) -> bool:
     assert position is not None
     if isinstance(operation, Transpose1):
         order = known_value(model, node.inputs[1])
-        axes = [] if order is None else [int(axis) for axis in order.reshape(-1)]
-        stored.transpose(axes or range(len(stored.dims))[::-1])
+        if order is not None:
+            stored.transpose(order_of(order, len(stored.dims)))
         return order is not None
     if isinstance(operation, Gather):
         table = computed_value(model, node.inputs[0])

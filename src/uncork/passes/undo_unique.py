@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from uncork.errors import UncorkError
 from uncork.ir.model import Model, Node, Source
-from uncork.passes.match_gather import gathered_axis
+from uncork.passes.match_parts import gathered_axis
 from uncork.passes.rewrite import replaced
 
 #: Layers that take rows of their first input by their second, and where they have a row for what is

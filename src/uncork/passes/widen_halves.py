@@ -107,7 +107,7 @@ class _Layers(NewLayers):
             outputs = operation.describe(specs)
         except UncorkError:
             return None
-        ports = tuple(replace(p, spec=spec) for p, spec in zip(node.outputs, outputs, strict=True))
+        ports = node.ports(outputs)
         if not all(
             _stands_for(port.spec, was.spec) for port, was in zip(ports, node.outputs, strict=True)
         ):

@@ -91,10 +91,7 @@ def _part(model: Model, begins: Sequence[Source], ends: Sequence[Source]) -> Mod
             parameters[source] = _parameter(model, source, fresh)
             fresh += 1
     moved = {source: Source(node.id, 0) for source, node in parameters.items()}
-    nodes = [
-        replace(n, inputs=tuple(moved.get(s, s) for s in n.inputs)) if n.inputs else n
-        for n in model.nodes
-    ]
+    nodes = [n.reading(moved) for n in model.nodes]
     results = [n for n in nodes if n.type_name == "Result"]
     if ends:
         kept = [n for n in results if model.by_id[n.id].inputs[0] in ends]

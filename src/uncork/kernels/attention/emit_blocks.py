@@ -316,12 +316,8 @@ class ScoreBlock:
             row, width = value_row * 2, (width + 1) // 2
 
         step = max(2, accumulators)
-        turns = width // step * step
-        with k.loop(0, turns, step) as key:
-            for u in range(step):
-                add(key + u, u % accumulators)
-        with k.loop(turns, width) as key:
-            add(key, 0)
+        for turn, key in enumerate(k.unrolled(width, step)):
+            add(key, turn % accumulators)
         for r in rows:
             for v in range(vectors):
                 total = sums[0][r][v].get()

@@ -493,14 +493,17 @@ class Kernel:
         raw = self.load(address, type_).to(I64)
         return raw + ((raw >> 63) & size) if wraps and type_.kind == "signed" else raw
 
-    def unrolled(self, count: Value, times: int) -> Iterator[Value]:
-        """The bodies of a loop that is written out so many times, and of one for what is left."""
-        whole = count & -times
-        with self.loop(0, whole, times) as first:
+    def unrolled(self, count: Value | int, times: int, step: int = 1) -> Iterator[Value]:
+        """The bodies of a loop by steps that is written out so many times, and of one for what is
+        left.
+        """
+        block = times * step
+        whole = count & -block if block & (block - 1) == 0 else count // block * block
+        with self.loop(0, whole, block) as first:
             for turn in range(times):
-                yield first + turn
+                yield first + turn * step
         if times > 1:
-            with self.loop(whole, count) as i:
+            with self.loop(whole, count, step) as i:
                 yield i
 
     def blocks(

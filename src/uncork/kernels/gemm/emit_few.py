@@ -58,7 +58,6 @@ def _added_rows(
     """
     a, lanes, size = k.named, spec.lanes, spec.size
     line = (a["columns"] + (lanes - 1) & -lanes) * size
-    together = a["inner"] & -_TOGETHER
 
     def add(begin: Value, count: int) -> None:
         """Add some rows of the second matrix to all sums."""
@@ -83,9 +82,7 @@ def _added_rows(
         zeros = k.constant(0.0, type_, lanes)
         with k.loop(0, a["rows"] * line, lanes * size) as place:
             k.store(zeros, a["packed_weights"] + place)
-    with k.loop(0, together, _TOGETHER) as begin:
-        add(begin, _TOGETHER)
-    with k.loop(together, a["inner"]) as begin:
-        add(begin, 1)
+    for begin, count in k.vectors(a["inner"], _TOGETHER):
+        add(begin, count)
     with k.loop(0, a["rows"]) as row, k.loop(0, a["columns"], lanes) as column:
         store(row, column, k.load(a["packed_weights"] + row * line + column * size, type_, lanes))

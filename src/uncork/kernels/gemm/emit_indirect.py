@@ -109,16 +109,8 @@ def _moved(
     """Copy numbers that are `step` bytes apart to places `to` bytes apart. A loop does it, since
     the copies written out would be most of the kernel.
     """
-    unrolled = columns // _UNROLLED * _UNROLLED
     read, place = k.variable(source), k.variable(target)
-
-    def one() -> None:
+    for _ in k.unrolled(columns, _UNROLLED):
         k.store(k.load(read.get(), F32), place.get())
         read.set(read.get() + step)
         place.set(place.get() + to)
-
-    with k.loop(0, unrolled, _UNROLLED):
-        for _ in range(_UNROLLED):
-            one()
-    with k.loop(unrolled, columns):
-        one()

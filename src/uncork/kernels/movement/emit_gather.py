@@ -375,11 +375,7 @@ def stream(k: Kernel, source: Value, target: Value, size: int | Value) -> None:
 
     parts(k.integer(0), shift)
     before_last = size - 64
-    blocks = before_last & -_TURN
-    with k.loop(0, blocks, _TURN) as offset:
-        for byte in range(0, _TURN, 64):
-            line(shift + offset + byte)
-    with k.loop(blocks, before_last, 64) as offset:
+    for offset in k.unrolled(before_last, _TURN // 64, 64):
         line(shift + offset)
     last = shift + before_last
     k.either(

@@ -14,6 +14,7 @@ from uncork.kernels.kernel_spec import writer_of
 from uncork.kernels.movement.nd_copy import Copy, Loop, strides
 from uncork.ops import Operation
 from uncork.ops._common.indices import normalised_axis
+from uncork.ops.transpose import order_of
 from uncork.symbolic import SizeLike
 from uncork.types import TensorSpec
 
@@ -103,8 +104,7 @@ def transpose_look(operation: Operation, inputs: Specs, outputs: Specs, number: 
     order, result = inputs[1].value, extents(outputs[0])
     if order is None:
         return None
-    axes = [int(axis) for axis in order.reshape(-1)] or list(range(len(result)))[::-1]
-    return Look(tuple(map(Along, axes, result)))
+    return Look(tuple(map(Along, order_of(order, len(result)), result)))
 
 
 def split_look(operation: Operation, inputs: Specs, outputs: Specs, number: int) -> Look | None:

@@ -20,6 +20,7 @@ from uncork.kernels.movement.select_copy_table import select_move
 from uncork.kernels.movement.shared_moves import shared_move
 from uncork.kernels.movement.spec import BLOCK_LOOPS
 from uncork.kernels.movement.transpose import blocks_fit, transpose_call
+from uncork.ops.transpose import order_of
 from uncork.symbolic import SizeLike
 
 
@@ -27,8 +28,7 @@ def select_transpose(layer: Layer) -> Selection:
     data, order = layer.input(0), layer.input(1)
     if data.element_type.dtype.itemsize != 4 or order.value is None or is_empty(extents(data)):
         return select_move(layer)
-    axes = [int(axis) for axis in order.value] or list(range(len(extents(data))))[::-1]
-    sizes, axes = _merged(extents(data), axes)
+    sizes, axes = _merged(extents(data), order_of(order.value, len(extents(data))))
     steps = [4 * product(sizes[axis + 1 :]) for axis in range(len(sizes))]
     made = [sizes[axis] for axis in axes]
     goes = {axis: 4 * product(made[index + 1 :]) for index, axis in enumerate(axes)}

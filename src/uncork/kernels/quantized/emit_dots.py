@@ -149,13 +149,8 @@ def _sum(
                 total = of_pixel[v][chain]
                 total.set(added(k, spec.how, total.get(), codes, weight))
 
-    at_once = unrolled * method.codes
     with k.loop(0, a["runs"]) as number:
         source = a["source"] + k.load(a["table"] + number * ENTRY, I64)
         panel = a["weights"] + number * a["run"] * column
-        whole = a["run"] // at_once * at_once
-        with k.loop(0, whole, at_once) as position:
-            for u in range(unrolled):
-                step(source, panel, position + u * method.codes, u % accumulators)
-        with k.loop(whole, a["run"], method.codes) as position:
-            step(source, panel, position, 0)
+        for turn, position in enumerate(k.unrolled(a["run"], unrolled, method.codes)):
+            step(source, panel, position, turn % accumulators)

@@ -24,7 +24,7 @@ def guarded(model: Model, axes: Mapping[int, int], multiple: int) -> Model:
     moved: dict[Source, Source] = {}
     fresh = 1 + max(node.id for node in model.nodes)
     for node in model.nodes:
-        node = replace(node, inputs=tuple(moved.get(s, s) for s in node.inputs))
+        node = node.reading(moved)
         nodes.append(node)
         if node.id not in model.parameters:
             continue

@@ -69,7 +69,7 @@ def with_all_frames(model: Model, axes: Mapping[int, int]) -> Model:
             nodes.extend(made)
             moved[Source(node.id, 0)] = Source(made[-1].id, 0)
         else:
-            nodes.append(replace(node, inputs=tuple(moved.get(s, s) for s in node.inputs)))
+            nodes.append(node.reading(moved))
     left = tuple(p for p in model.parameters if p not in numbers)
     return checked(replace(model, nodes=tuple(nodes), parameters=left))
 
