@@ -19,7 +19,7 @@ from uncork.ops.activation import Clamp, ReLU
 from uncork.ops.concat import Concat1
 from uncork.ops.parameter import Result
 from uncork.ops.transpose import Transpose1
-from uncork.passes.match_moves import order_of
+from uncork.passes.match_moves import transpose_order
 from uncork.passes.quantized_values import POOLS, of_values, rounding_of
 from uncork.passes.rewrite import NewLayers
 
@@ -128,7 +128,7 @@ class Rewriting(NewLayers):
         node = self.old.by_id[source.node]
         if node.id in self.new or not isinstance(node.operation, Transpose1):
             return None
-        order, given = order_of(self.old, node), node.inputs[0]
+        order, given = transpose_order(self.old, node), node.inputs[0]
         plain = self.old.spec(given).shape
         if order is None or len(order) < 3:
             return None
