@@ -1,5 +1,6 @@
 """`python -m benchmarks embed`: batches of texts through encoders in the sizes of embedding models
-and rerankers, in f32 and with weights stored in 8 and 4 bits, beside OpenVINO.
+and rerankers, in f32, in bf16 where the processor has it, and with weights stored in 8 and 4 bits,
+beside OpenVINO.
 
 Each encoder has two layers of those it is named after, random weights, and a mean over the tokens
 of a text as its end, the mask among its inputs. That of DeBERTa adds to its scores the products of
@@ -23,12 +24,16 @@ from benchmarks.stored_weights import Form
 from benchmarks.timing import measure
 from benchmarks.weights import MODES, THEIRS, contenders
 from uncork import Builder, write_model
+from uncork.compiler.execute import kernel_target
 from uncork.ir.model import Model, Source
+from uncork.kernels.stored_types import multiplies_pairs
 
 LAYERS, TOKENS, DISTANCES = 2, 64, 512
 BATCHES = (1, 8, 64)
 #: f32, 8 bits by columns, and 4 in groups.
 FORMS = (None, Form("i8"), Form("u4", 64))
+#: Ours: those of stored weights, and of others.
+_WAYS = (*MODES, "bf16")
 
 
 @dataclass(frozen=True)
@@ -195,14 +200,19 @@ def _measured(size: Size, form: Form | None, openvino: Any, options: Options) ->
                     return lambda _: compiled.infer([*given], share_inputs=True).to_tuple()
                 return lambda _: compiled(*given).values()
 
-            ways = contenders(path, openvino, options.threads, call)
-            if form is None:  # other modes are for stored weights
-                ways = [way for way in ways if way.name in ("as written", *THEIRS)]
+            modes = dict(MODES if form is not None else _modes_of_f32())
+            ways = contenders(path, openvino, options.threads, call, modes)
             for way in ways:
                 way.call(0)
             samples = measure(ways, 1, options.seconds)
             seconds = {way.name: samples[way.name][:2] for way in ways}
             yield _Result(size.name, _name(form), batch, seconds)
+
+
+def _modes_of_f32() -> dict[str, dict[str, str]]:
+    target = kernel_target()
+    has_bf16 = target is not None and multiplies_pairs(target)
+    return {"as written": {}, **({"bf16": {"precision": "bf16"}} if has_bf16 else {})}
 
 
 def _cells(result: _Result) -> list[str]:
@@ -212,15 +222,15 @@ def _cells(result: _Result) -> list[str]:
 
     times = [
         f"{result.seconds[name][0] * 1e3:.2f}" if name in result.seconds else "-"
-        for name in (*MODES, *THEIRS)
+        for name in (*_WAYS, *THEIRS)
     ]
-    return [result.model, result.form, str(result.batch), *times, *map(ratio, MODES)]
+    return [result.model, result.form, str(result.batch), *times, *map(ratio, _WAYS)]
 
 
 def _page(results: Sequence[_Result]) -> str:
     head = ["sizes of", "weights", "texts"]
-    head += [f"{name}, ms" for name in (*MODES, *THEIRS)]
-    head += [f"openvino / {name}" for name in MODES]
+    head += [f"{name}, ms" for name in (*_WAYS, *THEIRS)]
+    head += [f"openvino / {name}" for name in _WAYS]
     lines = [
         f"Milliseconds of a batch of texts of {TOKENS // 4} to {TOKENS} tokens, padded to "
         f"{TOKENS}, {LAYERS} layers; minimum; every contender by turns in one process.",

@@ -85,8 +85,11 @@ def contenders(
     openvino: Any,
     threads: int,
     call: Callable[[Any, bool], Callable[[int], list[Array]]],
+    modes: Mapping[str, Mapping[str, Any]] = MODES,
 ) -> list[Contender]:
-    """Ours in every mode, and OpenVINO's. `call(compiled, theirs)` makes a call."""
+    """Ours in every mode, which are options of `load`, and OpenVINO's. `call(compiled, theirs)`
+    makes a call.
+    """
 
     def result(made: Any) -> Sequence[Array]:
         return [np.asarray(array) for array in made]
@@ -95,7 +98,7 @@ def contenders(
         Contender(
             name, "uncork", "call", call(load(path, threads=threads, **options), False), result
         )
-        for name, options in MODES.items()
+        for name, options in modes.items()
     ]
     for name, settings in THEIRS.items() if openvino else ():
         given = {"INFERENCE_NUM_THREADS": threads, "NUM_STREAMS": 1, **settings}
