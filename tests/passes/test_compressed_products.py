@@ -4,6 +4,8 @@ they are stored.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -259,3 +261,24 @@ def test_no_rows_are_written_where_there_are_none(
     call = compiled.bind(middle.reshape(0, INNER), outputs=[middle.reshape(0, COLUMNS)])
     assert call()["y"].shape == (0, COLUMNS)
     assert (memory == 7).all()
+
+
+def test_the_plan_says_what_fast_would_do_with_stored_weights() -> None:
+    """By f16 as the file has it; without; and as "fast" has it, of which nothing is left to say."""
+    b = uncork.Builder("stored")
+    x = b.parameter("x", "f32", [3, 128])
+    codes = b.constant(np.arange(64 * 128, dtype=np.uint8).reshape(64, 128) % 255)
+    (wide,) = b.add("Convert", 1, codes, destination_type="f16")
+    (scaled,) = b.add("Multiply", 1, wide, b.constant(np.full((64, 1), 0.01, np.float16)))
+    (matrix,) = b.add("Convert", 1, scaled, destination_type="f32")
+    b.result(b.add("MatMul", 1, x, matrix, transpose_b=True)[0], "y")
+    model = b.model()
+
+    def said(**options: Any) -> str:
+        lines = str(uncork.compile_model(model, **options).plan).splitlines()
+        return next(line for line in lines if line.startswith("precision:"))
+
+    out = "leave out roundings of stored weights to f16"
+    assert out in said()
+    assert out not in said(decompression="f32")
+    assert "stored weights" not in said(precision="fast")

@@ -7,6 +7,8 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping
 
+from msgspec.structs import replace
+
 from uncork.compiler import policy
 from uncork.compiler.call_plan import CallPlan, ConstantLocation, Location, NativeStep, PlannedStep
 from uncork.compiler.known_sizes import known_size
@@ -66,12 +68,35 @@ def printed_steps(plan: CallPlan, hints: Mapping[Origin, int]) -> tuple[Step, ..
 
 def _precision(plan: CallPlan, target: Target) -> str:
     """What factors of products are rounded to, and what "fast" would make of that."""
-    if not multiplies_pairs(target):
-        return "precision: f32, as 'fast' would have it: the processor has no products of bf16"
     chosen = {step.node.hints.precision for step in plan.steps} - {"f32"}
-    if chosen:
+    if multiplies_pairs(target) and chosen:
         return f"precision: {', '.join(sorted(chosen))}"
-    return "precision: f32; 'fast' would multiply bf16"
+    would = _of_stored_weights(plan, target)
+    if multiplies_pairs(target):
+        would = ["multiply bf16", *would]
+    if would:
+        return f"precision: f32; 'fast' would {' and '.join(would)}"
+    return "precision: f32, as 'fast' would have it: the processor has no products of bf16"
+
+
+def _of_stored_weights(plan: CallPlan, target: Target) -> list[str]:
+    """What "fast" would do where products read stored weights, and the plan does not."""
+    from uncork.internal_ops.compressed_linear import CompressedLinear, FusedCompressedLinear
+    from uncork.kernels.compressed.select import rounded_to  # for plans that have such products
+
+    found: set[str] = set()
+    for step in plan.steps:
+        product = step.node.operation
+        if isinstance(product, FusedCompressedLinear):
+            product = product.product
+        if isinstance(product, CompressedLinear):
+            weights = product.weights
+            if weights.half:
+                found.add("leave out roundings of stored weights to f16")
+            rows = rounded_to(replace(weights, half=False), target, "i8")
+            if product.activations != rows:
+                found.add(f"round rows that meet stored weights to {rows}")
+    return sorted(found)
 
 
 def listed(model: Model, kernel: str, reason: str) -> Plan:
