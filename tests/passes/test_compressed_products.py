@@ -282,3 +282,4 @@ def test_the_plan_says_what_fast_would_do_with_stored_weights() -> None:
     assert out in said()
     assert out not in said(decompression="f32")
     assert "stored weights" not in said(precision="fast")
+    assert "stored weights" not in said(precision="fast", activations="i16")

@@ -23,6 +23,7 @@ from uncork.compiler.options import (
     Options,
     Precision,
     asked,
+    rows_of_fast,
     taking,
 )
 from uncork.compiler.threads import available_threads
@@ -204,7 +205,7 @@ def settled(model: Model, options: Options, elsewhere: bool = False) -> Settled:
         tiles = precision != "f32" or _multiplies_codes(model)
         runs_on = _target(tiles, options.target, elsewhere)
     if fast and runs_on is not None:
-        decompression, activations = "f32", "i8" if activations == "f32" else activations
+        decompression, activations = "f32", rows_of_fast(activations)
     required = options.kernels == "required"
     if required and runs_on is None:
         missing = unavailable() or _missing_for("f32", backend, None)

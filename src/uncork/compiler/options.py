@@ -24,6 +24,7 @@ Kernels = Literal["if-available", "required"]
 Ids = Literal["64-bit", "as-written"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+Rows = TypeVar("Rows", bound=str)
 #: Options of a few words, and those that are whole numbers, with the least and what it counts.
 _WORDS = {
     "backend": Backend,
@@ -66,6 +67,11 @@ class OptionRecord(Struct, frozen=True, kw_only=True):
 
 
 Record = TypeVar("Record", bound=OptionRecord)
+
+
+def rows_of_fast(activations: Rows) -> Rows | Literal["i8"]:
+    """What precision "fast" lets rows be rounded to: what was asked for, or the most."""
+    return "i8" if activations == "f32" else activations
 
 
 class Options(OptionRecord, frozen=True, kw_only=True):

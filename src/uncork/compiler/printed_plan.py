@@ -13,8 +13,11 @@ from uncork.compiler import policy
 from uncork.compiler.call_plan import CallPlan, ConstantLocation, Location, NativeStep, PlannedStep
 from uncork.compiler.known_sizes import known_size
 from uncork.compiler.memory import Buffer, plan_buffers
+from uncork.compiler.options import rows_of_fast
 from uncork.compiler.plan import Plan, Step
 from uncork.compiler.scope import Scope
+from uncork.internal_ops.compressed_linear import CompressedLinear
+from uncork.internal_ops.fused import product_of
 from uncork.ir.model import Model
 from uncork.kernels.runtime.segment_plan import ArgumentAddress, BufferAddress, BufferLifetime
 from uncork.kernels.runtime.target import Target
@@ -68,12 +71,12 @@ def printed_steps(plan: CallPlan, hints: Mapping[Origin, int]) -> tuple[Step, ..
 
 def _precision(plan: CallPlan, target: Target) -> str:
     """What factors of products are rounded to, and what "fast" would make of that."""
-    chosen = {step.node.hints.precision for step in plan.steps} - {"f32"}
-    if multiplies_pairs(target) and chosen:
-        return f"precision: {', '.join(sorted(chosen))}"
-    would = _of_stored_weights(plan, target)
-    if multiplies_pairs(target):
-        would = ["multiply bf16", *would]
+    pairs, would = multiplies_pairs(target), _of_stored_weights(plan, target)
+    if pairs:
+        chosen = {step.node.hints.precision for step in plan.steps} - {"f32"}
+        if chosen:
+            return f"precision: {', '.join(sorted(chosen))}"
+        would.insert(0, "multiply bf16")
     if would:
         return f"precision: f32; 'fast' would {' and '.join(would)}"
     return "precision: f32, as 'fast' would have it: the processor has no products of bf16"
@@ -81,21 +84,20 @@ def _precision(plan: CallPlan, target: Target) -> str:
 
 def _of_stored_weights(plan: CallPlan, target: Target) -> list[str]:
     """What "fast" would do where products read stored weights, and the plan does not."""
-    from uncork.internal_ops.compressed_linear import CompressedLinear, FusedCompressedLinear
     from uncork.kernels.compressed.select import rounded_to  # for plans that have such products
 
     found: set[str] = set()
     for step in plan.steps:
-        product = step.node.operation
-        if isinstance(product, FusedCompressedLinear):
-            product = product.product
-        if isinstance(product, CompressedLinear):
-            weights = product.weights
-            if weights.half:
-                found.add("leave out roundings of stored weights to f16")
-            rows = rounded_to(replace(weights, half=False), target, "i8")
-            if product.activations != rows:
-                found.add(f"round rows that meet stored weights to {rows}")
+        operation = step.node.operation
+        product = None if operation is None else product_of(operation)
+        if not isinstance(product, CompressedLinear):
+            continue
+        if product.weights.half:
+            found.add("leave out roundings of stored weights to f16")
+        allowed = rows_of_fast(step.node.hints.activations)
+        rows = rounded_to(replace(product.weights, half=False), target, allowed)
+        if product.activations != rows:
+            found.add(f"round rows that meet stored weights to {rows}")
     return sorted(found)
 
 

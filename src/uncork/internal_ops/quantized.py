@@ -6,7 +6,7 @@ FakeQuantize gives.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Union
 
 import numpy as np
@@ -282,6 +282,14 @@ class QuantizedMean(OnCodes):
 
 class QuantizedElements(OnCodes):
     """Operations element by element on codes, as one `Fused`, the last of which rounds to codes."""
+
+
+def as_held(held: Sequence[Held], specs: Iterable[TensorSpec]) -> list[TensorSpec]:
+    """The specs of plain tensors as they are held."""
+    return [
+        spec if how == PLAIN else how.spec(spec.shape)
+        for how, spec in zip(held, specs, strict=True)
+    ]
 
 
 def _plain(held: Held, spec: TensorSpec) -> TensorSpec:

@@ -13,6 +13,7 @@ from typing import Union, overload
 from msgspec import Struct, field
 
 from uncork.kernels.kernel_spec import SORT_COUNTS, SORT_ENTRY, SORTS, KernelSpec
+from uncork.kernels.runtime.target import LINE
 from uncork.symbolic import Size, SizeLike, minimum
 
 
@@ -43,10 +44,6 @@ class ReleaseGil(Struct, frozen=True):
 
 
 Operand = Union[int, Size, In, Out, Scratch, ReleaseGil]
-
-
-#: Bytes of a cache line.
-LINE = 64
 
 
 @overload

@@ -13,6 +13,7 @@ from uncork.internal_ops.quantized import (
     Held,
     QuantizedElements,
     QuantizedMean,
+    as_held,
 )
 from uncork.ir.model import Model, Node, Source
 from uncork.kernels.elementwise.lowering import has_lowering
@@ -69,12 +70,8 @@ def element_by_element(
         held.append(Held(own, True, channels) if coded else PLAIN)
     into = Held(grid, True, channels)
     operation = QuantizedElements(Fused(members), held, into)
-    specs = [
-        spec if how == PLAIN else how.spec(spec.shape)
-        for how, spec in zip(held, (model.spec(source) for source in inputs), strict=True)
-    ]
     try:
-        elements_of(operation, specs)
+        elements_of(operation, as_held(held, map(model.spec, inputs)))
     except KernelDeclined:
         return None
     return Step(operation, inputs, held, into, [layer.id for layer in chain])

@@ -32,6 +32,7 @@ from uncork.internal_ops.quantized import (
     QuantizedConstant,
     QuantizedProduct,
     QuantizedWeights,
+    as_held,
 )
 from uncork.ir.model import Model, Node, Source
 from uncork.kernels.epilogue import ELEMENT
@@ -232,12 +233,8 @@ class _Layers:
 
 def _has_kernel(made: QuantizedProduct, specs: Sequence[TensorSpec]) -> bool:
     """Whether a kernel makes the product of these tensors as they are held."""
-    given = [
-        spec if held == PLAIN else held.spec(spec.shape)
-        for held, spec in zip(made.held, specs, strict=True)
-    ]
     try:
-        work_of(made, given)
+        work_of(made, as_held(made.held, specs))
     except KernelDeclined:
         return False
     return True

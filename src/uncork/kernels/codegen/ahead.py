@@ -11,9 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from uncork.kernels.codegen.emit import Kernel, Value
+from uncork.kernels.runtime.target import LINE
 
-#: Bytes of a line of the cache.
-LINE = 64
 #: A pace counts in so many parts of a byte.
 _PARTS_BITS = 6
 _PARTS = 1 << _PARTS_BITS

@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from uncork.kernels.codegen.emit import BOOL, I64, Kernel, Value
+from uncork.kernels.runtime.target import LINE
 
-_LINE = 64
 #: Looks at the others before the processor is given to other threads.
 _SPINS = 1000
 
@@ -46,7 +46,7 @@ class ThreadTeam:
     def clear(k: Kernel, members: Value, lines: Value) -> None:
         """Set the team's memory to zeros, before any member begins."""
         with k.loop(0, members * 2) as line:
-            k.store(k.integer(0), lines + line * _LINE)
+            k.store(k.integer(0), lines + line * LINE)
 
     def phase(
         self, count: Value, run: Callable[[Value], None], backwards: Value | None = None
@@ -61,7 +61,7 @@ class ThreadTeam:
             whose = k.variable(self._member + distance)
             with k.if_(whose.get() >= members):
                 whose.set(whose.get() - members)
-            line = self._lines + whose.get() * (2 * _LINE)
+            line = self._lines + whose.get() * (2 * LINE)
             claimed = k.variable(self._load(line))
             with k.while_(lambda: claimed.get() < end):
                 item = claimed.get()
@@ -74,7 +74,7 @@ class ThreadTeam:
                         run(number)
                     self._done.set(self._done.get() + 1)
                 claimed.set(self._load(line))
-        self._store(self._done.get(), self._lines + self._member * (2 * _LINE) + _LINE)
+        self._store(self._done.get(), self._lines + self._member * (2 * LINE) + LINE)
         self._before.set(end)
         self._wait(end * members)
 
@@ -93,7 +93,7 @@ class ThreadTeam:
         k = self._k
         total = k.variable(k.integer(0))
         with k.loop(0, self._members) as member:
-            total.set(total.get() + self._load(self._lines + member * (2 * _LINE) + _LINE))
+            total.set(total.get() + self._load(self._lines + member * (2 * LINE) + LINE))
         return total.get()
 
     # ---- numbers that several threads read and write

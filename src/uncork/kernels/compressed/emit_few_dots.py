@@ -32,11 +32,10 @@ from uncork.kernels.gemm.microkernel_dots import (
     SMALL_SUMS,
     Adder,
 )
+from uncork.kernels.runtime.target import LINE
 
 #: Sums by row and place.
 _Sums = list[list[Variable]]
-#: Bytes of a line of the caches.
-_LINE = 64
 #: Columns ahead of what is read, of zero points and scales.
 _COLUMNS_AHEAD = 64
 #: Bytes of digits that meet some columns before those behind them do, so that they come from the
@@ -408,7 +407,7 @@ class _Tile:
                 begin = block_at(form, begin, address, lanes)
             else:
                 begin = address if self.spec.side == 1 else begin + address * self.spec.side
-            for byte in range(0, self.vector * (1 + blocks.paired), _LINE):
+            for byte in range(0, self.vector * (1 + blocks.paired), LINE):
                 k.prefetch(begin + AHEAD + byte)
         if blocks.wide and self.book is None:
             return self._widened(address, left)

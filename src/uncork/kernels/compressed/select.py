@@ -11,11 +11,8 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from uncork.internal_ops.compressed_linear import (
-    CompressedLinear,
-    CompressedMatrix,
-    FusedCompressedLinear,
-)
+from uncork.internal_ops.compressed_linear import CompressedLinear, CompressedMatrix
+from uncork.internal_ops.fused import product_of
 from uncork.kernels.compressed.form import laid_out_book, stored_of
 from uncork.kernels.compressed.select_dots import (
     DotCalls,
@@ -113,8 +110,7 @@ def rounded_to(weights: CompressedMatrix, target: Target, activations: str) -> s
 
 def select_compressed(layer: Layer) -> Selection:
     operation, inputs, outputs, target = layer.operation, layer.inputs, layer.outputs, layer.target
-    linear = operation.product if isinstance(operation, FusedCompressedLinear) else operation
-    data = layer.input(0)
+    linear, data = product_of(operation), layer.input(0)
     assert isinstance(linear, CompressedLinear)
     weights = linear.weights
     if why := declined(weights):
@@ -227,8 +223,7 @@ class _Choice(Struct, frozen=True):
 
 def _choice(layer: Layer, operation: Operation) -> _Choice:
     """The calls that look up numbers from 1 on, as the Gather would matrices; 0 stands for none."""
-    indices, linear = layer.input(1), layer.operation
-    linear = linear.product if isinstance(linear, FusedCompressedLinear) else linear
+    indices, linear = layer.input(1), product_of(layer.operation)
     assert isinstance(linear, CompressedLinear)
     assert isinstance(operation, Gather1 | Gather7)
     numbers = np.arange(1, linear.weights.stack + 1)

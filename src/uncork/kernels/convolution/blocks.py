@@ -17,7 +17,7 @@ from uncork.kernels.convolution.group_places import (
     sets_of_outputs,
     slices_of,
 )
-from uncork.kernels.convolution.microkernel_blocks import AHEAD_TILES, LINE
+from uncork.kernels.convolution.microkernel_blocks import AHEAD_TILES
 from uncork.kernels.convolution.phases import phases_along
 from uncork.kernels.convolution.portions import Portion, Portions, strip_bytes
 from uncork.kernels.convolution.spec_blocks import KINDS, Dense, number_size
@@ -49,7 +49,7 @@ from uncork.kernels.movement.shared_moves import shared_moves
 from uncork.kernels.register_tiles import AMX_WORDS
 from uncork.kernels.runtime.addresses import address_of
 from uncork.kernels.runtime.packed_weights import packed
-from uncork.kernels.runtime.target import Target
+from uncork.kernels.runtime.target import LINE, Target
 from uncork.kernels.select_epilogue import operands_for
 from uncork.kernels.stored_form import Stored
 from uncork.symbolic import SizeLike

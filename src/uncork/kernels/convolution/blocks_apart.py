@@ -257,16 +257,15 @@ def _depthwise_pixels(g: Geometry, vector_members: int, block_vectors: int, regi
     """
     count, taps = g.columns.count, g.columns.taps
     held = holds_filters(registers, g.inner, block_vectors)
-    beside = 1 + (g.inner if held else taps)
-    room = max(registers // block_vectors - beside, ENOUGH_SUMS // block_vectors)
-    enough, most = ENOUGH_SUMS // block_vectors, min(room, _MOST_PIXELS // block_vectors)
-    enough, most = max(1, enough), max(1, most)
+    enough = max(1, ENOUGH_SUMS // block_vectors)
+    room = max(enough, registers // block_vectors - 1 - (g.inner if held else taps))
+    most = max(1, min(room, _MOST_PIXELS // block_vectors))
     if not isinstance(count, int):
         return min(enough, most)
     outside = (taps - 1) * g.columns.dilation // g.columns.stride
     inside = max(1, (count - outside) // vector_members)
-    parts = max(1, inside // enough)
-    return -(-inside // parts) if inside <= parts * most else -(-inside // -(-inside // most))
+    parts = max(1, inside // enough, -(-inside // most))
+    return -(-inside // parts)
 
 
 def depthwise_over_blocks(work: BlockedWork, target: Target) -> KernelPlan:

@@ -14,11 +14,12 @@ from uncork.kernels.convolution import microkernel_blocks_amx
 from uncork.kernels.convolution.emit_decoded_sets import decode_set
 from uncork.kernels.convolution.emit_numbers import read as read_held
 from uncork.kernels.convolution.emit_numbers import write
-from uncork.kernels.convolution.microkernel_blocks import AHEAD_TILES, LINE, tile
+from uncork.kernels.convolution.microkernel_blocks import AHEAD_TILES, tile
 from uncork.kernels.convolution.spec_blocks import ENTRY, Dense
 from uncork.kernels.convolution.tiles import CHOSEN, KIND_BITS, TileShape, next_tiles
 from uncork.kernels.epilogue import CHANNEL, ELEMENT
 from uncork.kernels.gemm import microkernel_amx as amx
+from uncork.kernels.runtime.target import LINE
 
 _ARGUMENTS = ("source", "step", "filters", "table", "ahead", "target", "target_block")
 #: Which outputs a tile stores, where that is not all.

@@ -9,12 +9,12 @@ import operator
 from collections.abc import Callable, Mapping
 from itertools import product
 
-from uncork.kernels.codegen.ahead import LINE
 from uncork.kernels.codegen.emit import F32, I32, I64, Kernel, Value, emitter
 from uncork.kernels.codegen.epilogue import advanced_operands, apply_epilogue, relative_operands
 from uncork.kernels.convolution.spec import BLOCK_WORDS, MASKED, DirectConvolution
 from uncork.kernels.epilogue import CHANNEL, ELEMENT
 from uncork.kernels.gemm.microkernel import joined, over_accumulators
+from uncork.kernels.runtime.target import LINE
 
 #: How a block of channels sees pixels: in the data, there and storing them in the panel, or in the
 #: panel. They are parts of names.

@@ -13,9 +13,10 @@ from collections.abc import Callable, Sequence
 from uncork.kernels.codegen.emit import F32, I32, Kernel, Value
 from uncork.kernels.convolution.microkernel_blocks_amx import summed_in_tiles
 from uncork.kernels.convolution.tiles import TileShape
+from uncork.kernels.runtime.target import LINE
 
-#: Bytes ahead at which filters are asked for, and of what is asked for at a time.
-AHEAD, LINE = 1 << 14, 64
+#: Bytes ahead at which filters are asked for.
+AHEAD = 1 << 14
 #: Bytes that are asked for in a turn of a loop.
 _TURN_OF_PREFETCHES = 8 * LINE
 #: As many tiles ask for the filters of the next set of outputs, each for a part of them.

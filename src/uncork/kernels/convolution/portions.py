@@ -11,11 +11,10 @@ from msgspec.structs import replace
 
 from uncork.kernels.convolution.blocked_work import BlockedWork
 from uncork.kernels.convolution.geometry import WindowAxis, known
-from uncork.kernels.convolution.microkernel_blocks import LINE
 from uncork.kernels.convolution.tap_regions import Region
 from uncork.kernels.convolution.tiles import most_pixels, widths_of
 from uncork.kernels.extents import certainly, largest, smallest
-from uncork.kernels.runtime.target import Target
+from uncork.kernels.runtime.target import LINE, Target
 from uncork.ops._common.spatial import extent
 from uncork.symbolic import SizeLike
 

@@ -11,7 +11,6 @@ from uncork.kernels.extents import largest, nanoseconds, smallest
 from uncork.kernels.fourier.spec import FINE, PADDED, PAIR, WORDS, Fourier, FourierTable
 from uncork.kernels.fourier.tables import Table, table, table_bytes
 from uncork.kernels.kernel_plan import (
-    LINE,
     AtLeast,
     KernelCall,
     KernelPlan,
@@ -23,7 +22,7 @@ from uncork.kernels.kernel_plan import (
 )
 from uncork.kernels.layer import Layer, staged
 from uncork.kernels.runtime.addresses import address_of_words
-from uncork.kernels.runtime.target import Target
+from uncork.kernels.runtime.target import LINE, Target
 from uncork.symbolic import Size, SizeLike
 from uncork.types import Array
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from itertools import product
 
-from uncork.kernels.codegen.ahead import LINE
 from uncork.kernels.codegen.emit import F32, F64, U16, Kernel, Type, Value, emitter
 from uncork.kernels.codegen.epilogue import advanced_operands, is_long, relative_operands
 from uncork.kernels.elementwise.emit import widened
@@ -33,6 +32,7 @@ from uncork.kernels.gemm.spec_matmul import (
     Matmul,
 )
 from uncork.kernels.movement.emit_transpose import columns_of
+from uncork.kernels.runtime.target import LINE
 
 #: What the end of a row is told besides its sums: `left` columns of the row exist from this panel
 #: on.

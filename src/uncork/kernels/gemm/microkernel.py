@@ -15,7 +15,6 @@ from typing import Protocol
 
 from msgspec import Struct, field
 
-from uncork.kernels.codegen.ahead import LINE
 from uncork.kernels.codegen.emit import F32, I32, I64, Kernel, Type, Value, Variable, pieces
 from uncork.kernels.codegen.epilogue import apply_epilogue, is_long
 from uncork.kernels.epilogue import CHANNEL, ELEMENT, Epilogue
@@ -26,6 +25,7 @@ from uncork.kernels.register_tiles import (
     holds_vectors,
     rows_of_tiles,
 )
+from uncork.kernels.runtime.target import LINE
 
 #: Multiplications that hide what a turn of a loop costs: more only take longer to compile.
 _TURN = 24

@@ -32,6 +32,7 @@ from uncork.kernels.codegen.emit import (
 )
 from uncork.kernels.kernel_spec import OPEN
 from uncork.kernels.movement.spec import LONG, LONG_BYTES, Gather
+from uncork.kernels.runtime.target import LINE
 
 #: Bytes that a turn of a loop copies.
 _TURN = 256
@@ -53,10 +54,6 @@ _CACHED = 1 << 18
 #: Data of up to so many bytes are taken to be near for items of a length that only the call knows:
 #: asking takes a fourth of their time there.
 _NEAR_DATA = 1 << 18
-#: The first items of a row are asked for where they have at least so many bytes, a cache line, and
-#: by their first line only: that takes a few ns where data are near, and half the time of a few
-#: items elsewhere. The processor sees smaller items by itself.
-_LINE = 64
 #: At most this much of an item is prefetched: the machine's own prefetcher follows a long one, and
 #: items that a cache holds take up to a seventh longer where all of their lines are asked for.
 _PREFETCHED = 256
@@ -193,7 +190,9 @@ class _Gather:
             rest(None)
             return
         ahead = self.ahead
-        if item >= _LINE:
+        # Items of a line and more are asked for by their first line: that takes a few ns where data
+        # are near, and half the time of a few items elsewhere. The processor sees smaller ones.
+        if item >= LINE:
             first = k.select(row < following.on, k.integer(ahead), k.integer(0))
             with k.loop(0, k.minimum(self.count, first)) as j:
                 k.prefetch(lookup.source + self._position(lookup, j) * self.item)

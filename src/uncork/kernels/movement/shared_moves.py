@@ -10,7 +10,6 @@ from msgspec.structs import replace
 
 from uncork.kernels.extents import certainly, total
 from uncork.kernels.kernel_plan import (
-    LINE,
     In,
     KernelCall,
     KernelPlan,
@@ -25,6 +24,7 @@ from uncork.kernels.kernel_plan import (
 from uncork.kernels.layer import staged
 from uncork.kernels.movement.nd_copy import Loop
 from uncork.kernels.movement.spec import FillBytes, TransposeBlocks
+from uncork.kernels.runtime.target import LINE
 from uncork.symbolic import Size, SizeLike
 
 #: Fewer bytes are moved by one thread before another has begun.

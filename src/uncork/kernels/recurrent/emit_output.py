@@ -4,10 +4,10 @@ also to Co.
 
 from __future__ import annotations
 
-from uncork.kernels.codegen.ahead import LINE
 from uncork.kernels.codegen.emit import I64, Value
 from uncork.kernels.recurrent.emit_frame import Frame
 from uncork.kernels.recurrent.emit_rows import RowsByLength
+from uncork.kernels.runtime.target import LINE
 
 
 class Output:

@@ -9,7 +9,6 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from uncork.kernels.kernel_plan import (
-    LINE,
     AtLeast,
     In,
     KernelCall,
@@ -27,6 +26,7 @@ from uncork.kernels.recurrent.spec import PanelsOfWeights, Recurrent
 from uncork.kernels.recurrent.workspace import ahead_steps, most_of_pass, workspace
 from uncork.kernels.runtime.addresses import address_of
 from uncork.kernels.runtime.packed_weights import packed
+from uncork.kernels.runtime.target import LINE
 from uncork.symbolic import Size, SizeLike
 from uncork.types import Array, ElementType
 

@@ -24,11 +24,12 @@ from uncork.kernels.runtime.layout import (
     RESULT,
     STEP,
 )
+from uncork.kernels.runtime.target import LINE
 
-#: Bytes of a block, and of a cache line: a block that no call has read for a while is asked for at
+#: Bytes of a block: a block that no call has read for a while is asked for at
 #: once, where each of its lines would be waited for. Many bound calls, each called now and then,
 #: take a quarter less time (0.8 us -> 0.6), those of a call in a row 3 ns more.
-_SOON, _LINE = 768, 64
+_SOON = 768
 #: Where a list keeps the address of its items.
 _ITEMS = 24
 
@@ -41,7 +42,7 @@ class _Entry:
         self_, self.arguments, self.count = k.arguments
         #: The block of the first segment.
         self.block = k.load(self_ + DATA, I64)
-        for byte in range(_LINE, _SOON, _LINE):
+        for byte in range(LINE, _SOON, LINE):
             k.prefetch(self.block + byte)
         #: The tables of the first segment, and of the one that runs.
         self.first = self.tables = Tables(k, self.block)

@@ -11,10 +11,9 @@ from contextvars import ContextVar
 import numpy as np
 
 from uncork.files import let_go
+from uncork.kernels.runtime.target import LINE
 from uncork.types import Array
 
-#: Bytes of a cache line: a vector that lies across two of them costs two reads.
-_LINE = 64
 #: Numbers of a row that are turned at a time.
 _NEAR = 256
 #: Bytes of a block of memory that arrays share, of the largest array that does, and of those that
@@ -74,15 +73,15 @@ def zeros(shape: Sequence[int], dtype: type[np.generic] = np.float32) -> Array:
     """Zeros that begin at a cache line: what is packed into them is not copied again."""
     size = math.prod(shape) * np.dtype(dtype).itemsize
     shared = _shared.get()
-    scratch = np.zeros(size + _LINE, np.uint8) if shared is None else shared.zeros(size + _LINE)
-    first = -scratch.ctypes.data % _LINE
+    scratch = np.zeros(size + LINE, np.uint8) if shared is None else shared.zeros(size + LINE)
+    first = -scratch.ctypes.data % LINE
     made: Array = scratch[first : first + size].view(dtype).reshape(shape)
     return made
 
 
 def _at_a_line(array: Array) -> Array:
     """The array, or a copy, that begins at a cache line."""
-    if array.ctypes.data % _LINE == 0 and array.flags.c_contiguous:
+    if array.ctypes.data % LINE == 0 and array.flags.c_contiguous:
         return array
     return arranged(array, array.dtype.type)
 
@@ -107,7 +106,7 @@ def panels_of(
     """
     count, inner = columns.shape
     panels = zeros((-(-count // width), -(-inner // step) * step, width), dtype)
-    near = np.empty((width, _NEAR + _LINE // 4), dtype)
+    near = np.empty((width, _NEAR + LINE // 4), dtype)
     for panel, first in zip(panels, range(0, count, width), strict=True):
         some = columns[first : first + width]
         if some.strides[0] < some.strides[1]:  # numbers of a row of the panel are neighbours

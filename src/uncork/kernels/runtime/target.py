@@ -24,6 +24,8 @@ from uncork.kernels.runtime import processor
 
 #: Bytes of a source file that are read at a time; nearly all have fewer.
 _PART = 1 << 16
+#: Bytes of a line of the caches.
+LINE = 64
 NATIVE = "native"
 #: The first version that has what `llvm` asks for. It stands in pyproject.toml, too.
 OLDEST_LLVMLITE = (0, 44)

@@ -9,9 +9,9 @@ from msgspec.structs import replace
 
 from uncork.kernels.elementwise.spec import conversion
 from uncork.kernels.extents import decline_if, extents, product
-from uncork.kernels.kernel_plan import LINE, In, KernelCall, Operand, Out, Scratch, shares
+from uncork.kernels.kernel_plan import In, KernelCall, Operand, Out, Scratch, shares
 from uncork.kernels.movement.spec import COPY_BYTES, FillBytes
-from uncork.kernels.runtime.target import Target
+from uncork.kernels.runtime.target import LINE, Target
 from uncork.kernels.scatter.spec import Action, Mean
 from uncork.kernels.stored_types import element_bytes
 from uncork.symbolic import SizeLike

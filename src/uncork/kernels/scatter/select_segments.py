@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from uncork.kernels.extents import nanoseconds, product
-from uncork.kernels.kernel_plan import LINE, In, KernelCall, Out, Selection
+from uncork.kernels.kernel_plan import In, KernelCall, Out, Selection
 from uncork.kernels.layer import Layer, shared_call
 from uncork.kernels.loops.nest_call import vector_lanes
+from uncork.kernels.runtime.target import LINE
 from uncork.kernels.scatter.spec_segments import MaxOfSegments
 from uncork.ops.segment_max import SegmentMax16, lowest
 from uncork.storage import encode
