@@ -1441,6 +1441,8 @@ def priors(generator: np.random.Generator) -> Iterator[Case]:
 
 
 def scatter(generator: np.random.Generator) -> Iterator[Case]:
+    from uncork.internal_ops.scattered_rows import ScatteredRows
+
     for run, index, axis in product([1, 3, 16, 17, 65, 300], ["int64", "int32"], [0, 1]):
         data = numbers(generator, 5, 9, run)
         rows = [5, 7, run] if axis else [7, 9, run]
@@ -1466,9 +1468,10 @@ def scatter(generator: np.random.Generator) -> Iterator[Case]:
         ["f32", "f16", "i8", "u16", "f64"], reductions, (0, 1, 2), (True, False)
     ):
         element_type = ElementType.parse(name)
-        data, updates = (
+        shapes = (4, 5, 6), (3, 4, 5), (4, 5, 7), (3, 5, 7)
+        data, updates, table, rows = (
             spec(storage.encode(generator.integers(1, 9, shape), element_type), name)
-            for shape in ((4, 5, 6), (3, 4, 5))
+            for shape in shapes
         )
         places = spec(generator.integers(-4, 4, (3, 4, 5)))
         operation = find("ScatterElementsUpdate", 12)(reduction=reduction, use_init_val=initial)
@@ -1477,6 +1480,13 @@ def scatter(generator: np.random.Generator) -> Iterator[Case]:
             operation,
             [data, places, updates, spec(np.array(axis))],
         )
+        if not axis:
+            one_each = spec(generator.integers(-4, 4, (3, 1, 1)))
+            yield (
+                f"rows {name} {reduction} {initial}",
+                ScatteredRows(elements=operation),
+                [table, one_each, rows, spec(np.array(axis))],
+            )
 
 
 def elements_of_codes(generator: np.random.Generator) -> Iterator[Case]:

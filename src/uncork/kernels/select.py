@@ -130,6 +130,7 @@ SELECTORS: Mapping[str, str] = {
     "scatter:select_elements": "ScatterElementsUpdate",
     "scatter:select_gather_elements": "GatherElements",
     "scatter:select_gather_nd": "GatherND",
+    "scatter:select_rows": "ScatteredRows",
     "scatter:select_slices": "ScatterUpdate",
     "scatter:select_store": "StoreRows",
     "scatter:select_tuples": "ScatterNDUpdate",
