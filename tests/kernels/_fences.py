@@ -905,6 +905,7 @@ def pool(generator: np.random.Generator) -> Iterator[Case]:
 
 
 def normalise(generator: np.random.Generator) -> Iterator[Case]:
+    from uncork.internal_ops.blocks import BlockedNormalization
     from uncork.internal_ops.fused import FusedMember, FusedNormalization
 
     residual = [
@@ -936,6 +937,17 @@ def normalise(generator: np.random.Generator) -> Iterator[Case]:
             )
             around = {"alpha": 0.1, "beta": 0.75, "bias": 1.0, "size": 5}
             yield f"window {axis} {size} {name}", find("LRN", 1)(**around), [data, along]
+    for pixels, block, groups in product((1, 2, 5, 17), (4, 8, 16), (1, 2, 3, 6, 24, 48)):
+        operation = FusedNormalization(
+            find("GroupNormalization", 12)(num_groups=groups, epsilon=0.1), 3, residual
+        )
+        data = numbers(generator, 2, 48 // block, pixels, block)
+        numbers_of_channels = numbers(generator, 48), numbers(generator, 48)
+        yield (
+            f"blocks of {block} {groups} {pixels}",
+            BlockedNormalization(operation, (True, False, False, False, True), block),
+            [data, *numbers_of_channels, numbers(generator, 48, 1), data],
+        )
 
 
 def resize(generator: np.random.Generator) -> Iterator[Case]:
