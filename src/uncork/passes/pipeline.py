@@ -220,11 +220,18 @@ ON_LOAD: tuple[Pass, ...] = (
 
 _RECURRENT = types_of("recurrent")
 WITH_SIZES: tuple[Pass, ...] = (
+    # Before `einsum_to_matmul`, which knows two operands.
+    Pass(
+        "einsum_in_pairs",
+        "Einsum of more tensors becomes Einsums of two",
+        frozenset({"Einsum"}),
+    ),
     # Before `fuse_attention`, which knows attention by its products.
     Pass(
         "einsum_to_matmul",
         "Einsum of two tensors becomes a MatMul or a Multiply, that of one a Transpose",
         frozenset({"Einsum"}),
+        option="target",
     ),
     # Before whatever makes one step of several layers, of which nothing else may read.
     Pass(
