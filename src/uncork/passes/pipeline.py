@@ -279,6 +279,13 @@ WITH_SIZES: tuple[Pass, ...] = (
         frozenset({"ScaledDotProductAttention", "SoftMax"}),
         option="target",
     ),
+    # Behind `fuse_attention`, which may find a kernel by what moves the tensors.
+    Pass(
+        "take_apart",
+        "attention without a kernel becomes the products that it means",
+        frozenset({"ScaledDotProductAttention"}),
+        option="target",
+    ),
     # Before `fuse_epilogue`, too: a rounding to levels ends a product.
     Pass(
         "quantize_layers",
