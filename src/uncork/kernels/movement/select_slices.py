@@ -64,8 +64,7 @@ def gather_look(operation: Operation, inputs: Specs, outputs: Specs, number: int
         return None
     others = [n for n in range(len(shape)) if n != along]
     if not places.ndim:
-        looks = map(Along, others, result)
-        return Look(tuple(looks), ((along, found[0]),))
+        return Look(tuple(map(Along, others, result)), ((along, found[0]),))
     looks = [Along(n, count) for n, count in enumerate(result)]
     looks[along] = Along(along, len(found), found[0], steps.pop())
     return Look(tuple(looks))
