@@ -941,13 +941,17 @@ def normalise(generator: np.random.Generator) -> Iterator[Case]:
         operation = FusedNormalization(
             find("GroupNormalization", 12)(num_groups=groups, epsilon=0.1), 3, residual
         )
-        data = numbers(generator, 2, 48 // block, pixels, block)
-        numbers_of_channels = numbers(generator, 48), numbers(generator, 48)
-        yield (
-            f"blocks of {block} {groups} {pixels}",
-            BlockedNormalization(operation, (True, False, False, False, True), block),
-            [data, *numbers_of_channels, numbers(generator, 48, 1), data],
-        )
+        of_channels = numbers(generator, 48), numbers(generator, 48), numbers(generator, 48, 1)
+        values = generator.standard_normal((2, 48 // block, pixels, block))
+        for half in (False, True):
+            kind = ElementType.bf16 if half else ElementType.f32
+            data = spec(storage.encode(values, kind), kind.name)
+            lies = True, False, False, False, True
+            yield (
+                f"blocks of {block} {groups} {pixels} {kind}",
+                BlockedNormalization(operation, lies, block, half),
+                [data, *of_channels, data],
+            )
 
 
 def resize(generator: np.random.Generator) -> Iterator[Case]:

@@ -23,7 +23,7 @@ from uncork.kernels.kernel_plan import In, Out, Scratch, Selection
 from uncork.kernels.layer import Layer
 from uncork.kernels.loops.axes import BLOCK, AxisGroup, Groups, literal
 from uncork.kernels.loops.language import SCALAR_OP
-from uncork.kernels.loops.nest_call import Call, View, row_bytes
+from uncork.kernels.loops.nest_call import Call, View, computed_type, row_bytes
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select_epilogue import epilogue_of
 from uncork.ops import Operation
@@ -115,7 +115,7 @@ def _blocked_group(
     assert isinstance(blocks, int) and isinstance(block, int)
     end, positions = epilogue_of(operation.operation, plain, plain[0], 1)
     each, inner = blocks * block // norm.num_groups, product(pixels)
-    unit = math.lcm(each, block)
+    unit, held = math.lcm(each, block), computed_type(name)
     whole = (images, blocks * block // unit, unit // block, inner, block)
     channel, member = f"{block}*c + l", f"{each}*g + i"
 
@@ -154,18 +154,19 @@ def _blocked_group(
     lie = {CHANNEL: (whole[1], whole[2], block), ELEMENT: whole, NUMBER: (1,)}
     views = {
         "X": View(In(0), name, whole),
-        "S": View(Scratch(), name, (unit,)),
-        "M": View(Scratch(row_bytes(unit, name)), name, (unit,)),
-        "W": View(In(1), name, lie[CHANNEL]),
-        "B": View(In(2), name, lie[CHANNEL]),
+        "S": View(Scratch(), held, (unit,)),
+        "M": View(Scratch(row_bytes(unit, held)), held, (unit,)),
+        "W": View(In(1), held, lie[CHANNEL]),
+        "B": View(In(2), held, lie[CHANNEL]),
         "Y": View(Out(0), name, whole),
     }
     for index, (kind, position) in enumerate(zip(end.operands, positions, strict=True)):
-        views[f"E{index}"] = View(In(position), name, lie[kind])
+        own = inputs[position].element_type.name
+        views[f"E{index}"] = View(In(position), own, lie[kind])
     sizes: dict[str, SizeLike] = dict(zip("nucxl", whole, strict=True))
     sizes |= {"g": unit // each, "i": each, "terms": each * inner}
     sizes |= {"count": inner, "some": inner // _CHAINS, "parts": inner // BLOCK}
-    cost, scratch = product(shape) // 6, 2 * row_bytes(unit, name)
+    cost, scratch = product(shape) // 6, 2 * row_bytes(unit, held)
     return Call(
         *("group_normalise_blocks", text, sizes, views, target, 1, cost, scratch),
         shared=("u", "n"),
