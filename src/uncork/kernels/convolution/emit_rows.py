@@ -85,11 +85,12 @@ def _walk(k: Kernel, spec: Depthwise | Pooled) -> Callable[[Pixel, Tile], None]:
     if around.alone:
         return lambda _border, tile: tile(k.integer(0), around.seen(spec, step, "both"))
     left, right = (around.seen(spec, step, end) for end in ("left", "right"))
+    last = count - (step + around.cut(spec)[1])
 
     def tiles(_border: Pixel, tile: Tile) -> None:
         tile(k.integer(0), left)
         with k.loop(step, count - step, step) as first:
-            tile(k.minimum(first, count - 2 * step), whole)
+            tile(k.minimum(first, last), whole)
         tile(count - step, right)
 
     def open_tiles(border: Pixel, tile: Tile) -> None:

@@ -55,9 +55,20 @@ class Around(Struct, frozen=True):
             for pixel in range(pixels)
         ]
 
+    def cut(self, row: Row) -> tuple[int, int]:
+        """How many pixels at the left and at the right of a row do not see all taps."""
+        stride = row.stride[1]
+        return -(-self.left // stride), -(-self.right // stride)
+
     def fewest(self, row: Row, pixels: int) -> int:
-        """The pixels of the shortest row of which no tile at one end sees the other end."""
-        return pixels + -(-max(self.left, self.right) // row.stride[1])
+        """The pixels of the shortest row in which a tile lies between the ends."""
+        return pixels + sum(self.cut(row))
+
+    def reach(self, row: Row, pixels: int, count: int) -> bool:
+        """Whether tiles reach the ends of a row: none at one end sees the other one, too."""
+        if count <= 2 * pixels:
+            return self.alone or count >= pixels + max(self.cut(row))
+        return count >= self.fewest(row, pixels)
 
 
 def _taps_outside(row: Row, cells: int) -> int:
@@ -85,9 +96,10 @@ def around(row: Row, sizes: Sizes, pixels: int) -> Around | None:
     beyond = plain(Size.of(reached - begin - size))
     if not isinstance(begin, int) or not isinstance(beyond, int):
         return None
-    found = Around(max(0, begin), max(0, beyond), certainly(count, pixels), not isinstance(count, int))
-    short = isinstance(count, int) and count < found.fewest(row, pixels)
-    return None if short and not found.alone else found
+    is_open = not isinstance(count, int)
+    found = Around(max(0, begin), max(0, beyond), certainly(count, pixels), is_open)
+    reach = not isinstance(count, int) or found.reach(row, pixels, count)
+    return found if reach else None
 
 
 def pixels_at_a_time(count: SizeLike, most: int, enough: int, members: int = 1) -> int:
@@ -96,10 +108,10 @@ def pixels_at_a_time(count: SizeLike, most: int, enough: int, members: int = 1) 
     """
     if not isinstance(count, int):
         return max(1, min(enough, most))
-    if certainly(count, count // members * members) and count // members <= most:
-        return max(1, count // members)
     vectors = -(-count // members)
-    parts = range(-(-vectors // most), max(2, vectors) + 1)
+    if vectors <= most and count % members == 0:
+        return max(1, vectors)
+    parts = range(max(2, -(-vectors // most)), max(2, vectors) + 1)
     return min(
         (-(-vectors // n) for n in parts), key=lambda wide: -(-vectors // wide) * (wide + _TILE)
     )
