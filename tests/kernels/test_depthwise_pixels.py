@@ -5,6 +5,7 @@ ends see.
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,8 +14,8 @@ pytest.importorskip("llvmlite")
 
 import uncork
 from uncork.compiler.compile import compile_model
-from uncork.kernels.convolution.geometry import Geometry, WindowAxis
 from uncork.kernels.convolution.blocks_apart import _most_vectors
+from uncork.kernels.convolution.geometry import Geometry, WindowAxis
 from uncork.kernels.convolution.row_tiles import Around, around, pixels_at_a_time
 from uncork.kernels.convolution.spec_blocks import ENOUGH_SUMS, Depthwise
 from uncork.kernels.runtime.target import LEVELS
@@ -100,7 +101,9 @@ def test_tiles_do_not_reach_ends_that_are_not_known() -> None:
 
 
 @pytest.mark.parametrize("columns", [1, 2, 3, 6, 7, 9, 14, 15, 28, 33])
-@pytest.mark.parametrize(("taps", "stride", "dilation"), [(3, 1, 1), (5, 2, 1), (7, 1, 1), (3, 1, 2)])
+@pytest.mark.parametrize(
+    ("taps", "stride", "dilation"), [(3, 1, 1), (5, 2, 1), (7, 1, 1), (3, 1, 2)]
+)
 @pytest.mark.parametrize(("channels", "members"), [(32, 1), (24, 1), (32, 2)])
 @pytest.mark.parametrize("opened", [False, True])
 def test_rows_of_all_lengths(
@@ -114,11 +117,16 @@ def test_rows_of_all_lengths(
     builder = uncork.Builder("m")
     shape = [1, channels, rows, -1 if opened else columns]
     x = builder.parameter("x", "f32", shape)
-    one = {"strides": [1, 1], "dilations": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0]}
+    one: dict[str, Any] = {
+        "strides": [1, 1],
+        "dilations": [1, 1],
+        "pads_begin": [0, 0],
+        "pads_end": [0, 0],
+    }
     same = builder.constant(np.eye(channels, dtype=np.float32)[:, :, None, None])
     filters = generator.integers(-4, 5, (channels // members, members, members, taps, taps))
     filters = filters.astype(np.float32)
-    around_it = {"strides": [stride] * 2, "dilations": [dilation] * 2}
+    around_it: dict[str, Any] = {"strides": [stride] * 2, "dilations": [dilation] * 2}
     around_it |= {"pads_begin": [pad] * 2, "pads_end": [pad] * 2}
     y = builder.add("Convolution", 1, x, same, **one)[0]
     y = builder.add("GroupConvolution", 1, y, builder.constant(filters), **around_it)[0]

@@ -8,7 +8,15 @@ from functools import partial
 from uncork.kernels.codegen.emit import F32, Kernel, Value, emitter
 from uncork.kernels.codegen.joining import COMBINE, identity
 from uncork.kernels.convolution.emit_numbers import read, write
-from uncork.kernels.convolution.emit_rows import Lines, Pixel, PixelRow, Tile, columns_seen, lines_of, walk_rows
+from uncork.kernels.convolution.emit_rows import (
+    Lines,
+    Pixel,
+    PixelRow,
+    Tile,
+    columns_seen,
+    lines_of,
+    walk_rows,
+)
 from uncork.kernels.convolution.spec_pool import Pooled
 
 
@@ -48,7 +56,9 @@ def _tile(
         for p, _ in windows:
             found[p] = COMBINE[spec.op](k, joined, found[p])
     counts = [end - first for first, end in seen]
-    shares = {count: _share(k, spec, lines.inside, k.integer(count)) for count in dict.fromkeys(counts)}
+    shares = {
+        count: _share(k, spec, lines.inside, k.integer(count)) for count in dict.fromkeys(counts)
+    }
     for p, (total, count) in enumerate(zip(found, counts, strict=True)):
         write(k, _scaled(k, total, shares[count]), row.made + (x + p) * pixel, spec.half)
 
@@ -70,7 +80,9 @@ def _border(k: Kernel, spec: Pooled, row: PixelRow, lines: Lines, x: Value) -> N
         column = x * spec.stride[1] - a["left"] + tap * spec.dilation[1]
         with k.if_(column.below(a["width"])):
             count.set(count.get() + 1)
-            total.set(COMBINE[spec.op](k, _joined(k, spec, lines.places, column * pixel), total.get()))
+            total.set(
+                COMBINE[spec.op](k, _joined(k, spec, lines.places, column * pixel), total.get())
+            )
     mean = _scaled(k, total.get(), _share(k, spec, lines.inside, count.get()))
     write(k, mean, row.made + x * pixel, spec.half)
 

@@ -13,7 +13,6 @@ from itertools import product
 from msgspec import Struct
 
 from uncork.kernels.codegen.emit import Kernel, Value
-from uncork.kernels.convolution.row_tiles import Around
 from uncork.kernels.convolution.spec_blocks import Deep, Depthwise
 from uncork.kernels.convolution.spec_pool import Pooled
 
