@@ -117,15 +117,17 @@ def _border(
     first = x * spec.stride[1] - a["left"]
     total = k.variable(k.constant(0.0, F32, spec.lanes))
     for line, filters in lines.each(first * pixel):
-        with k.loop(0, spec.columns) as tap:
-            with k.if_((first + tap * spec.dilation[1]).below(a["width"])):
-                for member in range(spec.members):
-                    place = line + tap * (spec.dilation[1] * pixel)
-                    cell = _member(k, spec, place, (True,), member)
-                    number = tap * spec.members + member
-                    apart = number * (spec.lanes * F32.bytes * spec.vector_members)
-                    weight = k.load(filters + apart, F32, spec.lanes)
-                    total.set(k.fma(cell, weight, total.get()))
+        with (
+            k.loop(0, spec.columns) as tap,
+            k.if_((first + tap * spec.dilation[1]).below(a["width"])),
+        ):
+            for member in range(spec.members):
+                place = line + tap * (spec.dilation[1] * pixel)
+                cell = _member(k, spec, place, (True,), member)
+                number = tap * spec.members + member
+                apart = number * (spec.lanes * F32.bytes * spec.vector_members)
+                weight = k.load(filters + apart, F32, spec.lanes)
+                total.set(k.fma(cell, weight, total.get()))
     _store(k, spec, total.get(), lines.row.made + x * pixel, ends)
 
 
