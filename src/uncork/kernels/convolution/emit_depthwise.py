@@ -24,6 +24,7 @@ from uncork.kernels.convolution.emit_rows import (
 )
 from uncork.kernels.convolution.spec_blocks import Depthwise
 from uncork.kernels.epilogue import CHANNEL, ELEMENT
+from uncork.kernels.runtime.target import LINE
 
 
 @emitter
@@ -57,7 +58,11 @@ class _LinesSeen:
 
     def __init__(self, k: Kernel, spec: Depthwise, row: PixelRow, filters: Value) -> None:
         self._k, self._spec, self.row = k, spec, row
-        self._step = k.named["width"] * (spec.dilation[0] * spec.lanes * spec.size)
+        line_bytes = k.named["width"] * (spec.lanes * spec.size)
+        #: The line that the next row of the result is the first one to see.
+        below = row.line + ((spec.rows - 1) * spec.dilation[0] + 1)
+        self.next_line = row.planes[-1].place + below * line_bytes
+        self._step = line_bytes * spec.dilation[0]
         of_row = _filters_of_row(spec)
         #: For each plane: where its first line lies, and filters from its tap to behind the last.
         self._runs: list[tuple[Value, Value, Value]] = []
@@ -65,7 +70,7 @@ class _LinesSeen:
             first, end = taps_seen(k, spec, row, plane)
             line = row.line + first * spec.dilation[0]
             own = filters + tap * spec.rows * of_row
-            place = plane.place + line * (k.named["width"] * (spec.lanes * spec.size))
+            place = plane.place + line * line_bytes
             self._runs.append((place, own + first * of_row, own + end * of_row))
 
     def each(self, columns: Value) -> Iterator[tuple[Value, Value]]:
@@ -90,6 +95,10 @@ def _tile(
     """Neighbouring pixels, each of which sees these columns of taps."""
     pixel = spec.lanes * spec.size
     wide = spec.lanes * spec.vector_members
+    if spec.asks_ahead:
+        ahead = lines.next_line + x * spec.stride[1] * pixel
+        for line in range(0, spec.pixels * spec.stride[1] * pixel, LINE):
+            k.prefetch(ahead + line)
     sums = [k.variable(k.constant(0.0, F32, wide)) for _ in range(spec.width)]
     sees = columns_seen(spec, seen, spec.vector_members)
     for line, filters in lines.each((x * spec.stride[1] - k.named["left"]) * pixel):
