@@ -97,8 +97,8 @@ def _tile(
     wide = spec.lanes * spec.vector_members
     if spec.asks_ahead:
         ahead = lines.next_line + x * spec.stride[1] * pixel
-        for line in range(0, spec.pixels * spec.stride[1] * pixel, LINE):
-            k.prefetch(ahead + line)
+        for apart in range(0, spec.pixels * spec.stride[1] * pixel, LINE):
+            k.prefetch(ahead + apart)
     sums = [k.variable(k.constant(0.0, F32, wide)) for _ in range(spec.width)]
     sees = columns_seen(spec, seen, spec.vector_members)
     for line, filters in lines.each((x * spec.stride[1] - k.named["left"]) * pixel):
