@@ -3,7 +3,8 @@ filters at once.
 
 A window's cells lie one after the other in the data itself, or in lines of pixels that are brought
 to hold all channels of a pixel together, or, where windows reach over several rows of pixels or
-dilated ones, in a copy of each window.
+dilated ones, in a copy of each window: of a patch, which no other window overlaps, row by row, of
+others tap by tap.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from uncork.kernels.kernel_plan import (
     grid,
     shares,
 )
-from uncork.kernels.movement.nd_copy import Loop, layout_copy, zeros
+from uncork.kernels.movement.nd_copy import Loop, layout_copy, nd_copy, zeros
 from uncork.kernels.movement.shared_moves import shared_moves
 from uncork.kernels.movement.transpose import blocks_fit, transpose_call
 from uncork.kernels.runtime.addresses import address_of
@@ -92,7 +93,14 @@ def layout(g: Geometry) -> WindowLayout:
             "lines", g.groups * rows.count * row, rows.count * row, row, columns.stride * pixel
         )
     row = columns.count * g.inner * 4
-    return WindowLayout("windows", g.groups * rows.count * row, rows.count * row, row, g.inner * 4)
+    kind = "patches" if _are_patches(g) else "windows"
+    return WindowLayout(kind, g.groups * rows.count * row, rows.count * row, row, g.inner * 4)
+
+
+def _are_patches(g: Geometry) -> bool:
+    """Whether windows are parts of the data that do not overlap, and their rows lie in it."""
+    apart = all(axis.stride >= axis.taps for axis in (g.rows, g.columns))
+    return g.inside and apart and g.columns.dilation == 1 < g.columns.taps
 
 
 def _neighbours(g: Geometry) -> bool:
@@ -128,6 +136,7 @@ def cost(g: Geometry, widest: int) -> float:
         * height
         * known(g.columns.windows_extent(g.columns.count))
         * (0.4 if by_blocks else 1.0),
+        "patches": pixels * g.inner * (0.1 + 3 / g.columns.taps),
         "windows": pixels * g.inner * (0.2 if by_blocks else 1.0)
         + known(g.data_size) * g.channels * 0.4,
     }[kind]
@@ -136,14 +145,14 @@ def cost(g: Geometry, widest: int) -> float:
 
 def serves(g: Geometry) -> bool:
     """Whether im2col serves. Where sizes are open, copies of any number of windows would take too
-    much memory.
+    much memory, but for patches, which take as much as the data.
     """
     kind = layout(g).kind
     calls = g.groups * (g.rows.taps * g.columns.taps if kind == "windows" else 1)
     return (
         not g.is_open
         or kind == "direct"
-        or (calls <= _MOST_OPEN_CALLS and (kind == "lines" or is_known(g.pixels)))
+        or (calls <= _MOST_OPEN_CALLS and (kind != "windows" or is_known(g.pixels)))
     )
 
 
@@ -159,7 +168,7 @@ class _Im2colCalls:
         how = (
             "rows",
             g.weights,
-            self.layout.kind == "direct",
+            self.layout.kind in ("direct", "patches"),
             replace(self.spec, end=PLAIN),
             work.type_name,
         )
@@ -180,7 +189,7 @@ class _Im2colCalls:
 
     def _ordered(self, filters: Array) -> Array:
         """The filters as `[groups, outputs, inner]`, in the order in which a window's cells lie."""
-        if self.layout.kind != "direct":
+        if self.layout.kind in ("lines", "windows"):
             filters = filters.transpose(0, 1, 3, 4, 2)
         return filters.reshape(self.g.groups, self.g.outputs, self.g.inner)
 
@@ -233,6 +242,9 @@ class _Im2colCalls:
         """The calls, one after the other, that lay out the cells of some images."""
         g, lay = self.g, self.layout
         if lay.kind == "direct":
+            return
+        if lay.kind == "patches":
+            yield from self._lay_out_patches(first, images)
             return
         width = g.columns.windows_extent(g.columns.count)
         if lay.kind == "lines":
@@ -302,6 +314,22 @@ class _Im2colCalls:
                 across_rows = columns.step * column * 4, columns.position_step * pixel
                 inner = [Loop(columns.length, *across_rows), Loop(g.channels, channel * 4, 4)]
                 yield layout_copy(source, target, [*outer, *inner])
+
+    def _lay_out_patches(self, first: SizeLike, images: SizeLike) -> Iterator[KernelCall]:
+        """The calls that copy the windows of some images, one row of taps after the other."""
+        g, lay = self.g, self.layout
+        line, channel, run = g.columns.size * 4, g.data_size * 4, g.columns.taps * 4
+        image = g.groups * g.channels * channel
+        for number in range(g.groups):
+            loops = [
+                Loop(images, image, lay.image),
+                Loop(g.rows.count, g.rows.stride * line, lay.row),
+                Loop(g.columns.count, g.columns.stride * 4, lay.column),
+                Loop(g.channels, channel, g.rows.taps * run),
+                Loop(g.rows.taps, g.rows.dilation * line, run),
+            ]
+            source = In(0, first * image + number * g.channels * channel)
+            yield nd_copy(source, Scratch(number * lay.group), loops, run)
 
     def compute(
         self,
