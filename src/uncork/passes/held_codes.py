@@ -14,13 +14,12 @@ from uncork.internal_ops.quantized import PLAIN, WORD, Grid, Held, QuantizedPool
 from uncork.ir.model import Model, Node, Source
 from uncork.kernels.extents import has_extents
 from uncork.ops import Operation
-from uncork.ops._common.indices import normalised_axis
 from uncork.ops.activation import Clamp, ReLU
 from uncork.ops.concat import Concat1
 from uncork.ops.parameter import Result
 from uncork.ops.transpose import Transpose1
 from uncork.passes.match_moves import transpose_order
-from uncork.passes.quantized_values import POOLS, of_values, rounding_of
+from uncork.passes.quantized_values import POOLS, joins_channels, of_values, rounding_of
 from uncork.passes.rewrite import NewLayers
 
 
@@ -60,11 +59,11 @@ def choosing(model: Model, node: Node, grids: Mapping[Source, Grid]) -> Step | N
     ]
     if isinstance(operation, POOLS):
         return Step(QuantizedPool(operation, held, held[0]), node.inputs, held, held[0])
-    if normalised_axis(operation, operation.axis, rank) != 1 or any(
+    if not joins_channels(node, [spec.shape for spec in specs]) or any(
         count % WORD for count in counts[:-1]
     ):
         return None
-    joined = replace(held[0], channels=sum(counts))
+    joined = Held(grids[Source(node.id, 0)], True, sum(counts))
     return Step(Concat1(axis=rank - 1), node.inputs, held, joined)
 
 

@@ -4,6 +4,9 @@ them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
 from msgspec.structs import replace
 
 from uncork.internal_ops.fused import FusedProduct
@@ -12,11 +15,13 @@ from uncork.internal_ops.quantized import Grid
 from uncork.internal_ops.view import View
 from uncork.ir.model import Model, Node, Source
 from uncork.kernels.quantized.grids import grid_of
+from uncork.ops._common.indices import normalised_axis
 from uncork.ops.concat import Concat1
 from uncork.ops.max_pool import MaxPool1, MaxPool8
 from uncork.ops.reshape import Reshape1
 from uncork.ops.squeeze import Squeeze1, Unsqueeze1
 from uncork.ops.transpose import Transpose1
+from uncork.types import PartialShape
 
 POOLS = (MaxPool1, MaxPool8, PooledValues)
 _MOVES = (Reshape1, Squeeze1, Transpose1, Unsqueeze1, View)
@@ -54,13 +59,45 @@ def _grid(model: Model, node: Node, found: dict[Source, Grid]) -> Grid | None:
     operation = node.operation
     if isinstance(operation, POOLS):
         return found.get(node.inputs[0])
-    if isinstance(operation, (*_MOVES, Concat1)):
-        moved = node.inputs if isinstance(operation, Concat1) else node.inputs[:1]
-        first, *others = (found.get(source) for source in moved)
-        alike = first is not None and not first.channels
-        return first if alike and all(other == first for other in others) else None
+    if isinstance(operation, Concat1):
+        return _joined(model, node, [found.get(source) for source in node.inputs])
+    if isinstance(operation, _MOVES):
+        moved = found.get(node.inputs[0])
+        return None if moved is None or moved.channels else moved
     grid = rounding_of(model, node)
     return None if grid is None else of_values(grid)
+
+
+def _joined(model: Model, node: Node, grids: Sequence[Grid | None]) -> Grid | None:
+    """The grid of tensors that lie one after the other: that of all, or, where they are channels,
+    one with limits of its own for each channel.
+    """
+    known = [grid for grid in grids if grid is not None]
+    if len(known) < len(grids) or any(grid.levels != known[0].levels for grid in known):
+        return None
+    if not known[0].channels and all(grid == known[0] for grid in known):
+        return known[0]
+    shapes = [model.spec(source).shape for source in node.inputs]
+    if not joins_channels(node, shapes):
+        return None
+    counts = [int(shape[1]) for shape in shapes]
+    limits = (
+        [np.broadcast_to(getattr(grid, name), n) for grid, n in zip(known, counts, strict=True)]
+        for name in Grid.__struct_fields__[1:]
+    )
+    return Grid(known[0].levels, *(tuple(np.concatenate(parts).tolist()) for parts in limits))
+
+
+def joins_channels(node: Node, shapes: Sequence[PartialShape]) -> bool:
+    """Whether a layer is a Concat of known numbers of channels of images."""
+    rank, operation = shapes[0].rank, node.operation
+    return (
+        isinstance(operation, Concat1)
+        and rank is not None
+        and rank > 2
+        and normalised_axis(operation, operation.axis, rank) == 1
+        and all(shape.rank == rank and shape[1].is_static for shape in shapes)
+    )
 
 
 def of_values(grid: Grid) -> Grid:
