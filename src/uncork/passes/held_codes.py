@@ -59,7 +59,7 @@ def choosing(model: Model, node: Node, grids: Mapping[Source, Grid]) -> Step | N
     ]
     if isinstance(operation, POOLS):
         return Step(QuantizedPool(operation, held, held[0]), node.inputs, held, held[0])
-    if not joins_channels(node, [spec.shape for spec in specs]) or any(
+    if not joins_channels(model, node) or any(
         count % WORD for count in counts[:-1]
     ):
         return None

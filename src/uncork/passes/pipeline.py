@@ -272,6 +272,11 @@ WITH_SIZES: tuple[Pass, ...] = (
         frozenset({"ScaledDotProductAttention", "SoftMax"}),
         option="target",
     ),
+    Pass(
+        "round_before_joins",
+        "tensors are rounded to levels before they are joined",
+        frozenset({"FakeQuantize"}),
+    ),
     # Before `fuse_epilogue`, too: a rounding to levels ends a product.
     Pass(
         "quantize_layers",

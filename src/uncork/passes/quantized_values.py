@@ -21,7 +21,6 @@ from uncork.ops.max_pool import MaxPool1, MaxPool8
 from uncork.ops.reshape import Reshape1
 from uncork.ops.squeeze import Squeeze1, Unsqueeze1
 from uncork.ops.transpose import Transpose1
-from uncork.types import PartialShape
 
 POOLS = (MaxPool1, MaxPool8, PooledValues)
 _MOVES = (Reshape1, Squeeze1, Transpose1, Unsqueeze1, View)
@@ -77,10 +76,9 @@ def _joined(model: Model, node: Node, grids: Sequence[Grid | None]) -> Grid | No
         return None
     if not known[0].channels and all(grid == known[0] for grid in known):
         return known[0]
-    shapes = [model.spec(source).shape for source in node.inputs]
-    if not joins_channels(node, shapes):
+    if not joins_channels(model, node):
         return None
-    counts = [int(shape[1]) for shape in shapes]
+    counts = [int(model.spec(source).shape[1]) for source in node.inputs]
     limits = (
         [np.broadcast_to(getattr(grid, name), n) for grid, n in zip(known, counts, strict=True)]
         for name in Grid.__struct_fields__[1:]
@@ -88,12 +86,15 @@ def _joined(model: Model, node: Node, grids: Sequence[Grid | None]) -> Grid | No
     return Grid(known[0].levels, *(tuple(np.concatenate(parts).tolist()) for parts in limits))
 
 
-def joins_channels(node: Node, shapes: Sequence[PartialShape]) -> bool:
+def joins_channels(model: Model, node: Node) -> bool:
     """Whether a layer is a Concat of known numbers of channels of images."""
-    rank, operation = shapes[0].rank, node.operation
+    operation = node.operation
+    if not isinstance(operation, Concat1):
+        return False
+    shapes = [model.spec(source).shape for source in node.inputs]
+    rank = shapes[0].rank
     return (
-        isinstance(operation, Concat1)
-        and rank is not None
+        rank is not None
         and rank > 2
         and normalised_axis(operation, operation.axis, rank) == 1
         and all(shape.rank == rank and shape[1].is_static for shape in shapes)
