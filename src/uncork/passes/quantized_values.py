@@ -17,12 +17,17 @@ from uncork.ir.model import Model, Node, Source
 from uncork.kernels.quantized.grids import grid_of
 from uncork.ops._common.indices import normalised_axis
 from uncork.ops.concat import Concat1
+from uncork.ops.interpolate import InterpolateByInputs
 from uncork.ops.max_pool import MaxPool1, MaxPool8
 from uncork.ops.reshape import Reshape1
+from uncork.ops.split import Split1, VariadicSplit1
 from uncork.ops.squeeze import Squeeze1, Unsqueeze1
 from uncork.ops.transpose import Transpose1
 
 POOLS = (MaxPool1, MaxPool8, PooledValues)
+SPLITS = (Split1, VariadicSplit1)
+#: Layers that choose among the elements of one tensor.
+CHOOSING = (*POOLS, *SPLITS, InterpolateByInputs)
 _MOVES = (Reshape1, Squeeze1, Transpose1, Unsqueeze1, View)
 
 
@@ -30,9 +35,11 @@ def grids(model: Model) -> dict[Source, Grid]:
     """The grid of each such tensor: its limits are those of the numbers that it holds."""
     result: dict[Source, Grid] = {}
     for node in model.nodes:
-        grid = _grid(model, node, result)
-        if grid is not None:
-            result[Source(node.id, 0)] = grid
+        for number in range(len(node.outputs)):
+            source = Source(node.id, number)
+            grid = _grid(model, source, result)
+            if grid is not None:
+                result[source] = grid
     return result
 
 
@@ -54,9 +61,16 @@ def rounding_of(model: Model, node: Node) -> Grid | None:
     return grid_of(member.operation, limits, node.outputs[0].spec.rank)
 
 
-def _grid(model: Model, node: Node, found: dict[Source, Grid]) -> Grid | None:
+def _grid(model: Model, source: Source, found: dict[Source, Grid]) -> Grid | None:
+    node = model.by_id[source.node]
     operation = node.operation
-    if isinstance(operation, POOLS):
+    if isinstance(operation, SPLITS):
+        return _part(model, source, found.get(node.inputs[0]))
+    if source.output:
+        return None
+    if isinstance(operation, InterpolateByInputs) and not _takes_nearest(model, node):
+        return None
+    if isinstance(operation, CHOOSING):
         return found.get(node.inputs[0])
     if isinstance(operation, Concat1):
         return _joined(model, node, [found.get(source) for source in node.inputs])
@@ -98,6 +112,38 @@ def joins_channels(model: Model, node: Node) -> bool:
         and rank > 2
         and normalised_axis(operation, operation.axis, rank) == 1
         and all(shape.rank == rank and shape[1].is_static for shape in shapes)
+    )
+
+
+def _takes_nearest(model: Model, node: Node) -> bool:
+    """Whether an Interpolate gives elements of its data."""
+    operation, rank = node.operation, model.spec(node.inputs[0]).rank
+    assert isinstance(operation, InterpolateByInputs)
+    return (
+        rank is not None
+        and operation.mode == "nearest"
+        and not any(begin or end for begin, end in operation.pads(rank))
+    )
+
+
+def _part(model: Model, source: Source, grid: Grid | None) -> Grid | None:
+    """The grid of a part of a tensor, of which channels that are cut have their own limits."""
+    if grid is None or not grid.channels:
+        return grid
+    node = model.by_id[source.node]
+    axis, rank = model.spec(node.inputs[1]).value, model.spec(node.inputs[0]).rank
+    if axis is None or rank is None:
+        return None
+    if int(axis.reshape(-1)[0]) % rank != 1:
+        return grid
+    sizes = [port.spec.shape[1] for port in node.outputs[: source.output + 1]]
+    if not all(size.is_static for size in sizes):
+        return None
+    first, end = (sum(map(int, sizes[:n])) for n in (source.output, source.output + 1))
+    limits = (getattr(grid, name) for name in Grid.__struct_fields__[1:])
+    return Grid(
+        grid.levels,
+        *(limit[first:end] if isinstance(limit, tuple) else limit for limit in limits),
     )
 
 
