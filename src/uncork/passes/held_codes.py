@@ -118,10 +118,10 @@ def _repeated(
     """The step of an Interpolate that takes the nearest pixel, on codes."""
     assert isinstance(node.operation, InterpolateByInputs)
     _, axes = node.operation.chosen(*node.inputs[1:])
-    numbers, rank = axes and model.spec(axes).value, model.spec(node.inputs[0]).rank or 0
+    numbers = None if axes is None else model.spec(axes).value
     if numbers is None:
         return None
-    places = [int(axis) % rank for axis in numbers.reshape(-1)]
+    places = [int(axis) for axis in numbers.reshape(-1)]
     if min(places, default=0) < 2:
         return None
     others = [PLAIN] * (len(node.inputs) - 1)
