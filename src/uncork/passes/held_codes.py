@@ -33,7 +33,7 @@ from uncork.passes.quantized_values import (
     CHOOSING,
     POOLS,
     SPLITS,
-    joins_channels,
+    is_joined,
     of_values,
     rounding_of,
 )
@@ -83,7 +83,7 @@ def choosing(model: Model, node: Node, grids: Mapping[Source, Grid]) -> Step | N
         return Step(QuantizedPool(operation, held, held[0]), read, held, *results)
     if isinstance(operation, InterpolateByInputs):
         return _repeated(model, node, held, results)
-    if not joins_channels(model, node) or not _fill_words(held):
+    if not is_joined(model, node) or not _fill_words(held):
         return None
     return Step(Concat1(axis=rank - 1), read, held, *results)
 

@@ -28,7 +28,7 @@ POOLS = (MaxPool1, MaxPool8, PooledValues)
 SPLITS = (Split1, VariadicSplit1)
 #: Layers that choose among the elements of one tensor.
 CHOOSING = (*POOLS, *SPLITS, InterpolateByInputs)
-_MOVES = (Reshape1, Squeeze1, Transpose1, Unsqueeze1, View)
+MOVES = (Reshape1, Squeeze1, Transpose1, Unsqueeze1, View)
 
 
 def grids(model: Model) -> dict[Source, Grid]:
@@ -74,7 +74,7 @@ def _grid(model: Model, source: Source, found: dict[Source, Grid]) -> Grid | Non
         return found.get(node.inputs[0])
     if isinstance(operation, Concat1):
         return _joined(model, node, [found.get(source) for source in node.inputs])
-    if isinstance(operation, _MOVES):
+    if isinstance(operation, MOVES):
         moved = found.get(node.inputs[0])
         return None if moved is None or moved.channels else moved
     grid = rounding_of(model, node)
@@ -90,7 +90,7 @@ def _joined(model: Model, node: Node, grids: Sequence[Grid | None]) -> Grid | No
         return None
     if not known[0].channels and all(grid == known[0] for grid in known):
         return known[0]
-    if not joins_channels(model, node):
+    if not is_joined(model, node):
         return None
     counts = [int(model.spec(source).shape[1]) for source in node.inputs]
     limits = (
@@ -100,7 +100,7 @@ def _joined(model: Model, node: Node, grids: Sequence[Grid | None]) -> Grid | No
     return Grid(known[0].levels, *(tuple(np.concatenate(parts).tolist()) for parts in limits))
 
 
-def joins_channels(model: Model, node: Node) -> bool:
+def is_joined(model: Model, node: Node) -> bool:
     """Whether a layer is a Concat of known numbers of channels of images."""
     operation = node.operation
     if not isinstance(operation, Concat1):

@@ -13,7 +13,7 @@ import uncork
 from tests.passes.test_quantize_layers import agree, convolved, image, operations, rounded
 from uncork.compiler.compile import compile_model
 from uncork.ir.model import Model, Source
-from uncork.passes.round_before_joins import round_before_joins
+from uncork.passes.round_first import round_first
 
 SIZES = (1, 8, 6, 7)
 
@@ -59,7 +59,7 @@ def test_what_joins_joins() -> None:
     x = rounded(b, b.parameter("x", "f32", SIZES), 0, 4)
     b.result(body(b, convolved(b, x, 8, 8), convolved(b, x, 8, 12)), "y")
     model = b.model()
-    after = round_before_joins(model)
+    after = round_first(model)
     found = [node.type_name for node in after.nodes]
     assert found.count("FakeQuantize") == model_rounds(model) + 2
     assert found.index("FakeQuantize", found.index("Abs")) < found.index("Concat")
@@ -86,7 +86,7 @@ def test_what_comes_near(why: str) -> None:
         b.result(b.add("Exp", 1, y)[0], "powers")
     b.result(rounded(b, y, 0, 1), "y")
     model = b.model()
-    assert round_before_joins(model) is model
+    assert round_first(model) is model
 
 
 @pytest.mark.parametrize("sizes", [SIZES, (None, 8, None, None)])
