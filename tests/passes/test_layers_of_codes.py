@@ -10,7 +10,14 @@ import pytest
 pytest.importorskip("llvmlite")
 
 import uncork
-from tests.passes.test_quantize_layers import agree, convolved, image, operations, rounded
+from tests.passes.test_quantize_layers import (
+    agree,
+    convolved,
+    image,
+    operations,
+    rounded,
+    weights,
+)
 from uncork.compiler.compile import compile_model
 from uncork.errors import UncorkError
 from uncork.ir.model import Model, Source
@@ -297,3 +304,39 @@ def test_pixels_between_others_are_numbers() -> None:
     model = resized((1, 12, 4, 6), mode="linear_onnx")
     assert "QuantizedElements" not in operations(model)
     agree(model, image(1, 12, 4, 6), level=3 / 255)
+
+
+def smoothed(factors: np.ndarray, images: bool = False) -> Model:
+    """A tensor of which each channel is multiplied before it is rounded, as NNCF smooths outliers."""
+    b = uncork.Builder("smoothed")
+    x = b.parameter("x", "f32", (2, 12, 5, 6) if images else (2, 6, 12))
+    (y,) = b.add("Multiply", 1, x, b.constant(factors.astype(np.float32)))
+    limits = [b.constant(np.float32(side)) for side in (-2, 2 * 127 / 128)]
+    (y,) = b.add("FakeQuantize", 1, y, *limits, *limits, levels=256)
+    if images:
+        b.result(convolved(b, y, 12, 8, relu=False), "y")
+    else:
+        (y,) = b.add("MatMul", 1, y, weights(b, 8, 12), transpose_b=True)
+        b.result(y, "y")
+    return b.model()
+
+
+FACTORS = np.linspace(0.1, 3, 12)
+
+
+@pytest.mark.parametrize("images", [True, False])
+def test_channels_are_multiplied_as_they_become_codes(images: bool) -> None:
+    model = smoothed(FACTORS.reshape(1, -1, 1, 1) if images else FACTORS, images)
+    assert "Multiply" not in operations(model)
+    agree(model, image(2, 12, 5, 6) if images else image(2, 6, 12), level=2 / 128)
+
+
+@pytest.mark.parametrize(
+    "factors",
+    [-FACTORS, FACTORS - 0.1, FACTORS * 1e-37, FACTORS.reshape(1, 1, 12) + np.zeros((2, 1, 1))],
+    ids=["negative", "zero", "small", "of each image"],
+)
+def test_other_factors_are_a_layer(factors: np.ndarray) -> None:
+    model = smoothed(factors)
+    assert "Multiply" in operations(model)
+    agree(model, image(2, 6, 12), level=2 / 128)

@@ -23,6 +23,7 @@ from uncork.ir.model import Model, Node, Source
 from uncork.kernels.extents import has_extents
 from uncork.ops import Operation
 from uncork.ops.activation import Clamp, ReLU
+from uncork.ops.arithmetic import Multiply
 from uncork.ops.concat import Concat1
 from uncork.ops.interpolate import InterpolateByInputs
 from uncork.ops.parameter import Result
@@ -38,6 +39,10 @@ from uncork.passes.quantized_values import (
     rounding_of,
 )
 from uncork.passes.rewrite import NewLayers
+
+
+#: Limits further apart, and those that are nearer than its inverse, have no factor that f32 holds.
+_MOST_WIDTH = 2.0**100
 
 
 class Step(Struct, frozen=True):
@@ -219,6 +224,7 @@ class Rewriting(NewLayers):
             wanted.grid is not None and rounding is not None
         ):  # the codes of what is rounded, without its numbers
             given = _before_clamps(self.old, node.inputs[0], rounding)
+            given, rounding = _before_factors(self.old, given, rounding, 1 if wanted.last else -1)
             before = self.states.get(given, PLAIN)
             if before.grid is not None or (before.last and not wanted.last):
                 before = replace(wanted, grid=None) if wanted.last else PLAIN
@@ -254,6 +260,32 @@ def _before_clamps(model: Model, source: Source, grid: Grid) -> Source:
         if np.min(grid.input_low) < low or np.max(grid.input_high) > high:
             return source
         source = node.inputs[0]
+
+
+def _before_factors(model: Model, source: Source, grid: Grid, axis: int) -> tuple[Source, Grid]:
+    """What is multiplied by a positive constant of each channel and then rounded to a grid, with
+    the grid of its own numbers; both as they are where it is made in another way.
+    """
+    node = model.by_id[source.node]
+    if not isinstance(node.operation, Multiply) or node.hints.in_f32:
+        return source, grid
+    data, other = node.inputs
+    factors, spec = model.spec(other).value, model.spec(data)
+    if factors is None or spec.rank is None or factors.ndim > spec.rank:
+        return source, grid
+    factors = factors.reshape((1,) * (spec.rank - factors.ndim) + factors.shape)
+    of_channels = factors.size == factors.shape[axis] == spec.shape[axis].size
+    if not of_channels or spec.shape != node.outputs[0].spec.shape:
+        return source, grid
+    by_channel = factors.reshape(-1).astype(np.float64)
+    if not (np.isfinite(by_channel) & (by_channel > 0)).all():
+        return source, grid
+    limits = [np.asarray(limit) / by_channel for limit in (grid.input_low, grid.input_high)]
+    width = np.subtract(*limits[::-1])
+    if width.min() < 1 / _MOST_WIDTH or np.abs(limits).max() > _MOST_WIDTH:
+        return source, grid
+    low, high = (tuple(limit.tolist()) for limit in limits)
+    return data, replace(grid, input_low=low, input_high=high)
 
 
 def _as_read(held: Held) -> Held:
