@@ -44,8 +44,10 @@ class Network:
         self._put(self._rounded(self.b.parameter("x", "f32", shape), 4), 4, 0)
         for _ in range(self.random.randint(3, _LAYERS)):
             self.random.choice(
-                [self.convolve, self.convolve, self.join, self.join, self.cut, self.pool]
-                + [self.double, self.chain, self.chain, self.add, self.gate]
+                [
+                    *(self.convolve, self.convolve, self.join, self.join, self.cut, self.pool),
+                    *(self.double, self.chain, self.chain, self.add, self.gate),
+                ]
             )()
         for number, (source, channels, _) in enumerate(self.tensors[-2:]):
             self.b.result(self._convolution(source, channels, 4), f"y{number}")
@@ -76,11 +78,17 @@ class Network:
     def _convolution(self, x: Source, channels: int, outputs: int) -> Source:
         taps = self.random.choice([1, 3])
         codes = self.generator.integers(-2, 3, (outputs, channels, taps, taps))
-        whole = self._add("Convert", 1, self.b.constant(codes.astype(np.int8)), destination_type="f32")
-        weights = self._add("Multiply", 1, whole, self.b.constant(np.ones((outputs, 1, 1, 1), np.float32)))
+        whole = self._add(
+            "Convert", 1, self.b.constant(codes.astype(np.int8)), destination_type="f32"
+        )
+        weights = self._add(
+            "Multiply", 1, whole, self.b.constant(np.ones((outputs, 1, 1, 1), np.float32))
+        )
         pads = {"pads_begin": [taps // 2] * 2, "pads_end": [taps // 2] * 2}
         y = self._add("Convolution", 1, x, weights, strides=[1, 1], dilations=[1, 1], **pads)
-        return self._add("Add", 1, y, self._numbers(*self.generator.integers(-9, 9, outputs) + 0.25))
+        return self._add(
+            "Add", 1, y, self._numbers(*self.generator.integers(-9, 9, outputs) + 0.25)
+        )
 
     def _any(self) -> tuple[Source, int, int]:
         return self.random.choice(self.tensors[-4:])

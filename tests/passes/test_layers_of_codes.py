@@ -307,7 +307,7 @@ def test_pixels_between_others_are_numbers() -> None:
 
 
 def smoothed(factors: np.ndarray, images: bool = False) -> Model:
-    """A tensor of which each channel is multiplied before it is rounded, as NNCF smooths outliers."""
+    """Each channel is multiplied before it is rounded, as NNCF smooths outliers."""
     b = uncork.Builder("smoothed")
     x = b.parameter("x", "f32", (2, 12, 5, 6) if images else (2, 6, 12))
     (y,) = b.add("Multiply", 1, x, b.constant(factors.astype(np.float32)))

@@ -1,4 +1,4 @@
-"""Tensors that are rounded to levels before they are joined: which are, and that codes are joined."""
+"""What is rounded before it is joined or moved, and that codes are joined."""
 
 from __future__ import annotations
 
@@ -64,9 +64,7 @@ def test_what_joins_joins() -> None:
     assert found.count("FakeQuantize") == model_rounds(model) + 2
     assert found.index("FakeQuantize", found.index("Abs")) < found.index("Concat")
     data = image(*SIZES)
-    before, rewritten = (
-        compile_model(m, backend="reference")(data)[0] for m in (model, after)
-    )
+    before, rewritten = (compile_model(m, backend="reference")(data)[0] for m in (model, after))
     np.testing.assert_array_equal(before, rewritten)
     agree(model, data, level=3 / 255)
 

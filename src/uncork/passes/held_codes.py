@@ -40,7 +40,6 @@ from uncork.passes.quantized_values import (
 )
 from uncork.passes.rewrite import NewLayers
 
-
 #: Limits further apart, and those that are nearer than its inverse, have no factor that f32 holds.
 _MOST_WIDTH = 2.0**100
 
@@ -85,12 +84,12 @@ def choosing(model: Model, node: Node, grids: Mapping[Source, Grid]) -> Step | N
     if len(results) > 1:
         return None
     if isinstance(operation, POOLS):
-        return Step(QuantizedPool(operation, held, held[0]), read, held, *results)
+        return Step(QuantizedPool(operation, held, held[0]), read, held, results[0])
     if isinstance(operation, InterpolateByInputs):
-        return _repeated(model, node, held, results)
+        return _repeated(model, node, held, results[0])
     if not is_joined(model, node) or not _fill_words(held):
         return None
-    return Step(Concat1(axis=rank - 1), read, held, *results)
+    return Step(Concat1(axis=rank - 1), read, held, results[0])
 
 
 def _fill_words(parts: Sequence[Held]) -> bool:
@@ -98,9 +97,7 @@ def _fill_words(parts: Sequence[Held]) -> bool:
     return all(part.channels % WORD == 0 for part in parts[:-1])
 
 
-def _split(
-    model: Model, node: Node, held: Sequence[Held], parts: Sequence[Held]
-) -> Step | None:
+def _split(model: Model, node: Node, held: Sequence[Held], parts: Sequence[Held]) -> Step | None:
     """The step that cuts codes of channels."""
     axis, rank = model.spec(node.inputs[1]).value, model.spec(node.inputs[0]).rank or 0
     if axis is None or int(axis.reshape(-1)[0]) % rank != 1 or not _fill_words(parts):
@@ -117,9 +114,7 @@ def _split(
     )
 
 
-def _repeated(
-    model: Model, node: Node, held: Sequence[Held], results: Sequence[Held]
-) -> Step | None:
+def _repeated(model: Model, node: Node, held: Sequence[Held], result: Held) -> Step | None:
     """The step of an Interpolate that takes the nearest pixel, on codes."""
     assert isinstance(node.operation, InterpolateByInputs)
     _, axes = node.operation.chosen(*node.inputs[1:])
@@ -134,7 +129,7 @@ def _repeated(
         node.checked_operation,
         node.inputs,
         [*held, *others],
-        *results,
+        result,
         numbers={len(others): [place - 1 for place in places]},
     )
 
@@ -274,8 +269,11 @@ def _before_factors(model: Model, source: Source, grid: Grid, axis: int) -> tupl
     if factors is None or spec.rank is None or factors.ndim > spec.rank:
         return source, grid
     factors = factors.reshape((1,) * (spec.rank - factors.ndim) + factors.shape)
-    of_channels = factors.size == factors.shape[axis] == spec.shape[axis].size
-    if not of_channels or spec.shape != node.outputs[0].spec.shape:
+    channels = spec.shape[axis].size
+    if (
+        not factors.size == factors.shape[axis] == channels
+        or spec.shape != node.outputs[0].spec.shape
+    ):
         return source, grid
     by_channel = factors.reshape(-1).astype(np.float64)
     if not (np.isfinite(by_channel) & (by_channel > 0)).all():

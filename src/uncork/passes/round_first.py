@@ -102,9 +102,9 @@ class _Moves:
         """
         move = self._move(source)
         if move is None or not (self._joins(move) or self._keeps(move) or _are_numbers(limits)):
-            limits = [self.layers.constant(limit, ElementType.f32) for limit in limits]
+            given = [self.layers.constant(limit, ElementType.f32) for limit in limits]
             name = f"{node.name}/{self.model.by_id[source.node].name}"
-            return self.layers.put(node.checked_operation, source, *limits, name=name)
+            return self.layers.put(node.checked_operation, source, *given, name=name)
         if self._keeps(move):
             return self.rounded(node, move.inputs[0], limits)
         name = f"{node.name}/{move.name}"

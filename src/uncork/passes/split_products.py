@@ -1,8 +1,8 @@
-"""A product with constant weights whose columns are cut into equal parts is one product for each: each
-part is written where it is read, and ends with what follows it alone.
+"""A product with constant weights whose columns are cut into equal parts is one product for each
+part, which is written where it is read, and ends with what follows it alone.
 
-    MatMul or CompressedLinear -> Add of a constant -> Reshape to [.., parts, ..] -> Transpose -> Split by
-        parts -> Squeeze
+    MatMul or CompressedLinear -> Add of a constant -> Reshape to [.., parts, ..] -> Transpose
+        -> Split by parts -> Squeeze
 
 The keys, queries and values of attention come from one such product in many encoders. The Add and
 the Transpose may be missing; nothing else may read what lies between.
@@ -29,7 +29,7 @@ from uncork.ops.split import Split1
 from uncork.ops.squeeze import Squeeze1
 from uncork.passes.match_moves import transpose_order
 from uncork.passes.rewrite import NewLayers, only_before, readers, replaced
-from uncork.types import Array, ElementType, PartialShape
+from uncork.types import Array, Dimension, ElementType, PartialShape
 
 _F32 = ElementType.f32
 
@@ -169,7 +169,7 @@ def _part(layers: NewLayers, cut: _Cut, number: int) -> Source:
         part = layers.put(Add(auto_broadcast="numpy"), part, bias, name=f"{name}/sum")
     node = layers.nodes[-1]
     shape = layers.spec(part).shape
-    part = layers.viewed(node, part, [*shape.dims[:first], *sizes])
+    part = layers.viewed(node, part, [*shape.dims[:first], *map(Dimension.of, sizes)])
     order = [place - (place > first) for place in cut.order if place != first]
     return layers.ordered(node, part, range(len(order)), order)
 

@@ -162,12 +162,11 @@ def select_reheld(layer: Layer) -> Selection:
     else:
         held_last = source.last or held.last
         channels = plain[1] if held_last else plain[-1]
-        pixels = [plain[0], *plain[2:]] if held_last else plain[:-1]
-        if len(pixels) > 2 and not grid.channels and certainly(channels % WORD, 0):
+        rows = [plain[0], *plain[2:]] if held_last else plain[:-1]
+        if len(rows) > 2 and not grid.channels and certainly(channels % WORD, 0):
             # No byte lies between the pixels of a row: they are as one.
-            *pixels, row = pixels
-            channels = channels * row
-        shared = product(pixels)
+            channels, rows = channels * rows[-1], rows[:-1]
+        shared = product(rows)
         sizes = [1, channels, 1]
     numbers = numbers_of(grid)
     spec = Codes(target.lanes, apart, back, bool(grid.channels))
