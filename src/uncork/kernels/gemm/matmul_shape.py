@@ -68,8 +68,8 @@ class MatMulShape(Struct, frozen=True):
 
     @property
     def is_column(self) -> bool:
-        """Whether each row of the first matrix lies along memory and has one result."""
-        return certainly(self.columns, 1) and not self.turned_first
+        """Whether each of several rows of the first matrix has one result."""
+        return certainly(self.columns, 1) and not certainly(self.rows, 1)
 
     def as_row(self) -> MatMulShape:
         """The same product of a column as one of a row, of the operands in the other order."""
@@ -81,7 +81,8 @@ class MatMulShape(Struct, frozen=True):
             self,
             rows=1,
             columns=self.rows,
-            turned_second=True,
+            turned_first=False,
+            turned_second=not self.turned_first,
             batches=batches,
             outer=outer,
             runs=[replace(run, first=run.second, second=run.first) for run in self.runs],
@@ -110,6 +111,9 @@ def matmul_shape(
     )
     rows, inner = first[-2:][::-1] if turned_first else first[-2:]
     columns = second[-2] if turned_second else second[-1]
+    # A single row lies as a single column does: it is the one along which neighbours lie.
+    turned_first = turned_first and not certainly(rows, 1) and not certainly(inner, 1)
+    turned_second = (turned_second and not certainly(inner, 1)) or certainly(columns, 1)
     count = max(len(first), len(second)) - 2
     batch_first: list[SizeLike] = [*[1] * (count - len(first) + 2), *first[:-2]]
     batch_second: list[SizeLike] = [*[1] * (count - len(second) + 2), *second[:-2]]

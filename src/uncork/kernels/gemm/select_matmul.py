@@ -144,7 +144,7 @@ def select_linear(layer: Layer) -> Selection:
     end, others = epilogue_of(operation, inputs, outputs[0], -1)
     constant = b.value if shape.is_one_product else None
     numbers = ProductNumbers(size, alike=layer.hints.rows_alike)
-    if shape.is_column and not certainly(shape.rows, 1):
+    if shape.is_column:
         kinds = tuple(NUMBER if kind == CHANNEL else kind for kind in end.operands)
         row, along = shape.as_row(), replace(end, operands=kinds)
         return _Maker(row, None, along, others, target, numbers, (1, 0)).native()
@@ -282,8 +282,13 @@ class _Maker:
             self.spec = spec = replace(spec, rows=few, turned=shape.turned_second)
         self.packed_weights = None
         if constant is not None:
-            matrix = constant.reshape(constant.shape[-2:] if constant.ndim > 1 else (-1, 1))
-            turned = matrix.T if shape.turned_second else matrix
+            columns = shape.columns
+            assert isinstance(columns, int)
+            turned = (
+                constant.reshape(columns, -1).T
+                if shape.turned_second
+                else constant.reshape(-1, columns)
+            )
             self.packed_weights = packed(
                 [constant],
                 (self._packing(), shape.turned_second),
