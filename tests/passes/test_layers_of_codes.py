@@ -16,11 +16,14 @@ from tests.passes.test_quantize_layers import (
     image,
     operations,
     rounded,
+    same_numbers,
     weights,
 )
 from uncork.compiler.compile import compile_model
 from uncork.errors import UncorkError
 from uncork.ir.model import Model, Source
+
+__all__ = ["same_numbers"]  # a fixture for every test
 
 CHANNELS = 18
 

@@ -10,10 +10,19 @@ import pytest
 pytest.importorskip("llvmlite")
 
 import uncork
-from tests.passes.test_quantize_layers import agree, convolved, image, operations, rounded
+from tests.passes.test_quantize_layers import (
+    agree,
+    convolved,
+    image,
+    operations,
+    rounded,
+    same_numbers,
+)
 from uncork.compiler.compile import compile_model
 from uncork.ir.model import Model, Source
 from uncork.passes.round_first import round_first
+
+__all__ = ["same_numbers"]  # a fixture for every test
 
 SIZES = (1, 8, 6, 7)
 

@@ -10,9 +10,11 @@ import pytest
 pytest.importorskip("llvmlite")
 
 import uncork
-from tests.passes.test_quantize_layers import weights
+from tests.passes.test_quantize_layers import same_numbers, weights
 from uncork.compiler.compile import compile_model
 from uncork.ir.model import Model, Source
+
+__all__ = ["same_numbers"]  # a fixture for every test
 
 HEADS, WIDTH, TOKENS = 3, 16, 10
 ORDER = (2, 0, 3, 1, 4)
