@@ -10,10 +10,20 @@ import pytest
 pytest.importorskip("llvmlite")
 
 import uncork
-from tests.passes.test_quantize_layers import agree, convolved, image, operations, rounded
+from tests.passes.test_quantize_layers import (
+    agree,
+    convolved,
+    image,
+    operations,
+    rounded,
+    same_numbers,
+    weights,
+)
 from uncork.compiler.compile import compile_model
 from uncork.errors import UncorkError
 from uncork.ir.model import Model, Source
+
+__all__ = ["same_numbers"]  # a fixture for every test
 
 CHANNELS = 18
 
@@ -193,3 +203,143 @@ def test_other_orders_move(order: tuple[int, ...]) -> None:
     (z,) = b.add("Abs", 1, y)
     b.result(z, "z")
     agree(b.model(), image(8, 8, 8, 8), level=2 / 64)
+
+
+def cut(
+    lengths: Sequence[int] = (8, 12, 6),
+    axis: int = 1,
+    sizes: Sequence[int | None] = (2, 26, 4, 6),
+    equal: bool = False,
+) -> Model:
+    """Codes that are cut along an axis, by lengths or in equal parts: convolutions read all parts
+    but the last, which is a result.
+    """
+    b = uncork.Builder("cut")
+    x = rounded(b, b.parameter("x", "f32", sizes), 0, 4)
+    x = rounded(b, convolved(b, x, 26, sum(lengths) if axis == 1 else 12), 0, 2)
+    along = b.constant(np.array(axis))
+    if equal:
+        parts = b.add("Split", 1, x, along, num_splits=len(lengths))
+    else:
+        parts = b.add("VariadicSplit", 1, x, along, b.constant(np.array(lengths)))
+    for number, (part, count) in enumerate(zip(parts[:-1], lengths, strict=False)):
+        channels = count if axis == 1 else 12
+        b.result(convolved(b, part, channels, 8, relu=False), f"y{number}")
+    b.result(parts[-1], "last")
+    return b.model()
+
+
+@pytest.mark.parametrize(
+    ("model", "sizes"),
+    [
+        (cut(), (2, 26, 4, 6)),
+        (cut((12, 12), equal=True), (2, 26, 4, 6)),
+        (cut(sizes=(None, 26, None, None)), (1, 26, 5, 3)),
+    ],
+    ids=["lengths", "equal", "sizes of the call"],
+)
+def test_parts_of_channels_stay_codes(model: Model, sizes: tuple[int, ...]) -> None:
+    steps = operations(model)
+    results = len(model.results)
+    # the image to codes, and each result to numbers
+    assert steps.count("Reheld") == 1 + results
+    assert steps.count("QuantizedProduct") == results
+    agree(model, image(*sizes), level=2 / 255)
+
+
+@pytest.mark.parametrize(
+    "model", [cut((6, 12, 8)), cut((2, 2), axis=2)], ids=["parts of words", "rows"]
+)
+def test_other_parts_are_numbers(model: Model) -> None:
+    steps = operations(model)
+    assert steps.count("Reheld") > 1 + len(model.results)
+    agree(model, image(2, 26, 4, 6), level=2 / 255)
+
+
+def test_parts_of_joined_channels_have_their_limits() -> None:
+    b = uncork.Builder("joined")
+    x = rounded(b, b.parameter("x", "f32", (1, 8, 5, 6)), 0, 4)
+    parts = [rounded(b, convolved(b, x, 8, 12), 0, high) for high in (2, 3)]
+    (y,) = b.add("Concat", 1, *parts, axis=1)
+    given = b.constant(np.array(1)), b.constant(np.array([8, 8, -1]))
+    for number, part in enumerate(b.add("VariadicSplit", 1, y, *given)):
+        (part,) = b.add("Multiply", 1, part, constant(b, 1, 8, 1, 1))
+        b.result(convolved(b, rounded(b, part, 0, 2.3), 8, 8, relu=False), f"y{number}")
+    model = b.model()
+    assert operations(model).count("QuantizedElements") == 3
+    agree(model, image(1, 8, 5, 6), level=2 / 255)
+
+
+def resized(sizes: Sequence[int | None] = (1, 12, 4, 5), **more: object) -> Model:
+    """A decoder's step: pixels are repeated, rounded to other levels, and joined with what the
+    encoder made.
+    """
+    b = uncork.Builder("resized")
+    x = rounded(b, b.parameter("x", "f32", sizes), 0, 4)
+    kept = rounded(b, convolved(b, x, 12, 16), 0, 2.2)
+    pool = {"strides": [2, 2], "pads_begin": [0, 0], "pads_end": [0, 0], "kernel": [2, 2]}
+    (y,) = b.add("MaxPool", 1, kept, **pool, rounding_type="ceil")
+    y = rounded(b, convolved(b, y, 16, 8), 0, 3)
+    how = {
+        "mode": "nearest", "shape_calculation_mode": "scales", "nearest_mode": "floor",
+        "coordinate_transformation_mode": "asymmetric", "pads_begin": [0, 0, 0, 0],
+        "pads_end": [0, 0, 0, 0], **more,
+    }  # fmt: skip
+    scales = b.constant(np.array([2, 2], np.float32))
+    (y,) = b.add("Interpolate", 11, y, scales, b.constant(np.array([2, 3])), **how)
+    y = rounded(b, y, 0, 2.2)
+    (y,) = b.add("Concat", 1, y, kept, axis=1)
+    b.result(convolved(b, y, 24, 8, relu=False), "y")
+    return b.model()
+
+
+@pytest.mark.parametrize("sizes", [(1, 12, 4, 6), (None, 12, None, None)])
+def test_pixels_are_repeated_on_codes(sizes: tuple[int | None, ...]) -> None:
+    model = resized(sizes)
+    assert sorted(operations(model)) == [
+        "Concat", "Interpolate", "QuantizedElements", "QuantizedPool", "QuantizedProduct",
+        "QuantizedProduct", "QuantizedProduct", "Reheld", "Reheld",
+    ]  # fmt: skip
+    agree(model, image(1, 12, 4, 6), level=3 / 255)
+
+
+def test_pixels_between_others_are_numbers() -> None:
+    model = resized((1, 12, 4, 6), mode="linear_onnx")
+    assert "QuantizedElements" not in operations(model)
+    agree(model, image(1, 12, 4, 6), level=3 / 255)
+
+
+def smoothed(factors: np.ndarray, images: bool = False) -> Model:
+    """Each channel is multiplied before it is rounded, as NNCF smooths outliers."""
+    b = uncork.Builder("smoothed")
+    x = b.parameter("x", "f32", (2, 12, 5, 6) if images else (2, 6, 12))
+    (y,) = b.add("Multiply", 1, x, b.constant(factors.astype(np.float32)))
+    limits = [b.constant(np.float32(side)) for side in (-2, 2 * 127 / 128)]
+    (y,) = b.add("FakeQuantize", 1, y, *limits, *limits, levels=256)
+    if images:
+        b.result(convolved(b, y, 12, 8, relu=False), "y")
+    else:
+        (y,) = b.add("MatMul", 1, y, weights(b, 8, 12), transpose_b=True)
+        b.result(y, "y")
+    return b.model()
+
+
+FACTORS = np.linspace(0.1, 3, 12)
+
+
+@pytest.mark.parametrize("images", [True, False])
+def test_channels_are_multiplied_as_they_become_codes(images: bool) -> None:
+    model = smoothed(FACTORS.reshape(1, -1, 1, 1) if images else FACTORS, images)
+    assert "Multiply" not in operations(model)
+    agree(model, image(2, 12, 5, 6) if images else image(2, 6, 12), level=2 / 128)
+
+
+@pytest.mark.parametrize(
+    "factors",
+    [-FACTORS, FACTORS - 0.1, FACTORS * 1e-37, FACTORS.reshape(1, 1, 12) + np.zeros((2, 1, 1))],
+    ids=["negative", "zero", "small", "of each image"],
+)
+def test_other_factors_are_a_layer(factors: np.ndarray) -> None:
+    model = smoothed(factors)
+    assert "Multiply" in operations(model)
+    agree(model, image(2, 6, 12), level=2 / 128)

@@ -16,6 +16,7 @@ import math
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from uncork.concurrency import lazy
 from uncork.internal_ops.bit_planes import BIT_PLANES
@@ -104,6 +105,27 @@ class CompressedMatrix(Struct, frozen=True, eq=False, dict=True):
         if not group or group > _MOST:
             return 0 if group % _RUN else _RUN
         return group
+
+    @property
+    def can_be_cut(self) -> bool:
+        """Whether some columns are a matrix of the same kind."""
+        return self.stack == 1 and self.packed is None and not self.planes
+
+    def cut(self, columns: slice) -> CompressedMatrix:
+        """Some columns as a matrix, whose codes are where they were."""
+        assert self.can_be_cut, "a matrix whose columns are no elements of an axis"
+
+        def own(operand: Array | None) -> Array | None:
+            return operand if operand is None or len(operand) == 1 else operand[columns]
+
+        codes = np.moveaxis(np.moveaxis(self.codes, self.axes[0], 0)[columns], 0, self.axes[0])
+        return replace(
+            self,
+            codes=codes,
+            zero_points=own(self.zero_points),
+            scales=own(self.scales),
+            later=tuple(replace(step, operand=own(step.operand)) for step in self.later),
+        )
 
     def carriers(self) -> Array:
         """The codes as carrier values [columns, groups, size of a group], which are not kept."""

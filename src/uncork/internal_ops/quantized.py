@@ -194,6 +194,12 @@ class QuantizedWeights(Struct, frozen=True, eq=False):
     def outputs(self) -> int:
         return int(self.codes.shape[0])
 
+    def cut(self, outputs: slice) -> QuantizedWeights:
+        """The weights of some outputs of a matrix."""
+        codes = self.codes[outputs]
+        shape = codes.shape[::-1] if self.outputs_last else codes.shape
+        return QuantizedWeights(codes, self.scales[outputs], shape, self.outputs_last)
+
     def values(self) -> Array:
         """The weights in f32, in the shape that the product takes."""
         values = self.codes.astype(np.float32) * self.scales.reshape(

@@ -10,18 +10,38 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from uncork.internal_ops.fused import FusedProduct
-from uncork.internal_ops.quantized import PLAIN, WORD, Grid, Held, QuantizedPool, Reheld
+from uncork.internal_ops.quantized import (
+    PLAIN,
+    WORD,
+    Grid,
+    Held,
+    QuantizedPool,
+    Reheld,
+    in_words,
+)
 from uncork.ir.model import Model, Node, Source
 from uncork.kernels.extents import has_extents
 from uncork.ops import Operation
-from uncork.ops._common.indices import normalised_axis
 from uncork.ops.activation import Clamp, ReLU
+from uncork.ops.arithmetic import Multiply
 from uncork.ops.concat import Concat1
+from uncork.ops.interpolate import InterpolateByInputs
 from uncork.ops.parameter import Result
+from uncork.ops.split import VariadicSplit1
 from uncork.ops.transpose import Transpose1
 from uncork.passes.match_moves import transpose_order
-from uncork.passes.quantized_values import POOLS, of_values, rounding_of
+from uncork.passes.quantized_values import (
+    CHOOSING,
+    POOLS,
+    SPLITS,
+    is_joined,
+    of_values,
+    rounding_of,
+)
 from uncork.passes.rewrite import NewLayers
+
+#: Limits further apart, and those that are nearer than its inverse, have no factor that f32 holds.
+_MOST_WIDTH = 2.0**100
 
 
 class Step(Struct, frozen=True):
@@ -33,6 +53,10 @@ class Step(Struct, frozen=True):
     result: Held
     #: Layers that are part of it.
     within: Sequence[int] = ()
+    #: How further results are held.
+    more: Sequence[Held] = ()
+    #: The numbers that inputs by their position are for it, which are axes and lengths.
+    numbers: Mapping[int, Sequence[int]] = {}
 
 
 def choosing(model: Model, node: Node, grids: Mapping[Source, Grid]) -> Step | None:
@@ -41,31 +65,73 @@ def choosing(model: Model, node: Node, grids: Mapping[Source, Grid]) -> Step | N
     Channels are last. None where it cannot.
     """
     operation = node.operation
-    if not isinstance(operation, (*POOLS, Concat1)):
+    if not isinstance(operation, (*CHOOSING, Concat1)):
         return None
-    specs = [model.spec(source) for source in node.inputs]
+    read = node.inputs if isinstance(operation, Concat1) else node.inputs[:1]
+    made = [Source(node.id, n) for n in range(len(node.outputs))]
+    specs = [model.spec(source) for source in (*read, *made)]
     rank = specs[0].rank
-    if (
-        rank is None
-        or rank < 3
-        or len(node.outputs) != 1
-        or not all(has_extents(spec) for spec in specs)
-    ):
+    if rank is None or rank < 3 or not all(map(has_extents, specs)):
         return None
     if not all(spec.shape[1].is_static for spec in specs):
         return None
-    counts = [int(spec.shape[1]) for spec in specs]
-    held = [
-        Held(grids[source], True, count) for source, count in zip(node.inputs, counts, strict=True)
-    ]
-    if isinstance(operation, POOLS):
-        return Step(QuantizedPool(operation, held, held[0]), node.inputs, held, held[0])
-    if normalised_axis(operation, operation.axis, rank) != 1 or any(
-        count % WORD for count in counts[:-1]
-    ):
+    held, results = (
+        [Held(grids.get(source), True, int(model.spec(source).shape[1])) for source in sources]
+        for sources in (read, made)
+    )
+    if isinstance(operation, SPLITS):
+        return _split(model, node, held, results)
+    if len(results) > 1:
         return None
-    joined = replace(held[0], channels=sum(counts))
-    return Step(Concat1(axis=rank - 1), node.inputs, held, joined)
+    if isinstance(operation, POOLS):
+        return Step(QuantizedPool(operation, held, held[0]), read, held, results[0])
+    if isinstance(operation, InterpolateByInputs):
+        return _repeated(model, node, held, results[0])
+    if not is_joined(model, node) or not _fill_words(held):
+        return None
+    return Step(Concat1(axis=rank - 1), read, held, results[0])
+
+
+def _fill_words(parts: Sequence[Held]) -> bool:
+    """Whether parts that lie one after the other in a pixel all begin with a word."""
+    return all(part.channels % WORD == 0 for part in parts[:-1])
+
+
+def _split(model: Model, node: Node, held: Sequence[Held], parts: Sequence[Held]) -> Step | None:
+    """The step that cuts codes of channels."""
+    axis, rank = model.spec(node.inputs[1]).value, model.spec(node.inputs[0]).rank or 0
+    if axis is None or int(axis.reshape(-1)[0]) % rank != 1 or not _fill_words(parts):
+        return None
+    lengths = [in_words(part.channels) for part in parts]
+    operation = VariadicSplit1(parts=len(parts))
+    return Step(
+        operation,
+        (node.inputs[0], node.inputs[1], node.inputs[1]),
+        [*held, PLAIN, PLAIN],
+        parts[0],
+        more=parts[1:],
+        numbers={1: [rank - 1], 2: lengths},
+    )
+
+
+def _repeated(model: Model, node: Node, held: Sequence[Held], result: Held) -> Step | None:
+    """The step of an Interpolate that takes the nearest pixel, on codes."""
+    assert isinstance(node.operation, InterpolateByInputs)
+    _, axes = node.operation.chosen(*node.inputs[1:])
+    numbers = None if axes is None else model.spec(axes).value
+    if numbers is None:
+        return None
+    places = [int(axis) for axis in numbers.reshape(-1)]
+    if min(places, default=0) < 2:
+        return None
+    others = [PLAIN] * (len(node.inputs) - 1)
+    return Step(
+        node.checked_operation,
+        node.inputs,
+        [*held, *others],
+        result,
+        numbers={len(others): [place - 1 for place in places]},
+    )
 
 
 class Rewriting(NewLayers):
@@ -89,24 +155,26 @@ class Rewriting(NewLayers):
                 inputs = tuple(self._held(source, PLAIN, moved=not named) for source in node.inputs)
                 self.nodes.append(replace(node, inputs=inputs) if inputs != node.inputs else node)
                 continue
-            inputs = tuple(
-                self._held(source, held)
-                for source, held in zip(step.inputs, step.held, strict=True)
-            )
-            port = node.outputs[0]
-            if step.result != PLAIN:
-                self.states[Source(node.id, 0)] = _as_read(step.result)
-                port = replace(port, spec=step.result.spec(port.spec.shape))
-            operation = step.operation
-            self.nodes.append(
-                replace(
-                    node,
-                    inputs=inputs,
-                    outputs=(port,),
-                    operation=operation,
-                )
-            )
+            self._rewrite(node, step)
         return super().model()
+
+    def _rewrite(self, node: Node, step: Step) -> None:
+        """Add the step of a layer."""
+        inputs = [
+            self.constant(step.numbers[place])
+            if place in step.numbers
+            else self._held(source, held)
+            for place, (source, held) in enumerate(zip(step.inputs, step.held, strict=True))
+        ]
+        outputs = list(node.outputs)
+        for number, result in enumerate((step.result, *step.more)):
+            if result != PLAIN:
+                self.states[Source(node.id, number)] = _as_read(result)
+                spec = result.spec(outputs[number].spec.shape)
+                outputs[number] = replace(outputs[number], spec=spec)
+        self.nodes.append(
+            replace(node, inputs=tuple(inputs), outputs=tuple(outputs), operation=step.operation)
+        )
 
     def _held(self, source: Source, wanted: Held, moved: bool = True) -> Source:
         """The tensor in the wanted form, converted where it is in another. What was `moved` is
@@ -151,6 +219,7 @@ class Rewriting(NewLayers):
             wanted.grid is not None and rounding is not None
         ):  # the codes of what is rounded, without its numbers
             given = _before_clamps(self.old, node.inputs[0], rounding)
+            given, rounding = _before_factors(self.old, given, rounding, 1 if wanted.last else -1)
             before = self.states.get(given, PLAIN)
             if before.grid is not None or (before.last and not wanted.last):
                 before = replace(wanted, grid=None) if wanted.last else PLAIN
@@ -186,6 +255,35 @@ def _before_clamps(model: Model, source: Source, grid: Grid) -> Source:
         if np.min(grid.input_low) < low or np.max(grid.input_high) > high:
             return source
         source = node.inputs[0]
+
+
+def _before_factors(model: Model, source: Source, grid: Grid, axis: int) -> tuple[Source, Grid]:
+    """What is multiplied by a positive constant of each channel and then rounded to a grid, with
+    the grid of its own numbers; both as they are where it is made in another way.
+    """
+    node = model.by_id[source.node]
+    if not isinstance(node.operation, Multiply) or node.hints.in_f32:
+        return source, grid
+    data, other = node.inputs
+    factors, spec = model.spec(other).value, model.spec(data)
+    if factors is None or spec.rank is None or factors.ndim > spec.rank:
+        return source, grid
+    factors = factors.reshape((1,) * (spec.rank - factors.ndim) + factors.shape)
+    channels = spec.shape[axis].size
+    if (
+        not factors.size == factors.shape[axis] == channels
+        or spec.shape != node.outputs[0].spec.shape
+    ):
+        return source, grid
+    by_channel = factors.reshape(-1).astype(np.float64)
+    if not (np.isfinite(by_channel) & (by_channel > 0)).all():
+        return source, grid
+    limits = [np.asarray(limit) / by_channel for limit in (grid.input_low, grid.input_high)]
+    width = np.subtract(*limits[::-1])
+    if width.min() < 1 / _MOST_WIDTH or np.abs(limits).max() > _MOST_WIDTH:
+        return source, grid
+    low, high = (tuple(limit.tolist()) for limit in limits)
+    return data, replace(grid, input_low=low, input_high=high)
 
 
 def _as_read(held: Held) -> Held:

@@ -58,7 +58,7 @@ def element_by_element(
     if not result.shape[1].is_static:
         return None
     chain = _chain(model, read_by, node, grids)
-    if not chain:
+    if not chain and node.inputs[0] not in grids:
         return None
     inputs, members = as_members([*chain, node])
     channels = int(result.shape[1])

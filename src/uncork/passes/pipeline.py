@@ -271,6 +271,18 @@ WITH_SIZES: tuple[Pass, ...] = (
         "moves that leave every element in place become views",
         frozenset({"Concat", "Pad", "Slice", "StridedSlice", "Tile", "Transpose"}),
     ),
+    # Before `fuse_attention`, which reads the parts where they lie.
+    Pass(
+        "split_products",
+        "equal parts of a product are products of their own",
+        frozenset({"Split"}),
+    ),
+    # Before `fuse_attention`, to which a rounding between a product and what it reads is a layer.
+    Pass(
+        "round_first",
+        "tensors are rounded to levels before they are moved or joined",
+        frozenset({"FakeQuantize"}),
+    ),
     # Before `fuse_epilogue`, which would take scale and mask of the scores for the end of a
     # product.
     Pass(

@@ -182,11 +182,11 @@ class _Layers:
         are.
         """
         for node in reversed(self.model.nodes):
-            source = Source(node.id, 0)
             if node.id in self.new:
                 continue
+            made = [Source(node.id, n) for n in range(len(node.outputs))]
             step = None
-            if source in self.grids and self._read_as_codes(source):
+            if any(source in self.grids and self._read_as_codes(source) for source in made):
                 step = choosing(self.model, node, self.grids) or element_by_element(
                     self.model, self.read_by, node, self.grids
                 )

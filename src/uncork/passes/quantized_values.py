@@ -4,6 +4,9 @@ them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
 from msgspec.structs import replace
 
 from uncork.internal_ops.fused import FusedProduct
@@ -12,23 +15,31 @@ from uncork.internal_ops.quantized import Grid
 from uncork.internal_ops.view import View
 from uncork.ir.model import Model, Node, Source
 from uncork.kernels.quantized.grids import grid_of
+from uncork.ops._common.indices import normalised_axis
 from uncork.ops.concat import Concat1
+from uncork.ops.interpolate import InterpolateByInputs
 from uncork.ops.max_pool import MaxPool1, MaxPool8
 from uncork.ops.reshape import Reshape1
+from uncork.ops.split import Split1, VariadicSplit1
 from uncork.ops.squeeze import Squeeze1, Unsqueeze1
 from uncork.ops.transpose import Transpose1
 
 POOLS = (MaxPool1, MaxPool8, PooledValues)
-_MOVES = (Reshape1, Squeeze1, Transpose1, Unsqueeze1, View)
+SPLITS = (Split1, VariadicSplit1)
+#: Layers that choose among the elements of one tensor.
+CHOOSING = (*POOLS, *SPLITS, InterpolateByInputs)
+MOVES = (Reshape1, Squeeze1, Transpose1, Unsqueeze1, View)
 
 
 def grids(model: Model) -> dict[Source, Grid]:
     """The grid of each such tensor: its limits are those of the numbers that it holds."""
     result: dict[Source, Grid] = {}
     for node in model.nodes:
-        grid = _grid(model, node, result)
-        if grid is not None:
-            result[Source(node.id, 0)] = grid
+        for number in range(len(node.outputs)):
+            source = Source(node.id, number)
+            grid = _grid(model, source, result)
+            if grid is not None:
+                result[source] = grid
     return result
 
 
@@ -50,17 +61,90 @@ def rounding_of(model: Model, node: Node) -> Grid | None:
     return grid_of(member.operation, limits, node.outputs[0].spec.rank)
 
 
-def _grid(model: Model, node: Node, found: dict[Source, Grid]) -> Grid | None:
+def _grid(model: Model, source: Source, found: dict[Source, Grid]) -> Grid | None:
+    node = model.by_id[source.node]
     operation = node.operation
-    if isinstance(operation, POOLS):
+    if isinstance(operation, SPLITS):
+        return _part(model, source, found.get(node.inputs[0]))
+    if source.output:
+        return None
+    if isinstance(operation, InterpolateByInputs) and not _takes_nearest(model, node):
+        return None
+    if isinstance(operation, CHOOSING):
         return found.get(node.inputs[0])
-    if isinstance(operation, (*_MOVES, Concat1)):
-        moved = node.inputs if isinstance(operation, Concat1) else node.inputs[:1]
-        first, *others = (found.get(source) for source in moved)
-        alike = first is not None and not first.channels
-        return first if alike and all(other == first for other in others) else None
+    if isinstance(operation, Concat1):
+        return _joined(model, node, [found.get(source) for source in node.inputs])
+    if isinstance(operation, MOVES):
+        moved = found.get(node.inputs[0])
+        return None if moved is None or moved.channels else moved
     grid = rounding_of(model, node)
     return None if grid is None else of_values(grid)
+
+
+def _joined(model: Model, node: Node, grids: Sequence[Grid | None]) -> Grid | None:
+    """The grid of tensors that lie one after the other: that of all, or, where they are channels,
+    one with limits of its own for each channel.
+    """
+    known = [grid for grid in grids if grid is not None]
+    if len(known) < len(grids) or any(grid.levels != known[0].levels for grid in known):
+        return None
+    if not known[0].channels and all(grid == known[0] for grid in known):
+        return known[0]
+    if not is_joined(model, node):
+        return None
+    counts = [int(model.spec(source).shape[1]) for source in node.inputs]
+    limits = (
+        [np.broadcast_to(getattr(grid, name), n) for grid, n in zip(known, counts, strict=True)]
+        for name in Grid.__struct_fields__[1:]
+    )
+    return Grid(known[0].levels, *(tuple(np.concatenate(parts).tolist()) for parts in limits))
+
+
+def is_joined(model: Model, node: Node) -> bool:
+    """Whether a layer is a Concat of known numbers of channels of images."""
+    operation = node.operation
+    if not isinstance(operation, Concat1):
+        return False
+    shapes = [model.spec(source).shape for source in node.inputs]
+    rank = shapes[0].rank
+    return (
+        rank is not None
+        and rank > 2
+        and normalised_axis(operation, operation.axis, rank) == 1
+        and all(shape.rank == rank and shape[1].is_static for shape in shapes)
+    )
+
+
+def _takes_nearest(model: Model, node: Node) -> bool:
+    """Whether an Interpolate gives elements of its data."""
+    operation, rank = node.operation, model.spec(node.inputs[0]).rank
+    assert isinstance(operation, InterpolateByInputs)
+    return (
+        rank is not None
+        and operation.mode == "nearest"
+        and not any(begin or end for begin, end in operation.pads(rank))
+    )
+
+
+def _part(model: Model, source: Source, grid: Grid | None) -> Grid | None:
+    """The grid of a part of a tensor, of which channels that are cut have their own limits."""
+    if grid is None or not grid.channels:
+        return grid
+    node = model.by_id[source.node]
+    axis, rank = model.spec(node.inputs[1]).value, model.spec(node.inputs[0]).rank
+    if axis is None or rank is None:
+        return None
+    if int(axis.reshape(-1)[0]) % rank != 1:
+        return grid
+    sizes = [port.spec.shape[1] for port in node.outputs[: source.output + 1]]
+    if not all(size.is_static for size in sizes):
+        return None
+    first, end = (sum(map(int, sizes[:n])) for n in (source.output, source.output + 1))
+    limits = (getattr(grid, name) for name in Grid.__struct_fields__[1:])
+    return Grid(
+        grid.levels,
+        *(limit[first:end] if isinstance(limit, tuple) else limit for limit in limits),
+    )
 
 
 def of_values(grid: Grid) -> Grid:

@@ -5,7 +5,7 @@ The kernel gives up at a NaN, which has no code.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from msgspec import Struct
 
@@ -65,7 +65,7 @@ def _rows(k: Kernel, spec: Codes, a: dict[str, Value], guard: Guard) -> None:
             a["target"] + (of_numbers if spec.back else of_codes),
         )
         done = k.variable(k.integer(0))
-        for some in (spec.lanes * _UNROLLED, spec.lanes, 1):
+        for some in _steps(spec.lanes):
             with k.loop(done.get(), a["channels"] - (some - 1), some) as i:
                 lanes = min(some, spec.lanes)
                 for part in range(0, some, lanes):
@@ -80,6 +80,17 @@ def _rows(k: Kernel, spec: Codes, a: dict[str, Value], guard: Guard) -> None:
         if not spec.back:
             with k.loop(a["channels"], a["words"]) as i:
                 k.store(k.constant(0, I8), target + i)
+
+
+def _steps(lanes: int) -> Iterator[int]:
+    """Channels that are converted at a time: several vectors, one, parts of one as long as words of
+    codes fill them, one channel.
+    """
+    yield lanes * _UNROLLED
+    while lanes >= WORD:
+        yield lanes
+        lanes //= 2
+    yield 1
 
 
 def _planes(k: Kernel, spec: Codes, a: dict[str, Value], guard: Guard, image: Value) -> None:

@@ -160,8 +160,13 @@ def select_reheld(layer: Layer) -> Selection:
         images, channels, pixels = plain[0], plain[1], product(plain[2:])
         sizes, shared = [images, channels, pixels], pixels
     else:
-        channels = plain[1] if source.last or held.last else plain[-1]
-        shared = product(plain) // channels
+        held_last = source.last or held.last
+        channels = plain[1] if held_last else plain[-1]
+        rows = [plain[0], *plain[2:]] if held_last else plain[:-1]
+        if len(rows) > 2 and not grid.channels and certainly(channels % WORD, 0):
+            # No byte lies between the pixels of a row: they are as one.
+            channels, rows = channels * rows[-1], rows[:-1]
+        shared = product(rows)
         sizes = [1, channels, 1]
     numbers = numbers_of(grid)
     spec = Codes(target.lanes, apart, back, bool(grid.channels))

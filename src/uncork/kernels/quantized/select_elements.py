@@ -220,9 +220,12 @@ def elements_of(operation: QuantizedElements, inputs: Sequence[TensorSpec | None
             given.append(text.named[n])
         text.operation(len(specs), found, given)
         specs += member.operation.describe([specs[n] for n in member.arguments])
+    (rounds, *_) = last.arguments
+    if rounds < len(plain):
+        text.operand(rounds, _kind(operation, rounds, specs, result))
     whole = any(view.element_type == "u8" and len(view.sizes) == 3 for view in text.views.values())
     decline_if(not whole, "no kernel without elements on codes")
-    text.rounded(text.named[last.arguments[0]], grid)
+    text.rounded(text.named[rounds], grid)
     table = np.array(text.numbers, np.float32)
     text.views["S"] = View(address_of(table), "f32", table.shape)
     words = in_words(into.channels)
