@@ -905,6 +905,7 @@ def pool(generator: np.random.Generator) -> Iterator[Case]:
 
 
 def normalise(generator: np.random.Generator) -> Iterator[Case]:
+    from uncork.internal_ops.blocks import BlockedNormalization
     from uncork.internal_ops.fused import FusedMember, FusedNormalization
 
     residual = [
@@ -936,6 +937,21 @@ def normalise(generator: np.random.Generator) -> Iterator[Case]:
             )
             around = {"alpha": 0.1, "beta": 0.75, "bias": 1.0, "size": 5}
             yield f"window {axis} {size} {name}", find("LRN", 1)(**around), [data, along]
+    for pixels, block, groups in product((1, 2, 5, 17), (4, 8, 16), (1, 2, 3, 6, 24, 48)):
+        operation = FusedNormalization(
+            find("GroupNormalization", 12)(num_groups=groups, epsilon=0.1), 3, residual
+        )
+        of_channels = numbers(generator, 48), numbers(generator, 48), numbers(generator, 48, 1)
+        values = generator.standard_normal((2, 48 // block, pixels, block))
+        for half in (False, True):
+            kind = ElementType.bf16 if half else ElementType.f32
+            data = spec(storage.encode(values, kind), kind.name)
+            lies = True, False, False, False, True
+            yield (
+                f"blocks of {block} {groups} {pixels} {kind}",
+                BlockedNormalization(operation, lies, block, half),
+                [data, *of_channels, data],
+            )
 
 
 def resize(generator: np.random.Generator) -> Iterator[Case]:
@@ -1441,6 +1457,8 @@ def priors(generator: np.random.Generator) -> Iterator[Case]:
 
 
 def scatter(generator: np.random.Generator) -> Iterator[Case]:
+    from uncork.internal_ops.scattered_rows import ScatteredRows
+
     for run, index, axis in product([1, 3, 16, 17, 65, 300], ["int64", "int32"], [0, 1]):
         data = numbers(generator, 5, 9, run)
         rows = [5, 7, run] if axis else [7, 9, run]
@@ -1466,9 +1484,10 @@ def scatter(generator: np.random.Generator) -> Iterator[Case]:
         ["f32", "f16", "i8", "u16", "f64"], reductions, (0, 1, 2), (True, False)
     ):
         element_type = ElementType.parse(name)
-        data, updates = (
+        shapes = (4, 5, 6), (3, 4, 5), (4, 5, 7), (3, 5, 7)
+        data, updates, table, rows = (
             spec(storage.encode(generator.integers(1, 9, shape), element_type), name)
-            for shape in ((4, 5, 6), (3, 4, 5))
+            for shape in shapes
         )
         places = spec(generator.integers(-4, 4, (3, 4, 5)))
         operation = find("ScatterElementsUpdate", 12)(reduction=reduction, use_init_val=initial)
@@ -1477,6 +1496,13 @@ def scatter(generator: np.random.Generator) -> Iterator[Case]:
             operation,
             [data, places, updates, spec(np.array(axis))],
         )
+        if not axis:
+            one_each = spec(generator.integers(-4, 4, (3, 1, 1)))
+            yield (
+                f"rows {name} {reduction} {initial}",
+                ScatteredRows(elements=operation),
+                [table, one_each, rows, spec(np.array(axis))],
+            )
 
 
 def elements_of_codes(generator: np.random.Generator) -> Iterator[Case]:

@@ -90,6 +90,33 @@ def test_few_rows_by_matrices_of_the_call(turned: bool, element_type: str, end: 
 
 
 @pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("element_type", EXACT)
+@pytest.mark.parametrize("opened", [False, True])
+def test_a_column_is_a_row_by_the_matrix(turned: bool, element_type: str, opened: bool) -> None:
+    """Weighted sums of rows, as pooling by attention has them: the matrix is read as it lies."""
+    random, dtype = np.random.default_rng(2), ElementType.parse(element_type).dtype
+    for batches, one, rows, inner in (((2, 3), (2, 1), 50, 7), ((5,), (5,), 1, 4), ((), (), 33, 9)):
+        a = random.standard_normal((*batches, rows, inner)).astype(dtype)
+        v = random.standard_normal((*one, inner, 1)).astype(dtype)
+        bias = random.standard_normal((*batches, rows, 1)).astype(dtype)
+        expected = np.maximum(a @ v + bias, 0)
+        a = np.ascontiguousarray(a.swapaxes(-1, -2)) if turned else a
+        b = uncork.Builder("sums")
+        x, y, z = (
+            b.parameter(name, element_type, [None] * array.ndim if opened else array.shape)
+            for name, array in (("a", a), ("v", v), ("bias", bias))
+        )
+        (y,) = b.add("MatMul", 1, x, y, transpose_a=turned)
+        b.result(b.add("ReLU", 1, b.add("Add", 1, y, z)[0])[0], "y")
+        for threads in (1, 3):
+            compiled = compile_model(b.model(), threads=threads)
+            error = EXACT[element_type]
+            np.testing.assert_allclose(compiled(a, v, bias)["y"], expected, rtol=error, atol=error)
+        if not opened and rows > 1:
+            assert "_few" in " ".join(step.kernel for step in compiled.plan.steps)
+
+
+@pytest.mark.parametrize("turned", [False, True])
 @pytest.mark.parametrize("rows", [None, 1, 3, 20])
 @pytest.mark.parametrize("columns", [None, 5, 40])
 def test_sums_of_no_numbers_are_zeros(turned: bool, rows: int | None, columns: int | None) -> None:

@@ -172,6 +172,7 @@ def depth(type_name: str, inputs: Sequence[TensorSpec], output: TensorSpec) -> f
         "NormalizeL2",
         "GroupNormalization",
         "FusedNormalization",
+        "BlockedNormalization",
         "CumSum",
         "RunningProduct",
         "DFT",

@@ -224,6 +224,10 @@ class BlockedPooling(OnBlocks):
     """A pooling that gives values only, of data in blocks of channels."""
 
 
+class BlockedNormalization(OnBlocks):
+    """A group normalisation, with what ends it, of data in blocks of channels that are all full."""
+
+
 def _plain(spec: TensorSpec) -> TensorSpec:
     wide = widened(spec)
     assert wide is not None

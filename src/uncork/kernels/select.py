@@ -88,7 +88,7 @@ SELECTORS: Mapping[str, str] = {
     "loops.folded:select_folded": "Col2Im",
     "loops.levels:select_features": "ExperimentalDetectronROIFeatureExtractor",
     "loops.normalise:select_normalising": (
-        "FusedNormalization GRN GroupNormalization LRN NormalizeL2"
+        "BlockedNormalization FusedNormalization GRN GroupNormalization LRN NormalizeL2"
     ),
     "loops.pad:select_padding": "Pad",
     "loops.patches:select_patches": "ExtractImagePatches",
@@ -130,6 +130,7 @@ SELECTORS: Mapping[str, str] = {
     "scatter:select_elements": "ScatterElementsUpdate",
     "scatter:select_gather_elements": "GatherElements",
     "scatter:select_gather_nd": "GatherND",
+    "scatter:select_rows": "ScatteredRows",
     "scatter:select_slices": "ScatterUpdate",
     "scatter:select_store": "StoreRows",
     "scatter:select_tuples": "ScatterNDUpdate",

@@ -1,5 +1,5 @@
 """Layers between convolutions that can run over blocks of channels: element by element, joined and
-cut along the channels, spatial means.
+cut along the channels, spatial means, normalisations.
 
 The operation stays what it is, on tensors of one more dimension: `[N, C / b, .., b]` instead of
 `[N, C, ..]`.
@@ -13,10 +13,12 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from msgspec import Struct, field
 
-from uncork.internal_ops.blocks import BlockedPooling, ChannelLayout, joined
+from uncork.internal_ops.blocks import BlockedNormalization, BlockedPooling, ChannelLayout, joined
+from uncork.internal_ops.fused import product_of
 from uncork.ir.model import Model, Node, Source
 from uncork.kernels.convolution.select_pool import pooling_of, pools_blocks
 from uncork.kernels.elementwise.lowering import has_lowering, lowered
+from uncork.kernels.epilogue import ELEMENT
 from uncork.kernels.extents import (
     KernelDeclined,
     certainly,
@@ -27,13 +29,15 @@ from uncork.kernels.extents import (
     same,
     same_extents,
 )
+from uncork.kernels.select_epilogue import epilogue_of
 from uncork.ops import Operation
 from uncork.ops._common.indices import normalised_axis
 from uncork.ops.avg_pool import Pooling
 from uncork.ops.concat import Concat1
+from uncork.ops.mvn import MVN6
 from uncork.ops.slice import Slice8
 from uncork.ops.split import Split1, VariadicSplit1
-from uncork.passes.blocked_layers import REDUCTIONS, channels_of
+from uncork.passes.blocked_layers import NORMALISATIONS, REDUCTIONS, channels_of
 from uncork.passes.channel_layouts import first_of_slice
 from uncork.symbolic import SizeLike
 from uncork.types import Array, ElementType, TensorSpec
@@ -70,6 +74,7 @@ def between(model: Model, node: Node, layouts: Mapping[Source, ChannelLayout]) -
         or has_lowering(operation)
         or isinstance(operation, MOVES)
         or node.type_name in REDUCTIONS
+        or isinstance(product_of(operation), NORMALISATIONS)
     )
     made = [layouts.get(Source(node.id, number)) for number in range(len(node.outputs))]
     given = [layouts.get(source) for source in node.inputs]
@@ -79,12 +84,14 @@ def between(model: Model, node: Node, layouts: Mapping[Source, ChannelLayout]) -
     known = tuple(layout for layout in made if layout is not None)
     if pool is not None:
         return _pooling(operation, pool, specs[0], parts[0], known)
-    if node.type_name in REDUCTIONS:
-        return _reduction(operation, specs, known)
+    if node.type_name in REDUCTIONS or isinstance(operation, MVN6):
+        return _by_pixels(operation, specs, known)
     if cuts:
         return _cut(model, node, given[0], known) if given[0] else None
     if not all(spec.element_type is ElementType.f32 and has_extents(spec) for spec in specs):
         return None
+    if isinstance(product_of(operation), NORMALISATIONS):
+        return _normalisation(operation, specs, parts[0], known)
     if isinstance(operation, Concat1):
         return _concat(operation, specs, given, known)
     return _by_element(operation, specs, parts[0], known)
@@ -200,16 +207,37 @@ def _is_of_channels(operation: Operation, axis: TensorSpec, data: TensorSpec) ->
     return normalised_axis(operation, int(axis.value.item()), len(extents(data))) == 1
 
 
-def _reduction(
+def _by_pixels(
     operation: Operation, specs: Sequence[TensorSpec], made: tuple[ChannelLayout, ...]
 ) -> Between | None:
+    """The way to reduce or normalise all pixels of each channel over blocks."""
     axes, rank = specs[1].value, len(extents(specs[0]))
-    if axes is None or not getattr(operation, "keep_dims", False):
+    if axes is None or not getattr(operation, "keep_dims", isinstance(operation, MVN6)):
         return None
     spatial = list(range(2, rank))
     if sorted(int(axis) % rank for axis in axes.reshape(-1)) != spatial:
         return None
     return Between((made[0], None), made, operation, {1: np.array(spatial, axes.dtype)})
+
+
+def _normalisation(
+    operation: Operation,
+    specs: Sequence[TensorSpec],
+    result: TensorSpec,
+    made: tuple[ChannelLayout, ...],
+) -> Between | None:
+    """The way to normalise groups of channels over blocks without zeros."""
+    try:
+        epilogue, positions = epilogue_of(operation, specs, result, 1)
+    except KernelDeclined:
+        return None
+    if not made[0].is_full or any(spec.rank != 1 for spec in specs[1:3]):
+        return None
+    operands = zip(positions, epilogue.operands, strict=True)
+    whole = {0, *(position for position, kind in operands if kind == ELEMENT)}
+    given = tuple(made[0] if number in whole else None for number in range(len(specs)))
+    lies = tuple(layout is not None for layout in given)
+    return Between(given, made, BlockedNormalization(operation, lies, made[0].block))
 
 
 def _pooling(

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from uncork.internal_ops.blocks import (
     BlockedConvolution,
+    BlockedNormalization,
     BlockedPooling,
     ChannelLayout,
     FromBlocks,
@@ -30,6 +31,8 @@ from uncork.storage import encode
 from uncork.types import ElementType, TensorSpec
 
 _SINGLE = ElementType.f32
+#: What reads tensors of bf16, where these lie so, and rounds its result.
+_READ_HALVES = BlockedPooling, BlockedNormalization
 
 
 def block_channels(model: Model, target: Target) -> Model:
@@ -171,7 +174,7 @@ def _rewritten(
             if other is None
             else other.operation
         )
-        if half and isinstance(blocked, BlockedPooling):
+        if half and isinstance(blocked, _READ_HALVES):
             blocked = blocked.replace(half=True)
         results = [lying(Source(node.id, n)) for n in range(len(node.outputs))]
         if half and _in_f32(candidate):
@@ -188,4 +191,4 @@ def _in_f32(candidate: Candidate | None) -> bool:
     element, or a mean.
     """
     other = None if candidate is None else candidate.other
-    return other is not None and not isinstance(other.operation, (BlockedPooling, *MOVES))
+    return other is not None and not isinstance(other.operation, (*_READ_HALVES, *MOVES))

@@ -6,8 +6,10 @@ from uncork.internal_ops.fused import product_of
 from uncork.ir.model import Model, Node
 from uncork.kernels.extents import extents, has_extents
 from uncork.ops import Operation
+from uncork.ops.batch_norm import GroupNormalization
 from uncork.ops.convolution import Convolution1
 from uncork.ops.convolution_backprop import ConvolutionBackpropData1
+from uncork.ops.mvn import MVN6
 from uncork.types import ElementType, TensorSpec
 
 #: The fewest dimensions: images, channels and one more.
@@ -15,6 +17,8 @@ LEAST = 3
 #: Reductions that leave blocks as they are, where they are over all spatial dimensions.
 REDUCTIONS = frozenset({"ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum"})
 CONVOLUTIONS = Convolution1, ConvolutionBackpropData1
+#: What normalises the pixels of groups of channels, and those of each channel.
+NORMALISATIONS = GroupNormalization, MVN6
 
 
 def product_of_node(node: Node) -> Operation | None:

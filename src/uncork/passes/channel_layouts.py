@@ -28,6 +28,7 @@ from uncork.ops.slice import Slice8
 from uncork.ops.split import Split1, VariadicSplit1
 from uncork.passes.blocked_layers import (
     CONVOLUTIONS,
+    NORMALISATIONS,
     REDUCTIONS,
     channels_of,
     is_depthwise,
@@ -206,7 +207,10 @@ def _like(model: Model, node: Node) -> Iterator[Source]:
         if is_depthwise(model, node):
             yield node.inputs[0]
     elif product is not None and (
-        has_lowering(product) or pooling_of(product) or node.type_name in REDUCTIONS
+        has_lowering(product)
+        or pooling_of(product)
+        or node.type_name in REDUCTIONS
+        or isinstance(product, NORMALISATIONS)
     ):
         rank = model.spec(Source(node.id, 0)).rank
         yield from (source for source in node.inputs if model.spec(source).rank == rank)

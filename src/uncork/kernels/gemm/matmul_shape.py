@@ -68,8 +68,8 @@ class MatMulShape(Struct, frozen=True):
 
     @property
     def is_column(self) -> bool:
-        """Whether each row of the first matrix lies along memory and has one result."""
-        return certainly(self.columns, 1) and not self.turned_first
+        """Whether each of several rows of the first matrix has one result."""
+        return certainly(self.columns, 1) and not certainly(self.rows, 1)
 
     def as_row(self) -> MatMulShape:
         """The same product of a column as one of a row, of the operands in the other order."""
@@ -81,7 +81,8 @@ class MatMulShape(Struct, frozen=True):
             self,
             rows=1,
             columns=self.rows,
-            turned_second=True,
+            turned_first=False,
+            turned_second=not self.turned_first,
             batches=batches,
             outer=outer,
             runs=[replace(run, first=run.second, second=run.first) for run in self.runs],

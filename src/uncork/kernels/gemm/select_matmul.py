@@ -144,7 +144,7 @@ def select_linear(layer: Layer) -> Selection:
     end, others = epilogue_of(operation, inputs, outputs[0], -1)
     constant = b.value if shape.is_one_product else None
     numbers = ProductNumbers(size, alike=layer.hints.rows_alike)
-    if shape.is_column and not certainly(shape.rows, 1):
+    if shape.is_column:
         kinds = tuple(NUMBER if kind == CHANNEL else kind for kind in end.operands)
         row, along = shape.as_row(), replace(end, operands=kinds)
         return _Maker(row, None, along, others, target, numbers, (1, 0)).native()

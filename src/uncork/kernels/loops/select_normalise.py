@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import cast
 
+from uncork.internal_ops.blocks import BlockedNormalization
 from uncork.internal_ops.fused import product_of
 from uncork.kernels.epilogue import CHANNEL, ELEMENT, NUMBER, Epilogue
 from uncork.kernels.extents import (
@@ -18,11 +19,11 @@ from uncork.kernels.extents import (
     extents,
     product,
 )
-from uncork.kernels.kernel_plan import In, Out, Selection
+from uncork.kernels.kernel_plan import In, Out, Scratch, Selection
 from uncork.kernels.layer import Layer
 from uncork.kernels.loops.axes import BLOCK, AxisGroup, Groups, literal
 from uncork.kernels.loops.language import SCALAR_OP
-from uncork.kernels.loops.nest_call import Call, View
+from uncork.kernels.loops.nest_call import Call, View, computed_type, row_bytes
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select_epilogue import epilogue_of
 from uncork.ops import Operation
@@ -34,6 +35,8 @@ from uncork.types import TensorSpec
 
 #: Windows of LRN of up to so many cells are written out.
 _WRITTEN_OUT = 9
+#: Sums of pixels that run beside each other.
+_CHAINS = 4
 Specs = Sequence[TensorSpec]
 Rule = Callable[[Operation, Specs, tuple[SizeLike, ...], str, Target], Selection]
 
@@ -77,7 +80,7 @@ def _group(
         "  b = B[g, c]",
         "  x*:",
         "    value_0 = (X[n, g, c, x] - m) * w + b",
-        *(f"    {line}" for line in _end_lines(end)),
+        *(f"    {line}" for line in _end_lines(end, "g, c", "n, g, c, x")),
     ]
     text = "\n  ".join(["n g:", *lines])
     whole = (shape[0], groups, channels, inner)
@@ -98,19 +101,122 @@ def _group(
     ).native()
 
 
-#: How an operand of an epilogue is read in the nest of groups.
-_READ = {CHANNEL: "g, c", ELEMENT: "n, g, c, x", NUMBER: "0"}
+def _blocked_group(
+    operation: Operation, inputs: Specs, shape: tuple[SizeLike, ...], name: str, target: Target
+) -> Selection:
+    """GroupNormalization over blocks of channels, as `_group` makes it. Sums are those of each
+    channel first, and then those of groups: of so many whole blocks as hold whole groups.
+    """
+    assert isinstance(operation, BlockedNormalization)
+    plain = [spec for spec in operation.plain(inputs) if spec is not None]
+    norm = product_of(operation.operation)
+    images, blocks, *pixels, block = shape
+    assert isinstance(norm, GroupNormalization)
+    assert isinstance(blocks, int) and isinstance(block, int)
+    end, positions = epilogue_of(operation.operation, plain, plain[0], 1)
+    each, inner = blocks * block // norm.num_groups, product(pixels)
+    unit, held = math.lcm(each, block), computed_type(name)
+    whole = (images, blocks * block // unit, unit // block, inner, block)
+    channel, member = f"{block}*c + l", f"{each}*g + i"
+
+    def by_groups(total: str, made: str) -> list[str]:
+        """The lines that give all channels of a group what is made of the sum of their sums."""
+        return [
+            "g:",
+            f"  i*: {total} = sum(S[{member}])",
+            *(f"  {line}" for line in made.split("; ")),
+        ]
+
+    squared = "(X[n, u, c, {x}, l] - m) * (X[n, u, c, {x}, l] - m)"
+    deviation = f"1.0 / sqrt(total / number(terms) + {literal(norm.epsilon)})"
+    lines = [
+        "c:",
+        "  l*:",
+        *(f"    {line}" for line in _by_pixels("s", "X[n, u, c, {x}, l]", inner)),
+        f"    S[{channel}] = s",
+        *by_groups("total", f"mean = total / number(terms); i*: M[{member}] = mean"),
+        "c:",
+        "  l*:",
+        f"    m = M[{channel}]",
+        *(f"    {line}" for line in _by_pixels("q", squared, inner)),
+        f"    S[{channel}] = q",
+        *by_groups("total", f"deviation = {deviation}; i*: S[{member}] = deviation"),
+        "c:",
+        "  l*:",
+        f"    m = M[{channel}]",
+        f"    w = W[u, c, l] * S[{channel}]",
+        "    b = B[u, c, l]",
+        "    x:",
+        "      value_0 = (X[n, u, c, x, l] - m) * w + b",
+        *(f"      {line}" for line in _end_lines(end, "u, c, l", "n, u, c, x, l")),
+    ]
+    text = "\n  ".join(["n u:", *lines])
+    lie = {CHANNEL: (whole[1], whole[2], block), ELEMENT: whole, NUMBER: (1,)}
+    views = {
+        "X": View(In(0), name, whole),
+        "S": View(Scratch(), held, (unit,)),
+        "M": View(Scratch(row_bytes(unit, held)), held, (unit,)),
+        "W": View(In(1), held, lie[CHANNEL]),
+        "B": View(In(2), held, lie[CHANNEL]),
+        "Y": View(Out(0), name, whole),
+    }
+    for index, (kind, position) in enumerate(zip(end.operands, positions, strict=True)):
+        own = inputs[position].element_type.name
+        views[f"E{index}"] = View(In(position), own, lie[kind])
+    sizes: dict[str, SizeLike] = dict(zip("nucxl", whole, strict=True))
+    sizes |= {"g": unit // each, "i": each, "terms": each * inner}
+    sizes |= {"count": inner, "some": inner // _CHAINS, "parts": inner // BLOCK}
+    cost, scratch = product(shape) // 6, 2 * row_bytes(unit, held)
+    return Call(
+        *("group_normalise_blocks", text, sizes, views, target, 1, cost, scratch),
+        shared=("u", "n"),
+        lanes=min(block, target.lanes),
+    ).native()
 
 
-def _end_lines(end: Epilogue) -> list[str]:
-    """The lines of a nest of groups that make the result of `value_0`, and store it."""
-    given = ["value_0", *(f"E{n}[{_READ[kind]}]" for n, kind in enumerate(end.operands))]
+def _by_pixels(name: str, term: str, count: SizeLike) -> list[str]:
+    """The lines that sum a term over all pixels, which it has as `{x}`, in some chains: an addition
+    waits for the one before it. Sums of many numbers are those of blocks, which lose less.
+    """
+
+    def over(bounds: str, mark: str) -> tuple[str, str]:
+        """A loop over so many turns of all chains, and the sum of these."""
+        own = [f"{name}{mark}{number}" for number in range(_CHAINS)]
+        terms = [term.replace("{x}", f"{_CHAINS}*{name}{mark} + {n}") for n in range(_CHAINS)]
+        sums = "; ".join(f"{o} = sum({t})" for o, t in zip(own, terms, strict=True))
+        return f"{name}{mark}={bounds}: {sums}", " + ".join(own)
+
+    rest = term.replace("{x}", f"{name}_rest")
+    last = f"{name}_rest={_CHAINS}*some..count: {name}_of_rest = sum({rest})"
+    if isinstance(count, int) and count <= _CHAINS * BLOCK:
+        line, total = over("0..some", "_in")
+        return [line, last, f"{name} = {total} + {name}_of_rest"]
+    turns = BLOCK // _CHAINS
+    first = f"{turns}*{name}_part"
+    block, of_block = over(f"{first}..{first}+{turns}", "_in")
+    line, total = over(f"{turns}*parts..some", "_behind")
+    return [
+        f"{name}_part=0..parts:",
+        f"  {block}",
+        f"  {name}_of_parts = sum({of_block})",
+        line,
+        last,
+        f"{name} = {name}_of_parts + {total} + {name}_of_rest",
+    ]
+
+
+def _end_lines(end: Epilogue, channel: str, element: str) -> list[str]:
+    """The lines of a nest of groups that make the result of `value_0`, and store it, where operands
+    are read at these indices.
+    """
+    read = {CHANNEL: channel, ELEMENT: element, NUMBER: "0"}
+    given = ["value_0", *(f"E{n}[{read[kind]}]" for n, kind in enumerate(end.operands))]
     lines: list[str] = []
     for number, op in enumerate(end.ops, 1):
         words = [given[n] for n in op.arguments] + [_number(n) for n in op.constants]
         lines.append(f"value_{number} = {SCALAR_OP}{op.op}({', '.join(words)})")
         given.append(f"value_{number}")
-    return [*lines, f"Y[n, g, c, x] = value_{len(end.ops)}"]
+    return [*lines, f"Y[{element}] = value_{len(end.ops)}"]
 
 
 def _number(number: float) -> str:
@@ -212,6 +318,7 @@ def _power(value: str, exponent: float, name: str) -> str:
 
 
 _RULES: dict[str, Rule] = {
+    "BlockedNormalization": _blocked_group,
     "FusedNormalization": _group,
     "GroupNormalization": _group,
     "GRN": _norm,

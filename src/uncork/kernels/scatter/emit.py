@@ -95,15 +95,17 @@ def emit_mean(k: Kernel, spec: Mean) -> None:
     """The LLVM text of a kernel that makes means of sums; a place that nothing was added to keeps
     its value.
     """
-    places, counts, output, count, more = k.arguments
+    a = k.named
     held, made = COMPUTED[spec.element], STORED[spec.result]
-    with k.loop(0, count) as i:
-        total = k.load(places + i * held.bytes, held)
-        terms = k.load(counts + i * 8, I64)
-        number = k.maximum(terms + more, k.integer(1))
-        mean = _quotient(k, total, number)
-        result = k.select(terms > 0, mean, total).to(COMPUTED[spec.result])
-        k.store(narrowed(k, result, spec.result), output + i * made.bytes)
+    with k.loop(0, a["count"]) as place:
+        terms = k.load(a["counts"] + place * 8, I64)
+        number = k.maximum(terms + a["more"], k.integer(1))
+        first = place * a["each"]
+        for i, width in k.vectors(a["each"], spec.lanes):
+            total = k.load(a["places"] + (first + i) * held.bytes, held, width)
+            mean = k.select(terms > 0, _quotient(k, total, k.splat(number, width)), total)
+            result = narrowed(k, mean.to(COMPUTED[spec.result]), spec.result)
+            k.store(result, a["output"] + (first + i) * made.bytes)
 
 
 def _quotient(k: Kernel, total: Value, number: Value) -> Value:

@@ -8,8 +8,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from uncork.kernels.elementwise.spec import conversion
-from uncork.kernels.extents import decline_if, extents, product
-from uncork.kernels.kernel_plan import In, KernelCall, Operand, Out, Scratch, shares
+from uncork.kernels.extents import certainly, decline_if, extents, product
+from uncork.kernels.kernel_plan import In, KernelCall, Out, Scratch, shares
 from uncork.kernels.movement.spec import COPY_BYTES, FillBytes
 from uncork.kernels.runtime.target import LINE, Target
 from uncork.kernels.scatter.spec import Action, Mean
@@ -29,9 +29,15 @@ class Joining(Struct, frozen=True):
     op: str
     stored: str
     held: str
-    elements: SizeLike
+    #: Places, and the elements of each: terms of all elements of a place are counted as one.
+    places: SizeLike
+    each: SizeLike
     lanes: int
     uses_data: bool = True
+
+    @property
+    def elements(self) -> SizeLike:
+        return self.places * self.each
 
     @property
     def is_mean(self) -> bool:
@@ -49,7 +55,7 @@ class Joining(Struct, frozen=True):
     @property
     def scratch(self) -> SizeLike:
         sums = (self.elements * self.held_bytes + 7) // 8 * 8 if self.is_apart else 0
-        return sums + (self.elements * 8 if self.is_mean else 0)
+        return sums + (self.places * 8 if self.is_mean else 0)
 
     @property
     def destination(self) -> Out | Scratch:
@@ -57,7 +63,7 @@ class Joining(Struct, frozen=True):
 
     @property
     def counts(self) -> Scratch:
-        return Scratch(self.scratch - self.elements * 8)
+        return Scratch(self.scratch - self.places * 8)
 
     def actions(self) -> list[tuple[Action, Out | Scratch]]:
         """What is done at the places, one after the other, and where these are."""
@@ -90,7 +96,7 @@ class Joining(Struct, frozen=True):
             stages.append(
                 [
                     (FillBytes(0), [0, _from(self.counts, first * 8), number * 8])
-                    for first, number in shares(self.elements, threads, LINE)
+                    for first, number in shares(self.places, threads, LINE)
                 ]
             )
         return stages
@@ -102,17 +108,29 @@ class Joining(Struct, frozen=True):
         if not self.is_apart:
             return []
         held, stored = self.held_bytes, element_bytes(self.stored)
-        calls: list[KernelCall] = []
-        for first, number in shares(self.elements, threads, LINE):
-            destination, target = _from(self.destination, first * held), Out(0, first * stored)
-            if self.is_mean:
-                counts = _from(self.counts, first * 8)
-                operands: list[Operand] = [destination, counts, target, number, int(self.uses_data)]
-                calls.append((Mean(self.held, self.stored), operands))
-            else:
-                recast = conversion(self.held, self.stored, 1, self.lanes, self.lanes > 1)
-                calls.append((recast, [target, destination, number]))
-        return [calls]
+        if self.is_mean:
+            wide = not certainly(self.each, 1)
+            divide = Mean(self.held, self.stored, self.lanes if wide else 1)
+            return [
+                [
+                    divide(
+                        places=_from(self.destination, first * self.each * held),
+                        counts=_from(self.counts, first * 8),
+                        output=Out(0, first * self.each * stored),
+                        count=number,
+                        each=self.each,
+                        more=int(self.uses_data),
+                    )
+                    for first, number in shares(self.places, threads, LINE)
+                ]
+            ]
+        recast = conversion(self.held, self.stored, 1, self.lanes, self.lanes > 1)
+        return [
+            [
+                (recast, [Out(0, first * stored), _from(self.destination, first * held), number])
+                for first, number in shares(self.elements, threads, LINE)
+            ]
+        ]
 
 
 def copied(size: SizeLike, threads: int, target: Out | Scratch) -> list[KernelCall]:
@@ -127,15 +145,17 @@ def _from(place: Out | Scratch, offset: SizeLike) -> Out | Scratch:
     return replace(place, offset=place.offset + offset)
 
 
-def reduction_of(op: str, uses_data: bool, data: TensorSpec, target: Target) -> Joining:
-    """The reduction for elements of this type. Raises KernelDeclined where there is none."""
+def reduction_of(op: str, uses_data: bool, data: TensorSpec, target: Target, axes: int) -> Joining:
+    """The reduction for elements of this type, at places that lie along so many first axes. Raises
+    KernelDeclined where there is none.
+    """
     element_type = data.element_type
     name = element_type.name
     is_plain = element_type.bits in (8, 16, 32, 64) and (
         element_type.is_integer or name in ("f32", "f64", "f16", "bf16", "boolean")
     )
     decline_if(not is_plain, f"no kernel for reductions of {name}")
-    held = _HELD.get(name, name)
+    held, shape = _HELD.get(name, name), extents(data)
     if op == "mean" and element_type.is_integer:
         decline_if(element_type.bits == 64, "no kernel for means of 64-bit integers")
         held = "i64"
@@ -143,7 +163,8 @@ def reduction_of(op: str, uses_data: bool, data: TensorSpec, target: Target) -> 
         op,
         name,
         held,
-        product(extents(data)),
+        product(shape[:axes]),
+        product(shape[axes:]),
         max(1, target.lanes * 4 // element_bytes(held)),
         uses_data,
     )

@@ -8,11 +8,13 @@ and rounded once.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Union
 
 import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
+from uncork.internal_ops.scattered_rows import ScatteredRows
 from uncork.kernels.extents import (
     certainly,
     decline_if,
@@ -48,6 +50,7 @@ from uncork.symbolic import Size, SizeLike
 from uncork.types import Array, ElementType, TensorSpec
 
 Specs = Sequence[TensorSpec]
+_Updates = Union[ScatterNDUpdate4, ScatterNDUpdate15, ScatterElementsUpdate12]
 #: Runs of up to so many bytes are copied by straight code, of a kernel of their own.
 _SHORT = 64
 #: Threads share runs by so many elements, a cache line of f32.
@@ -273,35 +276,44 @@ def select_slices(layer: Layer) -> Selection:
 
 
 def select_tuples(layer: Layer) -> Selection:
-    operation, target = layer.operation, layer.target
-    data, indices = layer.input(0), layer.input(1)
+    operation, indices = layer.operation, layer.input(1)
     assert isinstance(operation, ScatterNDUpdate4 | ScatterNDUpdate15)
-    layer.require_numbers(0)
-    shape, places = extents(data), extents(indices)
+    places = extents(indices)
     numbers = places[-1]
     if not isinstance(numbers, int) or numbers > _MOST:
         return "no kernel for tuples of that many indices"
-    steps = strides(shape, 1)
+    return _runs(layer, operation, numbers, product(places[:-1]))
+
+
+def select_rows(layer: Layer) -> Selection:
+    return _runs(layer, layer.of(ScatteredRows).elements, 1, product(layer.shape(1)))
+
+
+def _runs(layer: Layer, operation: _Updates, numbers: int, count: SizeLike) -> Selection:
+    """The plan for so many runs, each at the place that a tuple of so many indices names."""
+    data, shape = layer.input(0), layer.shape(0)
+    layer.require_numbers(0)
     run = product(shape[numbers:])
-    walk = _Walk(
-        indices,
-        list(zip(shape[:numbers], steps, strict=False)),
-        product(places[:-1]),
-        run,
-        operation.counts_from_end,
-    )
+
+    def walk(run: SizeLike) -> _Walk:
+        axes = [(size, step * run) for size, step in zip(shape, steps, strict=False)]
+        return _Walk(layer.input(1), axes, count, run, operation.counts_from_end)
+
+    steps = strides(shape[:numbers], 1)
     op = getattr(operation, "reduction", "none")
     if op == "none":
-        return _put(walk, data)
-    reduction = reduction_of(op, True, data, target)
+        return _put(walk(run), data)
+    uses_data = getattr(operation, "use_init_val", True)
+    reduction = reduction_of(op, uses_data, data, layer.target, numbers)
     stored = data.element_type.dtype.itemsize
     lanes = 1 if isinstance(run, int) and run < reduction.lanes else reduction.lanes
 
     def joins(action: Action, where: Out | Scratch, threads: int) -> list[KernelCall]:
-        item = element_bytes(action.element)
-        return walk.shared(action, item, where, stored, lanes, threads)
+        item, counts = element_bytes(action.element), action.op == "count"
+        own, wide = (walk(1), 1) if counts else (walk(run), lanes)
+        return own.shared(action, item, where, stored, wide, threads)
 
-    plan = _joined(reduction, joins, walk.count * (run + 2))
+    plan = _joined(reduction, joins, count * (run + 2))
     name = next(spec.name for spec, _ in reversed(plan.calls) if isinstance(spec, Tuples))
     return replace(plan, kernel=name)
 
@@ -439,7 +451,8 @@ def select_elements(layer: Layer) -> Selection:
         whole, put = product(shape) * stored, Action("put", stored)
         cost = nanoseconds(whole + total * 16, 1 / 16)
         return _onto_copy(whole, lambda threads: shared(put, Out(0), threads), cost)
-    reduction = reduction_of(op, getattr(operation, "use_init_val", True), data, layer.target)
+    uses_data = getattr(operation, "use_init_val", True)
+    reduction = reduction_of(op, uses_data, data, layer.target, len(shape))
     name = f"elements_{op}_{reduction.held}_{data.element_type.name}"
     return _joined(reduction, shared, total * (2 * len(reduction.actions())), name)
 

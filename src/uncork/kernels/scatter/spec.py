@@ -104,11 +104,12 @@ class Elements(KernelSpec, frozen=True):
 
 
 class Mean(KernelSpec, frozen=True):
-    """The spec of a kernel that divides sums by how many terms they have: `places`, `counts`,
-    `output`, `count`, `more` terms than were counted.
+    """The spec of a kernel that divides sums by how many terms they have: at so many places `each`
+    element by the count of the place, and `more` terms than were counted.
     """
 
     emitter: ClassVar[str] = "uncork.kernels.scatter.emit:emit_mean"
-    arguments: ClassVar[tuple[str, ...]] = ("places", "counts", "output", "count", "more")
+    arguments: ClassVar[tuple[str, ...]] = ("places", "counts", "output", "count", "each", "more")
     element: str
     result: str
+    lanes: int
