@@ -1,34 +1,152 @@
-"""How many pixels of a row a depthwise convolution computes at a time."""
+"""The tiles of pixels in which rows of windows are computed: how they divide a row, and what its
+ends see.
+"""
 
 from __future__ import annotations
 
+import itertools
+from typing import Any
+
+import numpy as np
 import pytest
 
 pytest.importorskip("llvmlite")
 
-from uncork.kernels.convolution.blocks_apart import _depthwise_pixels
+import uncork
+from uncork.compiler.compile import compile_model
+from uncork.kernels.convolution.blocks_apart import _most_vectors
 from uncork.kernels.convolution.geometry import Geometry, WindowAxis
-from uncork.kernels.convolution.spec_blocks import ENOUGH_SUMS, holds_filters
+from uncork.kernels.convolution.row_tiles import Around, around, pixels_at_a_time
+from uncork.kernels.convolution.spec_blocks import ENOUGH_SUMS, Depthwise
+from uncork.kernels.runtime.target import LEVELS, lacking
+from uncork.symbolic import Facts, Origin, Size
+
+TARGETS = ["x86-64-v3", "x86-64-v4", "aarch64"]
 
 
-@pytest.mark.parametrize("registers", [16, 32])
+@pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("taps", [3, 5, 7])
 @pytest.mark.parametrize("columns", [7, 14, 28, 56, 112])
-def test_rows_are_divided_evenly(columns: int, taps: int, registers: int) -> None:
-    """Of the pixels that see all taps no part is computed twice but for a few; each has sums enough
-    where there are so many pixels, and registers hold them beside filters and a pixel.
+def test_rows_are_divided_evenly(columns: int, taps: int, target: str) -> None:
+    """In networks' rows no pixel is computed twice, and registers hold the sums beside a row of
+    taps and a pixel.
     """
     axis = WindowAxis(columns, taps, columns, begin=taps // 2)
-    width = _depthwise_pixels(Geometry(1, 64, 1, 1, axis, axis), 1, 1, registers)
-    inside = columns - (taps - 1)
-    assert width >= min(inside, ENOUGH_SUMS)
-    assert -(-inside // width) * width <= 1.13 * inside
-    held = taps * taps if holds_filters(registers, taps * taps) else taps
-    assert width + held + 1 <= registers
+    g, machine = Geometry(1, 64, 1, 1, axis, axis), LEVELS[target]
+    width = pixels_at_a_time(columns, _most_vectors(g, 1, machine), ENOUGH_SUMS)
+    assert width >= 7
+    assert columns % width == 0
+    assert width + taps + 1 <= machine.vector_registers
 
 
 @pytest.mark.parametrize(
-    ("registers", "taps", "held"), [(32, 9, True), (32, 25, False), (16, 9, False), (16, 7, True)]
+    ("count", "most", "members", "width"),
+    [(33, 14, 1, 11), (13, 12, 1, 7), (1, 12, 1, 1), (28, 14, 2, 14), (7, 14, 2, 2), (3, 1, 1, 1)],
 )
-def test_filters_stay_beside_enough_sums(registers: int, taps: int, held: bool) -> None:
-    assert holds_filters(registers, taps) is held
+def test_other_rows(count: int, most: int, members: int, width: int) -> None:
+    """Tiles of other rows have few pixels in common: 7 pixels in vectors of 2 are two tiles of 4,
+    of which one is computed twice.
+    """
+    assert pixels_at_a_time(count, most, 8, members) == width
+
+
+def _spec(taps: int, stride: int, dilation: int) -> Depthwise:
+    return Depthwise(8, 1, taps, (1, stride), (1, dilation), 1)
+
+
+@pytest.mark.parametrize(
+    ("taps", "stride", "dilation", "begin", "size"),
+    [
+        (3, 1, 1, 1, 14),
+        (3, 2, 1, 0, 14),
+        (3, 2, 1, 1, 15),
+        (5, 2, 1, 2, 28),
+        (3, 1, 3, 3, 20),
+        (5, 3, 2, 4, 31),
+        (2, 1, 1, 4, 20),
+        (7, 1, 1, 3, 7),
+    ],
+)
+@pytest.mark.parametrize("alone", [True, False])
+def test_ends_see_the_taps_that_are_on_the_data(
+    taps: int, stride: int, dilation: int, begin: int, size: int, alone: bool
+) -> None:
+    """Tap by tap as each pixel's window lies."""
+    count = (size + 2 * begin - (taps - 1) * dilation - 1) // stride + 1
+    spec, pixels = _spec(taps, stride, dilation), count if alone else -(-count // 2)
+    axis = WindowAxis(size, taps, count, stride, dilation, begin)
+    found = around(spec, axis, pixels)
+    assert found is not None or not alone
+    if found is None:
+        return
+    assert found.alone is alone
+    first = 0
+    for at in ["both"] if alone else ["left", "right"]:
+        for pixel, (low, end) in enumerate(found.seen(spec, pixels, at), first):
+            cells = [pixel * stride - begin + tap * dilation for tap in range(taps)]
+            seen = [tap for tap, cell in enumerate(cells) if 0 <= cell < size]
+            assert list(range(low, end)) == seen
+        first = count - pixels
+
+
+def test_tiles_do_not_reach_ends_that_are_not_known() -> None:
+    """Of open rows what the last window sees is known where windows are neighbours."""
+    n = Size.of(Facts().symbol("n", 1, None, "input", Origin(0, 0, 0)))
+    same = WindowAxis(n, 3, n, begin=1)
+    halved = WindowAxis(n, 3, (n - 1) // 2 + 1, stride=2, begin=1)
+    assert around(_spec(3, 1, 1), same, 8) == Around(1, 1, open=True)
+    assert around(_spec(3, 2, 1), halved, 8) is None
+    # A tile at one end that saw the other one, too, would leave out too few taps.
+    assert around(_spec(7, 1, 1), WindowAxis(10, 7, 10, begin=3), 8) is None
+
+
+@pytest.mark.parametrize("columns", [1, 2, 3, 6, 7, 9, 14, 15, 28, 33])
+@pytest.mark.parametrize(
+    ("taps", "stride", "dilation"), [(3, 1, 1), (5, 2, 1), (7, 1, 1), (3, 1, 2)]
+)
+@pytest.mark.parametrize(("channels", "members"), [(32, 1), (24, 1), (32, 2)])
+@pytest.mark.parametrize("form", ["known", "open", "x86-64-v3"])
+def test_rows_of_all_lengths(
+    columns: int, taps: int, stride: int, dilation: int, channels: int, members: int, form: str
+) -> None:
+    """Of sizes that are known, also by AVX2, or are not, between 1x1 layers, which keep it in
+    blocks; the expected sums are NumPy's, in f64, over data with zeros around.
+    """
+    rows, pad = 5, taps // 2 * dilation
+    generator = np.random.default_rng(columns * taps)
+    builder = uncork.Builder("m")
+    shape = [1, channels, rows, -1 if form == "open" else columns]
+    x = builder.parameter("x", "f32", shape)
+    one: dict[str, Any] = {
+        "strides": [1, 1],
+        "dilations": [1, 1],
+        "pads_begin": [0, 0],
+        "pads_end": [0, 0],
+    }
+    same = builder.constant(np.eye(channels, dtype=np.float32)[:, :, None, None])
+    filters = generator.integers(-4, 5, (channels // members, members, members, taps, taps))
+    filters = filters.astype(np.float32)
+    around_it: dict[str, Any] = {"strides": [stride] * 2, "dilations": [dilation] * 2}
+    around_it |= {"pads_begin": [pad] * 2, "pads_end": [pad] * 2}
+    y = builder.add("Convolution", 1, x, same, **one)[0]
+    y = builder.add("GroupConvolution", 1, y, builder.constant(filters), **around_it)[0]
+    y = builder.add("Convolution", 1, y, same, **one)[0]
+    builder.result(y, "y")
+    target = form if form in LEVELS else None
+    if target and (missing := lacking(LEVELS[target])):
+        pytest.skip(f"needs {missing}")
+    compiled = compile_model(builder.model(), target=target)
+    data = generator.integers(-8, 9, (1, channels, rows, columns)).astype(np.float32)
+    (found,) = compiled(data)
+    padded = np.pad(data.astype(np.float64), ((0, 0), (0, 0), (pad, pad), (pad, pad)))
+    count = [(n + 2 * pad - (taps - 1) * dilation - 1) // stride + 1 for n in (rows, columns)]
+    expected = np.zeros((channels // members, members, *count))
+    for i, j in itertools.product(range(taps), repeat=2):
+        seen = padded[
+            0,
+            :,
+            i * dilation : i * dilation + (count[0] - 1) * stride + 1 : stride,
+            j * dilation : j * dilation + (count[1] - 1) * stride + 1 : stride,
+        ].reshape(channels // members, members, *count)
+        expected += np.einsum("goc,gcyx->goyx", filters[:, :, :, i, j].astype(np.float64), seen)
+    np.testing.assert_array_equal(np.asarray(found)[0], expected.reshape(channels, *count))

@@ -81,6 +81,21 @@ def test_a_variable_needs_no_memory_inside_a_block() -> None:
     assert "store" not in body and body.count("load") == 1, "the one load is that of the argument"
 
 
+@pytest.mark.parametrize("count", range(1, 9))
+def test_vectors_lie_side_by_side(count: int, tmp_path: Path) -> None:
+    """Any number of them, each lane once and in order."""
+    k = Kernel("together", ["source", "target"])
+    source, target = k.arguments
+    vectors = [k.load(source + n * 16, F32, 4) for n in range(count)]
+    together = k.side_by_side(vectors)
+    assert together.lanes == 4 * count
+    k.store(together + together, target)
+    k.finish()
+    given, found = np.arange(4 * count, dtype=np.float32), np.zeros(4 * count, np.float32)
+    run(k, tmp_path, given.ctypes.data, found.ctypes.data)
+    np.testing.assert_array_equal(found, 2 * given)
+
+
 @pytest.mark.parametrize("type_", [F16, F32, F64], ids=str)
 @pytest.mark.parametrize("number", [0.0, -0.0, 1 / 3, -2.5, 1e-7, float("inf")])
 def test_constants_are_exact(type_: object, number: float, tmp_path: Path) -> None:

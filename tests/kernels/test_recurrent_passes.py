@@ -10,6 +10,7 @@ pytest.importorskip("llvmlite")
 import uncork
 from uncork.kernels.recurrent.spec import Recurrent
 from uncork.kernels.recurrent.workspace import most_of_pass, rows_of_pass
+from uncork.kernels.runtime.target import LEVELS, lacking
 
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 STEPS, INPUTS, HIDDEN = 5, 12, 128
@@ -26,6 +27,39 @@ def test_states_of_a_pass_stay_in_the_first_cache(cell: str, registers: int) -> 
     assert most_of_pass(3, rows) == 3
     # Three, four gates of 1024 x 1024 are read from memory: once for all rows.
     assert rows_of_pass(spec, registers, 1024) == 0
+
+
+@pytest.mark.parametrize("target", ["x86-64-v3", "x86-64"])
+@pytest.mark.parametrize("rows", [1, 2, 3, 5, 6, 7, 11])
+@pytest.mark.parametrize("kind", ["RNN", "GRU", "GRU, after", "LSTM"])
+def test_ends_of_some_rows_are_computed_together(kind: str, rows: int, target: str) -> None:
+    """Three and six rows, which 16 registers hold: beside the reference."""
+    if missing := lacking(LEVELS[target]):
+        pytest.skip(f"needs {missing}")
+    generator = np.random.default_rng(rows)
+    cell = kind.split(",")[0]
+    gates = GATES[cell]
+
+    def numbers(*shape: int) -> np.ndarray:
+        return (generator.standard_normal(shape) * 0.3).astype(np.float32)
+
+    b = uncork.Builder("together")
+    states = [b.constant(numbers(rows, 1, 24)) for _ in range(1 + (cell == "LSTM"))]
+    lengths = b.constant(np.full(rows, STEPS, np.int32))
+    biases = gates + (kind == "GRU, after")
+    shapes = (1, gates * 24, INPUTS), (1, gates * 24, 24), (1, biases * 24)
+    weights = [b.constant(numbers(*shape)) for shape in shapes]
+    more = {"linear_before_reset": True} if kind == "GRU, after" else {}
+    x = b.parameter("x", "f32", [rows, STEPS, INPUTS])
+    given = [x, *states, lengths, *weights]
+    y = b.add(f"{cell}Sequence", 5, *given, hidden_size=24, direction="forward", **more)[0]
+    b.result(y, "y")
+    data = numbers(rows, STEPS, INPUTS)
+    compiled = uncork.compile_model(b.model(), threads=1, target=target)
+    got = compiled(data)["y"]
+    assert not [step for step in compiled.plan.steps if step.kernel == "reference"]
+    expected = uncork.compile_model(b.model(), backend="reference")(data)["y"]
+    assert np.abs(got - expected).max() < 3e-6
 
 
 @pytest.mark.parametrize("known", [True, False])

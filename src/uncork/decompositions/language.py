@@ -25,7 +25,7 @@ from uncork.ops._operation import FOLD_LIMIT, Operation
 from uncork.ops.gather import Gather8
 from uncork.ops.parameter import Const, Parameter
 from uncork.storage import unpack
-from uncork.types import Array, Dimension, ElementType, PartialShape, TensorSpec
+from uncork.types import DYNAMIC, Array, Dimension, ElementType, PartialShape, TensorSpec
 
 T = ElementType
 #: The versions that are written where a newer one would only shut out older readers.
@@ -43,7 +43,10 @@ class Layers(Builder):
 
     def given(self, spec: TensorSpec) -> Source:
         """A tensor from outside, of which that is known."""
-        operation = Parameter(element_type=spec.element_type, shape=spec.shape)
+        shape = spec.shape
+        if shape.rank is not None:  # an attribute has numbers, not sizes by their names
+            shape = PartialShape([dim if dim.is_static else DYNAMIC for dim in shape])
+        operation = Parameter(element_type=spec.element_type, shape=shape)
         source = self._append(operation, "", (), ())[0]
         self._specs[source] = spec
         return source

@@ -5,8 +5,8 @@ A label is a batch dimension (in both operands and the output), summed (in both 
 a row or column (in one operand and the output). Operands come in the order batch, rows, columns;
 where they lie so already, or with rows and columns exchanged, nothing is moved. What else there is
 stays as it is: more operands, a label twice in one operand, or summed in one alone, dimensions that
-stretch, and sums of integers; and a constant operand where the sums run over the last dimensions of
-the other one, which a kernel of its own computes.
+stretch, and sums of integers; and products by a constant that a kernel of their own computes, as
+their sums run over the last dimensions of the other operand.
 """
 
 from __future__ import annotations
@@ -18,6 +18,9 @@ from msgspec import Struct
 
 from uncork.ir.model import Model, Node, Source
 from uncork.kernels.extents import has_extents, same
+from uncork.kernels.kernel_plan import KernelPlan
+from uncork.kernels.runtime.target import Target
+from uncork.kernels.select import select_kernel
 from uncork.ops._common.product_labels import Label, Roles, roles_of
 from uncork.ops.arithmetic import Multiply
 from uncork.ops.einsum import Einsum
@@ -39,13 +42,20 @@ class _Product(Struct, frozen=True):
     sizes: Mapping[Label, Dimension]
 
 
-def einsum_to_matmul(model: Model) -> Model:
+def einsum_to_matmul(model: Model, target: Target) -> Model:
     """The model with a MatMul in place of every such Einsum."""
-    layers = _Layers(model)
+    layers = _Layers(model, target)
     return layers.rewritten(layers.take)
 
 
-def _product(model: Model, node: Node) -> _Product | None:
+def _has_kernel(model: Model, node: Node, target: Target) -> bool:
+    """Whether a kernel computes the layer as it is."""
+    specs = [model.spec(source) for source in node.inputs]
+    choice = select_kernel(node.checked_operation, specs, [node.outputs[0].spec], target)
+    return isinstance(choice, KernelPlan)
+
+
+def _product(model: Model, node: Node, target: Target) -> _Product | None:
     """The product that the layer computes; None where it is not one of two matrices."""
     operation = node.operation
     if not isinstance(operation, Einsum) or len(node.inputs) != 2:
@@ -67,11 +77,8 @@ def _product(model: Model, node: Node) -> _Product | None:
         **dict(zip(a, specs[0].shape.dims, strict=True)),
     }
     constant = [spec.value is not None for spec in specs]
-    if any(constant):
-        data = b if constant[0] else a
-        summed = [label for label in data if label not in result]
-        if all(constant) or (summed and data[len(data) - len(summed) :] == summed):
-            return None
+    if all(constant) or (any(constant) and roles.summed and _has_kernel(model, node, target)):
+        return None
     if roles.summed and output.element_type.name not in _FLOATS:
         return None
     both = [*roles.batch, *roles.summed]
@@ -110,9 +117,13 @@ def _is_turned(a: _Labels, b: _Labels, output: _Labels) -> bool:
 class _Layers(NewLayers):
     """The layers of the new model."""
 
+    def __init__(self, model: Model, target: Target) -> None:
+        super().__init__(model)
+        self.target = target
+
     def take(self, node: Node) -> bool:
         """Put others in the place of a layer; whether there are such."""
-        product, single = _product(self.old, node), _single(self.old, node)
+        product, single = _product(self.old, node, self.target), _single(self.old, node)
         if product is not None:
             self.multiply(node, product)
         elif single is not None:

@@ -220,11 +220,18 @@ ON_LOAD: tuple[Pass, ...] = (
 
 _RECURRENT = types_of("recurrent")
 WITH_SIZES: tuple[Pass, ...] = (
+    # Before `einsum_to_matmul`, which knows two operands.
+    Pass(
+        "einsum_in_pairs",
+        "Einsum of more tensors becomes Einsums of two",
+        frozenset({"Einsum"}),
+    ),
     # Before `fuse_attention`, which knows attention by its products.
     Pass(
         "einsum_to_matmul",
         "Einsum of two tensors becomes a MatMul or a Multiply, that of one a Transpose",
         frozenset({"Einsum"}),
+        option="target",
     ),
     # Before whatever makes one step of several layers, of which nothing else may read.
     Pass(
@@ -270,6 +277,13 @@ WITH_SIZES: tuple[Pass, ...] = (
         "fuse_attention",
         "attention becomes one step",
         frozenset({"ScaledDotProductAttention", "SoftMax"}),
+        option="target",
+    ),
+    # Behind `fuse_attention`, which may find a kernel by what moves the tensors.
+    Pass(
+        "take_apart",
+        "attention without a kernel becomes the products that it means",
+        frozenset({"ScaledDotProductAttention"}),
         option="target",
     ),
     # Before `fuse_epilogue`, too: a rounding to levels ends a product.

@@ -171,14 +171,16 @@ class Kernel:
         )
 
     def side_by_side(self, vectors: Sequence[Value]) -> Value:
-        """The lanes of vectors of the same length after each other: 1, 2, 4, .. vectors. What is
-        then computed of them is computed in turns, none waiting for the others.
+        """The lanes of vectors of the same length after each other. What is then computed of them
+        is computed in turns, none waiting for the others.
         """
         if len(vectors) == 1:
             return vectors[0]
-        half = len(vectors) // 2
+        half = (len(vectors) + 1) // 2
         low, high = self.side_by_side(vectors[:half]), self.side_by_side(vectors[half:])
-        return self.picked(low, high, range(2 * low.lanes))
+        if high.lanes < low.lanes:  # only vectors of one length are picked from: of more lanes
+            high = self.picked(high, high, [n % high.lanes for n in range(low.lanes)])
+        return self.picked(low, high, range(len(vectors) * vectors[0].lanes))
 
     def select(self, condition: Value, yes: Value, no: Value) -> Value:
         """`yes` in the lanes where the condition is true, `no` in the others."""

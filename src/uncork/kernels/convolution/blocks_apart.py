@@ -5,17 +5,17 @@ calls.
 from __future__ import annotations
 
 import numpy as np
+from msgspec.structs import replace
 
 from uncork.kernels.convolution.blocked_work import BlockedWork
 from uncork.kernels.convolution.geometry import Geometry, known
 from uncork.kernels.convolution.group_places import in_pairs
+from uncork.kernels.convolution.row_tiles import around, pixels_at_a_time
 from uncork.kernels.convolution.spec_blocks import (
     ENOUGH_SUMS,
-    HELD,
     Deep,
     Depthwise,
     Winograd,
-    holds_filters,
 )
 from uncork.kernels.convolution.tap_regions import runs_of_taps
 from uncork.kernels.convolution.tiles import most_pixels, widths_of
@@ -46,10 +46,10 @@ _LANES = 16
 #: Data and products of the tiles that are computed together take about so many bytes; and so many
 #: groups of tiles at least.
 _SCRATCH_BYTES, _FEWEST = 1 << 20, 2
-#: Pixels of convolutions of groups of several channels at a time.
-_PIXELS, _FEWEST_PIXELS = 8, 4
-#: The most pixels of depthwise convolutions at a time: rows of 14 have 12 that see all taps.
-_MOST_PIXELS = 12
+#: Vectors of pixels of groups of several channels at a time, at least.
+_FEWEST_PIXELS = 4
+#: Vectors of pixels of depthwise convolutions at a time, at most: networks have rows of 14.
+_MOST_PIXELS = 14
 #: Registers that groups have beside those of a tile of two blocks.
 _BESIDE = 2
 #: Most channels of a group that is a part of a block: of more, sums of all groups are dense.
@@ -229,43 +229,17 @@ def groups_fit(g: Geometry, inner: int, lanes: int) -> bool:
     return g.groups > 1 and fit
 
 
-def _pixels(g: Geometry, vector_members: int, block_vectors: int, target: Target) -> int:
-    """The number of vectors of pixels at a time, or of as many vectors as a long block has: as many
-    as registers hold the sums of, beside filters and a pixel or, for groups of several channels,
-    beside the data that they see.
+def _most_vectors(g: Geometry, block_vectors: int, target: Target) -> int:
+    """The most vectors of pixels at a time, or as many vectors as a long block has: as many as
+    registers hold the sums of, beside the filters of a row of taps and a pixel or, for groups of
+    several channels, beside the data that they see.
     """
+    registers, taps = target.vector_registers // block_vectors, g.columns.taps
     if g.channels == 1:
-        return _depthwise_pixels(g, vector_members, block_vectors, target.vector_registers)
-    count, taps = g.columns.count, g.inner
-    beside = 1 + (taps if taps <= HELD else 1)
-    widest = min(_PIXELS // block_vectors, target.vector_registers // block_vectors - beside)
-    widest = max(1, widest)
+        return max(1, min(registers - 1 - taps, _MOST_PIXELS // block_vectors))
     room = (2 * most_pixels(target) + _BESIDE) // block_vectors
-    span = (g.columns.taps - 1) * g.columns.dilation
-    fewest = max(1, _FEWEST_PIXELS // block_vectors)
-    most = max(fewest, (room - span) // (1 + g.columns.stride))
-    if not isinstance(count, int):
-        return min(widest, most)
-    inside = max(1, (count - 2) // vector_members)
-    return -(-inside // -(-inside // most))
-
-
-def _depthwise_pixels(g: Geometry, vector_members: int, block_vectors: int, registers: int) -> int:
-    """The same of a depthwise convolution: the pixels of a row that see all taps in equal parts,
-    each with enough sums to keep the multipliers busy. Filters that registers do not hold are read
-    for each row of taps.
-    """
-    count, taps = g.columns.count, g.columns.taps
-    held = holds_filters(registers, g.inner, block_vectors)
-    enough = max(1, ENOUGH_SUMS // block_vectors)
-    room = max(enough, registers // block_vectors - 1 - (g.inner if held else taps))
-    most = max(1, min(room, _MOST_PIXELS // block_vectors))
-    if not isinstance(count, int):
-        return min(enough, most)
-    outside = (taps - 1) * g.columns.dilation // g.columns.stride
-    inside = max(1, (count - outside) // vector_members)
-    parts = max(1, inside // enough, -(-inside // most))
-    return -(-inside // parts)
+    span = (taps - 1) * g.columns.dilation
+    return max(1, _FEWEST_PIXELS // block_vectors, (room - span) // (1 + g.columns.stride))
 
 
 def depthwise_over_blocks(work: BlockedWork, target: Target) -> KernelPlan:
@@ -273,7 +247,13 @@ def depthwise_over_blocks(work: BlockedWork, target: Target) -> KernelPlan:
     g = work.geometry
     # Neighbouring pixels of short blocks are neighbours in memory, where windows are, too.
     vector_members = max(1, target.lanes // work.lanes) if g.columns.stride == 1 else 1
-    width = _pixels(g, vector_members, max(1, work.lanes // target.lanes), target)
+    block_vectors = max(1, work.lanes // target.lanes)
+    width = pixels_at_a_time(
+        g.columns.count,
+        _most_vectors(g, block_vectors, target),
+        ENOUGH_SUMS // block_vectors,
+        vector_members,
+    )
     strides, dilations = (g.rows.stride, g.columns.stride), (g.rows.dilation, g.columns.dilation)
     spec = Depthwise(
         work.lanes,
@@ -282,12 +262,14 @@ def depthwise_over_blocks(work: BlockedWork, target: Target) -> KernelPlan:
         strides,
         dilations,
         width,
+        None,
         work.end,
         g.channels,
         vector_members,
         work.half,
         None if g.depth.trivial else Deep(g.depth.taps, g.depth.stride, g.depth.dilation),
     )
+    spec = replace(spec, around=around(spec, g.columns, spec.pixels))
 
     def made() -> list[Array]:
         apart = work.filters.values().reshape(
@@ -298,16 +280,12 @@ def depthwise_over_blocks(work: BlockedWork, target: Target) -> KernelPlan:
     how = ("depthwise", g.weights, work.lanes, vector_members, work.kind)
     packed_weights = packed(work.filters.sources, how, made)
     planes, height = g.images * work.channels * g.depth.count, g.rows.count
-    zeros = g.columns.size * work.lanes * work.size
 
-    def part(
-        first: SizeLike, some: SizeLike, first_row: SizeLike, lines: SizeLike, memory: Scratch
-    ) -> KernelCall:
+    def part(first: SizeLike, some: SizeLike, first_row: SizeLike, lines: SizeLike) -> KernelCall:
         return spec(
             source=In(0),
             target=Out(0),
             filters=address_of(packed_weights.arrays[0]),
-            zeros=memory,
             channels=work.channels,
             first=first,
             end=first + some,
@@ -327,4 +305,4 @@ def depthwise_over_blocks(work: BlockedWork, target: Target) -> KernelPlan:
 
     cost = nanoseconds(g.images * g.pixels, work.cost * 4)
     keep = [packed_weights, *work.numbers]
-    return shared_call(part, [(planes, 1), (height, 1)], cost, keep, zeros)
+    return shared_call(part, [(planes, 1), (height, 1)], cost, keep)

@@ -1,8 +1,8 @@
 """The walk of windows over blocks of channels, for kernels that compute some pixels of a row at a
 time.
 
-Rows of taps outside of the data see a row of what changes nothing; pixels whose columns of taps lie
-outside are computed one by one.
+Where the sizes of a row say so, tiles of pixels reach its ends: their pixels there leave out the
+columns of taps that are outside of the data. Else these pixels are computed one by one.
 """
 
 from __future__ import annotations
@@ -13,80 +13,138 @@ from itertools import product
 from msgspec import Struct
 
 from uncork.kernels.codegen.emit import Kernel, Value
-from uncork.kernels.convolution.emit_numbers import write
 from uncork.kernels.convolution.spec_blocks import Deep, Depthwise
 from uncork.kernels.convolution.spec_pool import Pooled
 
 
 class PixelRow(Struct, frozen=True):
-    """A row of the result: where it lies, the lines that its taps see, and how many of them are on
-    the data.
+    """A row of the result: where it lies, the line that its first tap sees, counted from the first
+    one of a plane, and the planes that it sees.
     """
 
     made: Value
-    lines: list[Value]
+    line: Value
+    planes: Sequence[SeenPlane]
+
+
+class SeenPlane(Struct, frozen=True):
+    """A plane of the data: where it lies, and whether it exists; None: it does."""
+
+    place: Value
+    there: Value | None
+
+
+#: What computes the pixel at a place, of which some columns of taps may be outside.
+Pixel = Callable[[Value], None]
+#: What computes neighbouring pixels from one on; the columns of taps that each of them sees, as
+#: (first, end).
+Tile = Callable[[Value, Sequence[tuple[int, int]]], None]
+#: What computes the pixels of a row.
+OfRow = Callable[[PixelRow], tuple[Pixel, Tile]]
+
+
+def walk_rows(k: Kernel, spec: Depthwise | Pooled, of_plane: Callable[[Value], OfRow]) -> None:
+    """Emit the walk over planes and their rows, a tile of pixels at a time."""
+    a = k.named
+    pixel = spec.lanes * spec.size
+    plane_bytes = a["height"] * a["width"] * pixel
+    walk = _walk(k, spec)
+    with k.loop(a["first"], a["end"]) as plane:
+        of_row = of_plane(plane)
+        seen = _seen_planes(k, plane, plane_bytes, spec.deep)
+        target = a["target"] + plane * a["result_height"] * a["result_width"] * pixel
+        with k.loop(a["first_row"], a["end_row"]) as y:
+            made = target + y * a["result_width"] * pixel
+            walk(*of_row(PixelRow(made, y * spec.stride[0] - a["top"], seen)))
+
+
+def _walk(k: Kernel, spec: Depthwise | Pooled) -> Callable[[Pixel, Tile], None]:
+    """What emits the walk over the pixels of a row."""
+    count, around, step = k.named["result_width"], spec.around, spec.pixels
+    whole = [(0, spec.columns)] * step
+
+    def by_pixels(border: Pixel, first: Value | int, end: Value) -> None:
+        with k.loop(first, end) as x:
+            border(x)
+
+    if around is None:
+        begin, end = _whole_pixels(k, spec)
+
+        def any_ends(border: Pixel, tile: Tile) -> None:
+            by_pixels(border, 0, begin)
+            with k.if_else(end - begin >= step, likely=True) as (long, short):
+                with long, k.loop(begin, end, step) as first:
+                    tile(k.minimum(first, end - step), whole)
+                with short:
+                    by_pixels(border, begin, end)
+            by_pixels(border, end, count)
+
+        return any_ends
+
+    if around.alone:
+        return lambda _border, tile: tile(k.integer(0), around.seen(spec, step, "both"))
+    left, right = (around.seen(spec, step, end) for end in ("left", "right"))
+    last = count - (step + around.cut(spec)[1])
+
+    def tiles(_border: Pixel, tile: Tile) -> None:
+        tile(k.integer(0), left)
+        with k.loop(step, count - step, step) as first:
+            tile(k.minimum(first, last), whole)
+        tile(count - step, right)
+
+    def open_tiles(border: Pixel, tile: Tile) -> None:
+        with k.if_else(count >= around.fewest(spec, step), likely=True) as (long, short):
+            with long:
+                tiles(border, tile)
+            with short:
+                by_pixels(border, 0, count)
+
+    return open_tiles if around.open else tiles
+
+
+class Lines(Struct, frozen=True):
+    """Where the lines lie that the taps of a row see, and how many of them are on the data."""
+
+    places: Sequence[Value]
     inside: Value
 
 
-#: What computes the pixels from one on: one of them, of which some columns of taps may be outside;
-#: several, all of whose columns of taps are on the data.
-Pixels = Callable[[PixelRow, Value], None]
-
-
-def walk_rows(
-    k: Kernel,
-    spec: Depthwise | Pooled,
-    nothing: tuple[Value, Value],
-    step: int,
-    of_plane: Callable[[Value], tuple[Pixels, Pixels]],
-) -> None:
-    """Emit the walk over planes and their rows, `step` pixels at a time. Lines outside of the data
-    hold a vector that changes nothing, at an address with room for one: `nothing`.
-    """
+def lines_of(k: Kernel, spec: Pooled, row: PixelRow, outside: Value) -> Lines:
+    """The lines that the taps of a row see: those outside of the data are the one at `outside`."""
     a = k.named
-    vector, outside = nothing
-    pixel = spec.lanes * spec.size
-    line_bytes = a["width"] * pixel
-    with k.loop(0, a["width"]) as x:
-        write(k, vector, outside + x * pixel, spec.half)
-    begin, end = _whole_pixels(k, spec)
-    with k.loop(a["first"], a["end"]) as plane:
-        border, inside = of_plane(plane)
-        seen_planes = _seen_planes(k, plane, a["height"] * line_bytes, spec.deep)
-        target = a["target"] + plane * a["result_height"] * a["result_width"] * pixel
-        with k.loop(a["first_row"], a["end_row"]) as y:
-            lines: list[Value] = []
-            count = k.integer(0)
-            for (source, there), tap in product(seen_planes, range(spec.rows)):
-                line = y * spec.stride[0] - a["top"] + tap * spec.dilation[0]
-                seen = line.below(a["height"])
-                seen = seen if there is None else seen & there
-                lines.append(k.select(seen, source + line * line_bytes, outside))
-                count = count + k.select(seen, k.integer(1), k.integer(0))
-            row = PixelRow(target + y * a["result_width"] * pixel, lines, count)
-            with k.loop(0, begin) as x:
-                border(row, x)
-            with k.if_else(end - begin >= step, likely=True) as (long, short):
-                with long, k.loop(begin, end, step) as first:
-                    inside(row, k.minimum(first, end - step))
-                with short, k.loop(begin, end) as x:
-                    border(row, x)
-            with k.loop(end, a["result_width"]) as x:
-                border(row, x)
+    line_bytes = a["width"] * (spec.lanes * spec.size)
+    places: list[Value] = []
+    count = k.integer(0)
+    for plane, tap in product(row.planes, range(spec.rows)):
+        line = row.line + tap * spec.dilation[0]
+        seen = line.below(a["height"])
+        seen = seen if plane.there is None else seen & plane.there
+        places.append(k.select(seen, plane.place + line * line_bytes, outside))
+        count = count + k.select(seen, k.integer(1), k.integer(0))
+    return Lines(places, count)
+
+
+def taps_seen(k: Kernel, spec: Depthwise, row: PixelRow, plane: SeenPlane) -> tuple[Value, Value]:
+    """The first of the rows of taps whose lines are on the data, and the one behind the last."""
+    dilation = spec.dilation[0]
+    first = k.maximum((-row.line + (dilation - 1)) // dilation, k.integer(0))
+    left = k.named["height"] - row.line + (dilation - 1)
+    end = k.minimum(left // dilation, k.integer(spec.rows))
+    return first, end if plane.there is None else k.select(plane.there, end, first)
 
 
 def _seen_planes(
     k: Kernel, plane: Value, plane_bytes: Value, deep: Deep | None
-) -> list[tuple[Value, Value | None]]:
-    """The planes of data that a plane of results sees, and whether they exist; None: it does."""
+) -> Sequence[SeenPlane]:
+    """The planes of data that a plane of results sees."""
     a = k.named
     if deep is None:
-        return [(a["source"] + plane * plane_bytes, None)]
+        return [SeenPlane(a["source"] + plane * plane_bytes, None)]
     block = plane // a["result_depth"]
     first = (plane - block * a["result_depth"]) * deep.stride - a["front"]
     source = a["source"] + block * a["depth"] * plane_bytes
     seen = [first + tap * deep.dilation for tap in range(deep.taps)]
-    return [(source + place * plane_bytes, place.below(a["depth"])) for place in seen]
+    return [SeenPlane(source + place * plane_bytes, place.below(a["depth"])) for place in seen]
 
 
 def _whole_pixels(k: Kernel, spec: Depthwise | Pooled) -> tuple[Value, Value]:
@@ -102,13 +160,17 @@ def _whole_pixels(k: Kernel, spec: Depthwise | Pooled) -> tuple[Value, Value]:
 
 
 def columns_seen(
-    spec: Depthwise | Pooled, members: int = 1
-) -> Mapping[int, Sequence[tuple[int, int]]]:
-    """The columns of cells that the windows of neighbouring pixels share, each with the windows and
-    the taps that see it; a window is of `members` pixels.
+    spec: Depthwise | Pooled, seen: Sequence[tuple[int, int]], members: int = 1
+) -> Mapping[tuple[int, tuple[bool, ...]], Sequence[tuple[int, int]]]:
+    """The columns of cells that windows share, each with the windows and the taps that see it; a
+    window is of `members` neighbouring pixels, and a column of as many cells, of which it is told
+    which ones are on the data. Those of which none is are left out.
     """
-    sees: dict[int, list[tuple[int, int]]] = {}
-    for window, tap in product(range(spec.width), range(spec.columns)):
+    sees: dict[tuple[int, tuple[bool, ...]], list[tuple[int, int]]] = {}
+    for window, tap in product(range(len(seen) // members), range(spec.columns)):
         place = window * members * spec.stride[1] + tap * spec.dilation[1]
-        sees.setdefault(place, []).append((window, tap))
+        pixels = seen[window * members : (window + 1) * members]
+        there = tuple(first <= tap < end for first, end in pixels)
+        if any(there):
+            sees.setdefault((place, there), []).append((window, tap))
     return sees

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
+from msgspec.structs import replace
+
 from uncork.internal_ops.blocks import BlockedPooling
+from uncork.kernels.convolution.row_tiles import around, pixels_at_a_time
 from uncork.kernels.convolution.spec_blocks import Deep
 from uncork.kernels.convolution.spec_pool import Pooled
 from uncork.kernels.extents import extents, nanoseconds
@@ -61,8 +64,7 @@ def select_pool(layer: Layer) -> Selection:
     if deep and deep.is_pointwise:
         planes, deep = planes * deep.size, None  # a plane is as good as an image
     mean = isinstance(pool, AvgPool1)
-    count = columns.count
-    width = min(_PIXELS, max(1, count - 2)) if isinstance(count, int) else _PIXELS
+    width = pixels_at_a_time(columns.count, _PIXELS, _PIXELS)
     spec = Pooled(
         "sum" if mean else "max",
         lanes,
@@ -71,10 +73,12 @@ def select_pool(layer: Layer) -> Selection:
         (rows.stride if rows else 1, columns.stride),
         (rows.dilation if rows else 1, columns.dilation),
         width,
+        None,
         isinstance(pool, AvgPool1) and not pool.exclude_pad,
         operation.half,
         Deep(deep.kernel, deep.stride, deep.dilation) if deep else None,
     )
+    spec = replace(spec, around=around(spec, columns, width))
     planes, height = planes * (deep.count if deep else 1), rows.count if rows else 1
     line = columns.size * lanes * spec.size
 

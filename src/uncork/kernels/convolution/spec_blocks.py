@@ -8,13 +8,13 @@ from typing import ClassVar, Union
 
 from msgspec import Struct
 
+from uncork.kernels.convolution.row_tiles import Around
 from uncork.kernels.epilogue import PLAIN, Epilogue, EpilogueSpec
+from uncork.kernels.runtime.target import LINE
 from uncork.kernels.stored_form import Stored
 
 #: Bytes of an entry of the table of taps: bytes to what a tap sees, and to its filters.
 ENTRY = 16
-#: Most taps of a depthwise convolution whose filters stay in registers.
-HELD = 9
 #: Sums of a depthwise convolution that keep the multipliers busy: fewer wait for each other.
 ENOUGH_SUMS = 8
 #: Kinds of tiles of one kernel.
@@ -23,13 +23,6 @@ KINDS = 3
 
 #: The side of the tiles whose transformed numbers may be bf16: those of larger tiles lose too much.
 _ROUNDED_SIDE = 2
-
-
-def holds_filters(registers: int, taps: int, vectors: int = 1) -> bool:
-    """Whether the filters of so many taps stay in registers beside enough sums and what one tap
-    sees, each of so many vectors.
-    """
-    return taps <= HELD and (taps + 1) * vectors + ENOUGH_SUMS <= registers
 
 
 def number_size(half: bool) -> int:
@@ -187,12 +180,12 @@ class Deep(Struct, frozen=True):
 
 class Depthwise(EpilogueSpec, frozen=True):
     """The spec of a convolution of groups of `members` channels, 1 for each channel by itself:
-    `rows` x `columns` taps, `width` pixels of a row at a time.
+    `rows` x `columns` taps, `width` vectors of pixels of a row at a time.
     """
 
     emitter: ClassVar[str] = "uncork.kernels.convolution.emit_depthwise:emit_depthwise"
     arguments_of_call: ClassVar[tuple[str, ...]] = (
-        "source", "target", "filters", "zeros", "channels", "first", "end", "first_row", "end_row",
+        "source", "target", "filters", "channels", "first", "end", "first_row", "end_row",
         "height", "width", "result_height", "result_width", "top", "left", "depth", "result_depth",
         "front",
     )  # fmt: skip
@@ -202,6 +195,7 @@ class Depthwise(EpilogueSpec, frozen=True):
     stride: tuple[int, int]
     dilation: tuple[int, int]
     width: int
+    around: Union[Around, None] = None
     end: Epilogue = PLAIN
     members: int = 1
     #: Neighbouring pixels that a vector holds.
@@ -209,6 +203,19 @@ class Depthwise(EpilogueSpec, frozen=True):
     #: Data and results are bf16.
     half: bool = False
     deep: Deep | None = None
+
+    @property
+    def pixels(self) -> int:
+        """Pixels of a tile."""
+        return self.width * self.vector_members
+
+    @property
+    def asks_ahead(self) -> bool:
+        """Whether a tile asks for the line that the next row sees first: by vectors of less than a
+        line of the cache, where each row sees one more.
+        """
+        vector = self.lanes * self.vector_members * self.size
+        return self.stride[0] == 1 and self.deep is None and vector < LINE
 
     @property
     def lines(self) -> int:

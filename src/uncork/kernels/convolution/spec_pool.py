@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Union
 
+from uncork.kernels.convolution.row_tiles import Around
 from uncork.kernels.convolution.spec_blocks import Deep
 from uncork.kernels.kernel_spec import KernelSpec
 
@@ -43,11 +44,17 @@ class Pooled(KernelSpec, frozen=True):
     stride: tuple[int, int]
     dilation: tuple[int, int]
     width: int
+    around: Union[Around, None] = None
     #: Cells outside of the data count for a mean.
     counts_all: bool = False
     #: Data and results are bf16.
     half: bool = False
     deep: Deep | None = None
+
+    @property
+    def pixels(self) -> int:
+        """Pixels of a tile."""
+        return self.width
 
     @property
     def size(self) -> int:

@@ -111,6 +111,9 @@ def matmul_shape(
     )
     rows, inner = first[-2:][::-1] if turned_first else first[-2:]
     columns = second[-2] if turned_second else second[-1]
+    # A single row lies as a single column does: it is the one along which neighbours lie.
+    turned_first = turned_first and not certainly(rows, 1) and not certainly(inner, 1)
+    turned_second = (turned_second and not certainly(inner, 1)) or certainly(columns, 1)
     count = max(len(first), len(second)) - 2
     batch_first: list[SizeLike] = [*[1] * (count - len(first) + 2), *first[:-2]]
     batch_second: list[SizeLike] = [*[1] * (count - len(second) + 2), *second[:-2]]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import product
+from itertools import pairwise, product
 from typing import Protocol
 
 from msgspec import Struct, field
@@ -235,8 +235,10 @@ class Microkernel:
         if tile.long and rows > 1:
             self._end_by_a_loop(k, table, totals, end, extra, masks)
         else:
-            for first, count in pieces(rows, tile.together):
-                sums_of = [totals[first + row] for row in range(count)]
+            parts = -(-rows // tile.together)  # about as many rows each: none waits by itself
+            bounds = [part * rows // parts for part in range(parts + 1)]
+            for first, behind in pairwise(bounds):
+                sums_of = totals[first:behind]
                 together = [k.side_by_side(vectors) for vectors in zip(*sums_of, strict=True)]
                 end(k, Row(first, sources[first], together, extra, masks))
         k.finish()

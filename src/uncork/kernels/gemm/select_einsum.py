@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from msgspec.structs import replace
+
 from uncork.kernels.extents import (
     always_same,
     certainly,
@@ -88,9 +90,7 @@ def _chosen(
         or _known_count(parts.summed, sizes) > _LONGEST
     ):
         return "no kernel for sums over other than the last dimensions of the data"
-    places = [made.index(label) for label in parts.columns]
-    if places != [index + places[0] for index in range(len(places))]:
-        return "no kernel for columns that are not neighbours"
+    parts, apart = _with_neighbours(parts, made)
     if not is_known(_count(parts.rows, sizes)) and len(parts.rows) > LOOPS:
         return "no kernel for rows of that many open dimensions"
     if _known_count(parts.batch[:-1], sizes) > _MOST_CALLS:
@@ -102,10 +102,23 @@ def _chosen(
         1 - constant,
         sizes,
         parts,
-        _steps(own, shapes[0]),
+        {**dict.fromkeys(apart, 0), **_steps(own, shapes[0])},
         _steps(made, shapes[2]),
         target,
     )
+
+
+def _with_neighbours(parts: Roles, made: Sequence[Label]) -> tuple[Roles, Sequence[Label]]:
+    """The roles with the last columns that are neighbours in the result as columns, and the labels
+    of all others before those: batches, each of which reads the same data.
+    """
+    columns = parts.columns
+    places = [made.index(label) for label in columns]
+    first = max(len(columns) - 1, 0)
+    while first and places[first - 1] == places[first] - 1:
+        first -= 1
+    apart = columns[:first]
+    return replace(parts, batch=[*apart, *parts.batch], columns=columns[first:]), apart
 
 
 def _count(labels: Sequence[Label], sizes: Mapping[Label, SizeLike]) -> SizeLike:

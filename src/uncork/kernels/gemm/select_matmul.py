@@ -282,8 +282,13 @@ class _Maker:
             self.spec = spec = replace(spec, rows=few, turned=shape.turned_second)
         self.packed_weights = None
         if constant is not None:
-            matrix = constant.reshape(constant.shape[-2:] if constant.ndim > 1 else (-1, 1))
-            turned = matrix.T if shape.turned_second else matrix
+            columns = shape.columns
+            assert isinstance(columns, int)
+            turned = (
+                constant.reshape(columns, -1).T
+                if shape.turned_second
+                else constant.reshape(-1, columns)
+            )
             self.packed_weights = packed(
                 [constant],
                 (self._packing(), shape.turned_second),

@@ -68,6 +68,7 @@ class Unclear(Exception):
 
 #: What moves look at, by functions of these modules.
 _LOOKS: Mapping[str, str] = {
+    "Gather": "select_slices:gather_look",
     "Slice": "select_slices:slice_look",
     "Split": "looks:split_look",
     "StridedSlice": "select_slices:strided_slice_look",

@@ -1,5 +1,5 @@
 """Selection of the gather kernel: whole items along an axis, of any element type of at least a
-byte.
+byte. Constant places of short items in equal steps are a strided copy.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from uncork.kernels.kernel_plan import (
 )
 from uncork.kernels.kernel_spec import OPEN
 from uncork.kernels.layer import Layer, one_call, shared_call
+from uncork.kernels.movement.select_nd_copy import select_nd_copy
 from uncork.kernels.movement.spec import LONG, LONG_BYTES, Gather
 from uncork.ops.gather import Gather1, Gather7
 from uncork.symbolic import Size, SizeLike
@@ -49,6 +50,10 @@ def select_gather(layer: Layer) -> Selection:
     by_columns = (
         0 < size <= _SMALL_ITEM and _is_above(outer, 1) and not _is_above(shape[along], 2**31 - 1)
     )
+    if by_columns and indices.value is not None:
+        strided = select_nd_copy(operation, layer.inputs, layer.outputs)
+        if strided is not None:
+            return strided
     total = batches * outer * count * item
     whole_lines = is_known and not by_columns and size % 64 == 0
     streaming = whole_lines and isinstance(total, int) and total >= _LARGE

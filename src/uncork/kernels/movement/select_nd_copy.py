@@ -146,6 +146,7 @@ _RULES: Mapping[str, str] = {
     "Broadcast": "select_nd_copy:broadcast_copies",
     "Concat": "select_nd_copy:concat_copies",
     "DepthToSpace": "select_rearranged:depth_to_space_copies",
+    "Gather": "looks:look_copies",
     "Moved": "select_moved:moved_copies",
     "Pad": "select_slices:pad_copies",
     "Roll": "select_roll:roll_copies",

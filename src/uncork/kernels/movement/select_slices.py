@@ -1,7 +1,8 @@
-"""Selection of strided copies for slices and pads, for open sizes as well."""
+"""Selection of strided copies for slices, constant places and pads, for open sizes as well."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from itertools import product as combinations
 
@@ -10,6 +11,7 @@ from uncork.kernels.movement.looks import Along, Look, Stretch, parts
 from uncork.kernels.movement.nd_copy import Copy, Fill
 from uncork.ops import Operation
 from uncork.ops._common.indices import normalised_axis
+from uncork.ops.gather import Gather
 from uncork.ops.strided_slice import StridedSlice1
 from uncork.symbolic import Size, SizeLike
 from uncork.types import TensorSpec
@@ -38,6 +40,34 @@ def slice_look(operation: Operation, inputs: Specs, outputs: Specs, number: int)
             return None
         found[along] = Along(along, result[along], begin, every)
     return Look(tuple(found))
+
+
+def gather_look(operation: Operation, inputs: Specs, outputs: Specs, number: int) -> Look | None:
+    """What Gather looks at where its places are constants in equal steps: one place of an axis, or
+    some of it.
+    """
+    assert isinstance(operation, Gather)
+    data, indices, axis = inputs
+    places, shape, result = indices.value, extents(data), extents(outputs[0])
+    if places is None or axis.value is None or places.ndim > 1 or not places.size:
+        return None
+    along = normalised_axis(operation, int(axis.value.item()), len(shape))
+    size = shape[along]
+    if not isinstance(size, int) or operation.batch_count(places.ndim):
+        return None
+    least = -size if operation.counts_from_end else 0
+    if not bool(((places >= least) & (places < size)).all()):
+        return None
+    found = [int(place) % size for place in places.reshape(-1)]
+    steps = {after - before for before, after in itertools.pairwise(found)} or {1}
+    if len(steps) > 1 or 0 in steps:
+        return None
+    others = [n for n in range(len(shape)) if n != along]
+    if not places.ndim:
+        return Look(tuple(map(Along, others, result)), ((along, found[0]),))
+    looks = [Along(n, count) for n, count in enumerate(result)]
+    looks[along] = Along(along, len(found), found[0], steps.pop())
+    return Look(tuple(looks))
 
 
 def strided_slice_look(

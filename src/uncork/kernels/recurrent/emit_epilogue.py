@@ -4,6 +4,8 @@ state.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from uncork.kernels.codegen import doubles
 from uncork.kernels.codegen.activations import ACTIVATIONS
 from uncork.kernels.codegen.emit import F32, F64, I32, U32, Kernel, Value
@@ -57,12 +59,11 @@ class GateEpilogues:
             value = k.select(value < -limit, -limit, value)
         return self.activations[self.spec.activations[number]](k, value)
 
-    def _two_gates(
-        self, k: Kernel, row: Row, number: int, one: Value, other: Value
-    ) -> tuple[Value, Value]:
-        """The same activation of two gates."""
-        both = self._gate(k, row, number, k.side_by_side([one, other]))
-        return both.part(0, one.lanes), both.part(one.lanes, one.lanes)
+    def _gates(self, k: Kernel, row: Row, number: int, values: Sequence[Value]) -> Sequence[Value]:
+        """The same activation of several pre-activations, none of which waits for the others."""
+        lanes = values[0].lanes
+        found = self._gate(k, row, number, k.side_by_side(values))
+        return [found.part(n * lanes, lanes) for n in range(len(values))]
 
     def products(self, k: Kernel, row: Row) -> None:
         stride = row.extra["target_row"]
@@ -88,12 +89,8 @@ class GateEpilogues:
         self._store(k, row, value, self._place(row, name, offset), row.extra["row"])
 
     def gru_after(self, k: Kernel, row: Row) -> None:
-        z, r = self._two_gates(
-            k,
-            row,
-            0,
-            row.sums[0] + self._ahead(k, row, 0),
-            row.sums[1] + self._ahead(k, row, self.vector),
+        z, r = self._gates(
+            k, row, 0, [row.sums[g] + self._ahead(k, row, g * self.vector) for g in range(2)]
         )
         bias = k.load(row.extra["inner_bias"], self.type, self.lanes)
         inner = row.sums[2] + self._all_rows(k, row, bias)
@@ -131,12 +128,8 @@ class GateEpilogues:
             store_parts(k, value.part(n * self.lanes, self.lanes), place, low)
 
     def gru_reset(self, k: Kernel, row: Row) -> None:
-        z, r = self._two_gates(
-            k,
-            row,
-            0,
-            row.sums[0] + self._ahead(k, row, 0),
-            row.sums[1] + self._ahead(k, row, self.vector),
+        z, r = self._gates(
+            k, row, 0, [row.sums[g] + self._ahead(k, row, g * self.vector) for g in range(2)]
         )
         self._keep(k, row, "extra", z)
         reset = r * self._state(k, row, "old")
@@ -146,22 +139,23 @@ class GateEpilogues:
             self._keep(k, row, "reset", reset)
 
     def gru_new(self, k: Kernel, row: Row) -> None:
-        for v, total in enumerate(row.sums):
+        before = [
+            total + self._ahead(k, row, (v * 3 + 2) * self.vector)
+            for v, total in enumerate(row.sums)
+        ]
+        for v, n in enumerate(self._gates(k, row, 1, before)):
             offset = v * self.vector
-            n = self._gate(
-                k, row, 1, total + self._ahead(k, row, v * 3 * self.vector + 2 * self.vector)
-            )
             self._blend(k, row, self._state(k, row, "extra", offset), n, offset)
 
     def lstm(self, k: Kernel, row: Row) -> None:
         before = [total + self._ahead(k, row, g * self.vector) for g, total in enumerate(row.sums)]
-        f, i = self._two_gates(k, row, 0, before[0], before[1])
-        c, o = self._gate(k, row, 1, before[2]), self._gate(k, row, 0, before[3])
+        c = self._gate(k, row, 1, before.pop(2))
+        f, i, o = self._gates(k, row, 0, before)
         cell = k.fma(f, self._state(k, row, "extra"), i * c)
         self._keep(k, row, "extra", cell)
         self._new(k, row, o * self.activations[self.spec.activations[2]](k, cell))
 
     def rnn(self, k: Kernel, row: Row) -> None:
-        for v, total in enumerate(row.sums):
-            offset = v * self.vector
-            self._new(k, row, self._gate(k, row, 0, total + self._ahead(k, row, offset)), offset)
+        before = [total + self._ahead(k, row, v * self.vector) for v, total in enumerate(row.sums)]
+        for v, value in enumerate(self._gates(k, row, 0, before)):
+            self._new(k, row, value, v * self.vector)
