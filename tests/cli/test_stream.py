@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tracemalloc
 import wave
 from pathlib import Path
 
@@ -172,6 +173,38 @@ def test_channels_and_damaged_sound(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:20])
     with pytest.raises(uncork.InputError, match=r"cannot be read as a .wav file of PCM"):
         read_sound(str(path))
+
+
+def test_a_chunk_that_ends_behind_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "a.wav"
+    with wave.open(str(path), "wb") as file:
+        file.setnchannels(1)
+        file.setsampwidth(2)
+        file.setframerate(8000)
+        file.writeframes(bytes(8))
+    data = path.read_bytes()
+    path.write_bytes(data[:12] + b"LIST" + (1 << 30).to_bytes(4, "little") + data[12:])
+    with pytest.raises(uncork.InputError, match=r"a\.wav: .* it ends within a chunk"):
+        read_sound(str(path))
+
+
+def test_a_length_that_is_a_lie_takes_no_memory(tmp_path: Path) -> None:
+    """What is written while it is recorded says that it is as long as may be."""
+    path = tmp_path / "a.wav"
+    with wave.open(str(path), "wb") as file:
+        file.setnchannels(1)
+        file.setsampwidth(2)
+        file.setframerate(8000)
+        file.writeframes(bytes(8))
+    data = bytearray(path.read_bytes())
+    for place in (4, 40):  # of the file, of its samples
+        data[place : place + 4] = (0xFFFFFFFE).to_bytes(4, "little")
+    path.write_bytes(data)
+    tracemalloc.start()
+    assert read_sound(str(path))[0].tolist() == [0, 0, 0, 0]
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 1 << 20
 
 
 def test_frames_that_attention_keeps(

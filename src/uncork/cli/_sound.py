@@ -23,12 +23,17 @@ def read_sound(path: str) -> tuple[Array, int]:
     there are in a second. Raises InputError.
     """
     try:
-        InputError.when(os.path.getsize(path) > _MOST, "is longer than 4 GB", path)
+        size = os.path.getsize(path)
+        InputError.when(size > _MOST, "is longer than 4 GB", path)
         with wave.open(path, "rb") as file:
             channels, width, rate = file.getnchannels(), file.getsampwidth(), file.getframerate()
-            data = file.readframes(file.getnframes())
-    except (OSError, EOFError, wave.Error) as error:
+            # No more than there are: memory is taken for as many as are asked for.
+            most = size // (channels * width) if channels and width else 0
+            data = file.readframes(min(file.getnframes(), most))
+    except (OSError, EOFError, RuntimeError, wave.Error) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        # Python says nothing of a chunk that is passed over and ends behind the file.
+        reason = reason or "it ends within a chunk"
         raise InputError(f"cannot be read as a .wav file of PCM: {reason}", path) from None
     InputError.when(
         width not in (1, 2, 3, 4) or not channels or not rate,

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import os
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO
 
 from uncork.cli._compiled import weights_facts, weights_text
 from uncork.cli._options import add_threads, rounding
@@ -164,12 +166,17 @@ def execute(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _without_a_name(path: Path) -> BinaryIO:
+@contextlib.contextmanager
+def _without_a_name(path: Path) -> Iterator[BinaryIO]:
     """A file on the file system of a path, which is gone when nobody has it open, even after a
-    kill.
+    kill. Errors call it by that path. Raises UncorkError where it cannot be written to its end.
     """
     try:
-        return cast(BinaryIO, tempfile.TemporaryFile(dir=path.absolute().parent))
+        with (
+            tempfile.TemporaryFile(dir=path.absolute().parent) as nameless,
+            open(path, "w+b", opener=lambda *_: os.dup(nameless.fileno())) as file,
+        ):
+            yield file
     except OSError as error:
         raise UncorkError(f"cannot be written: {error.strerror or error}", str(path)) from None
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 from uncork.files import MappedFile
 from uncork.ir.model import Model
 from uncork.kernels.runtime.target import Target
+from uncork.passes.functionalize_variables import growing_axes
 from uncork.types import Array
 
 if TYPE_CHECKING:
@@ -145,3 +146,7 @@ class BaseExecutor(RunsModel):
         """Assign an array to a variable."""
         stateful = self.stateful
         state[variable] = value if stateful is None else stateful.as_kept(variable, value)
+
+    def growing_axes(self) -> dict[str, int]:
+        """The axes along which variables grow, by their ids."""
+        return growing_axes(self.model)

@@ -16,7 +16,6 @@ from uncork.internal_ops.coded_rows import CodedRead, RowCoding
 from uncork.ir.model import Model, Node
 from uncork.ir.ports import ModelPort
 from uncork.ops.state import Assign3, ReadValue3
-from uncork.passes.functionalize_variables import growing_axes
 from uncork.types import Array, Dimension, ElementType, PartialShape, TensorSpec
 
 if TYPE_CHECKING:
@@ -162,7 +161,7 @@ class VariableState:
         Raises InputError where the variable has no such axis, or fewer elements.
         """
         compiled, name, where = self._compiled, self.name, self._variable.where
-        axis = growing_axes(compiled.model).get(name)
+        axis = compiled._executor.growing_axes().get(name)
         if axis is None:
             raise InputError("does not grow along an axis: set its state", where)
         with compiled._turn.held():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -16,6 +17,7 @@ pytest.importorskip("llvmlite")
 
 import uncork
 from tests.compiler.test_growing_state import Net
+from tests.compiler.test_kept_rows import decoder, token
 from tests.compiler.test_state import BAD, GOOD, X, running_sum
 from uncork import cli
 from uncork.compiler.image import format, instance, write
@@ -155,6 +157,76 @@ def test_a_variable_that_grows_does_so_in_place(tmp_path: Path) -> None:
     np.testing.assert_array_equal(variable.state, kept)
     assert variable.storage is not None
     assert variable.storage.shape[1] > kept.shape[1]
+
+
+def test_a_variable_that_grows_is_cut_short(tmp_path: Path) -> None:
+    net = Net()
+    x = net.input("x", "f32", [1, None, 4])
+    old = net.read("k", [1, None, 4], net.constant(np.zeros((1, 0, 4)), np.float32))
+    whole = net.grown("k", old, x, 1)
+    total = net.read("total", [1, 4], net.constant(np.zeros((1, 4)), np.float32))
+    sums = net.add("ReduceSum", 1, x, net.constant([1]), keep_dims=False)
+    net.assign("total", net.add("Add", 1, total, sums))
+    model = net.model(s=net.add("Multiply", 1, whole, net.constant(1.0, np.float32)))
+    compiled = uncork.load(saved(model, tmp_path))
+    variables = {variable.name: variable for variable in compiled.query_state()}
+    variables["k"].truncate(0)  # before any call
+    first, guess, better = floats(1, 5, 4), floats(1, 3, 4), floats(1, 2, 4) * 2
+    compiled(first)
+    compiled(guess)
+    variables["k"].truncate(6)
+    expected = np.concatenate([first, guess[:, :1], better], axis=1)
+    np.testing.assert_array_equal(compiled(better)["s"], expected)
+    with pytest.raises(uncork.InputError, match="expected a number from 0 to 8"):
+        variables["k"].truncate(9)
+    with pytest.raises(uncork.InputError, match=r"'total'.* does not grow along an axis"):
+        variables["total"].truncate(0)
+
+
+def test_calls_of_variables_that_only_the_references_make(tmp_path: Path) -> None:
+    """The error says what is wrong with the call; with the source it goes well."""
+    model = decoder()
+    path = saved(model, tmp_path)
+    compiled = uncork.load(path)
+    compiled(token(2, 3), np.array([0, 1], np.int32))
+    before = compiled.query_state()[0].state.copy()
+    for beam, why in (
+        ([1], "'beam' picks 1 rows of variable 'keys', expected 2, as many as it has"),
+        ([0, 2], "'beam' picks row 2 of variable 'keys', expected -2 to 1"),
+    ):
+        with pytest.raises(uncork.InputError, match=re.escape(why)) as caught:
+            compiled(token(len(beam), 1), np.array(beam, np.int32))
+        assert caught.value.where == "model 'net'"
+        assert "compile the model with its source (--with-source)" in caught.value.message
+    np.testing.assert_array_equal(compiled.query_state()[0].state, before)
+    with pytest.raises(uncork.InputError, match="inputs without elements have plans of their own"):
+        uncork.load(path)(token(2, 0), np.array([0, 1], np.int32))
+    with pytest.raises(uncork.InputError, match="with_source: expected the path of a model"):
+        saved(model, tmp_path, with_source=True)
+    uncork.write_model(model, tmp_path / "model.xml")
+    uncork.compile_to(tmp_path / "model.xml", path, threads=1, with_source=True)
+    whole, live = uncork.load(path), uncork.compile_model(model)
+    for count, beam in ((3, [0, 1]), (1, [1]), (0, [0]), (2, [0, 0])):
+        call = token(len(beam), count), np.array(beam, np.int32)
+        np.testing.assert_allclose(whole(*call)["seen"], live(*call)["seen"], rtol=1e-5, atol=1e-6)
+
+
+def test_calls_of_a_kept_value_that_only_the_references_make(tmp_path: Path) -> None:
+    net = Net()
+    x = net.input("x", "f32", [None, 4])
+    total = net.read("total", [1, 4], net.constant(np.ones((1, 4)), np.float32))
+    sums = net.add("ReduceSum", 1, x, net.constant([0]), keep_dims=True)
+    now = net.add("Add", 1, total, sums)
+    net.assign("total", now)
+    uncork.write_model(net.model(now=now), tmp_path / "model.xml")
+    path = tmp_path / "model.uncork"
+    uncork.compile_to(tmp_path / "model.xml", path, threads=1, with_source=True)
+    compiled, kept = uncork.load(path), np.ones((1, 4), np.float32)
+    for count in (0, 2, 0, 3):  # no plan is for rows of none
+        rows = floats(count, 4)
+        kept = kept + rows.sum(axis=0, keepdims=True)
+        np.testing.assert_allclose(compiled(rows)["now"], kept, rtol=1e-6)
+    np.testing.assert_allclose(compiled.query_state()[0].state, kept, rtol=1e-6)
 
 
 def test_several_threads_and_a_forked_process(tmp_path: Path) -> None:

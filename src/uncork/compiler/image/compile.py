@@ -17,7 +17,7 @@ from uncork.compiler.execute import Executor
 from uncork.compiler.image.format import name_of
 from uncork.compiler.image.write import write_compiled
 from uncork.compiler.options import PlanOptions, asked, taking
-from uncork.errors import CompileError, UncorkError, UnsupportedError
+from uncork.errors import CompileError, InputError, UncorkError, UnsupportedError
 from uncork.ir.model import Model
 from uncork.kernels.runtime.kernel_cache import CannotCompile
 from uncork.kernels.runtime.target import host_target, level_of
@@ -48,7 +48,8 @@ def compile_to(
     sizes, as kernels may need them, and leaves two open. Other options are those of
     `compile_model`; `threads` is the most threads that a call uses, wherever it runs.
 
-    `with_source` puts the model's files into it, too, for whoever wants to read them.
+    `with_source` puts the model's files into it, too, which make the calls that the plans do not
+    take; `model` is a path then.
 
     What is at `path` is replaced when all went well; a file that is open for writing will do, too.
     Raises UnsupportedError for a model that needs references or Python between its kernels, in an
@@ -57,6 +58,12 @@ def compile_to(
     """
     wanted = asked(compile_to, options)
     source = None if isinstance(model, Model) else os.fspath(model)
+    InputError.when(
+        with_source and source is None,
+        "expected the path of a model, whose files go into the compiled one, got a Model: write it "
+        "(write_model) and give its path",
+        "with_source",
+    )
     read = model if isinstance(model, Model) else read_model(model, mmap=False)
     levels = tuple(targets) or (_own_level(),)
     reshaped = [read.reshape(dict(given)) for given in shapes] or [read]

@@ -10,7 +10,7 @@ import numpy as np
 from uncork.compiler import plan as printed
 from uncork.compiler.base_executor import BaseExecutor
 from uncork.compiler.image import format
-from uncork.compiler.image.plans import ImagePlans
+from uncork.compiler.image.plans import ImagePlans, NotPlanned
 from uncork.errors import UnsupportedError
 from uncork.internal_ops.coded_rows import CodedRead, RowCoding
 from uncork.internal_ops.compiled_layers import CompiledLayers
@@ -130,6 +130,8 @@ class ImageExecutor(BaseExecutor):
         self.files, self.threads, self.memory_limit = (), threads, limit
         self.image = image
         self.last = None
+        #: Somebody else makes the calls of a model with variables that no plan takes.
+        self.has_references = False
         #: What makes calls of a model with variables; see `stateful`.
         self.with_variables: StateExecutor | GrowingStateExecutor | None = None
 
@@ -139,14 +141,19 @@ class ImageExecutor(BaseExecutor):
         return self.with_variables
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
-        """The results, in carrier types. Raises InputError for a call that no plan takes."""
+        """The results, in carrier types. Raises NotPlanned for a call that no plan takes."""
         results = self.image.make(inputs)
         self.last = self.image.fast
         return results
 
     def run_planned(self, inputs: Sequence[Array]) -> list[Array] | None:
-        """The results; there is always a plan."""
-        return self.run(inputs)
+        """The results; None where no plan takes the call, and references make it."""
+        try:
+            return self.run(inputs)
+        except NotPlanned:
+            if not self.has_references:
+                raise
+            return None
 
     def extended(self, inputs: Sequence[Array]) -> Mapping[int, tuple[int, ...]] | None:
         """The least shapes, by number, of the inputs that a call writes to."""
@@ -157,6 +164,11 @@ class ImageExecutor(BaseExecutor):
 
     def prepare(self, shapes: Mapping[int, Sequence[int | None]]) -> None:
         """Nothing: everything is compiled."""
+
+    def growing_axes(self) -> dict[str, int]:
+        """The axes along which variables grow, of which the file says what no layer does."""
+        made = self.with_variables
+        return {} if made is None else {one.variable: one.axis for one in made.lifted.appended}
 
     def release_memory(self) -> None:
         """Give the working memory of calls that are not running back."""

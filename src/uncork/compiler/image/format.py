@@ -310,8 +310,9 @@ def read(path: str | os.PathLike[str] | BinaryIO) -> tuple[Description, Any]:
 
 
 def name_of(file: str | os.PathLike[str] | BinaryIO) -> str:
-    """What errors call a compiled file."""
-    return os.fspath(file) if isinstance(file, (str, os.PathLike)) else "the compiled file"
+    """What errors call a compiled file: its path, where one that is open was opened by it."""
+    path = file if isinstance(file, (str, os.PathLike)) else getattr(file, "name", None)
+    return os.fspath(path) if isinstance(path, (str, os.PathLike)) else "the compiled file"
 
 
 def _damaged(why: str) -> ReadError:

@@ -18,6 +18,7 @@ from uncork.compiler.image.executor import ImageExecutor, model_of
 from uncork.compiler.image.instance import LoadedCode, LoadedPlan
 from uncork.compiler.image.plans import ImagePlans
 from uncork.compiler.sharing import Runs
+from uncork.compiler.variable_values import Values
 from uncork.concurrency import lazy
 from uncork.errors import InputError, ReadError, UnsupportedError
 from uncork.ir.model import Model
@@ -70,7 +71,9 @@ def load_compiled(
                 f"refers to {error}, which this process has not: compile the model again", path
             ) from None
         threads = max((plan.threads for plan in plans), default=1)
-        calls = ImagePlans(loaded, name, memory_limit, None if source is None else source.compute)
+        # Plans of models with variables take values of these, too, which the source does not.
+        alone = source if description.variables is None else None
+        calls = ImagePlans(loaded, name, memory_limit, None if alone is None else alone.compute)
         return ImageExecutor(of, calls, runs_on, threads, memory_limit)
 
     runs = executor(model, image.plans)
@@ -98,8 +101,13 @@ class _Source:
         return self._executor.run(inputs)
 
     def run_with_state(self, inputs: Sequence[Array], state: Any) -> list[Array]:
-        """The results of a call of a model with variables."""
-        return self._executor.run_with_state(inputs, state)
+        """The results of a call of a model with variables, whose values are whole arrays."""
+        executor, values = self._executor, Values()
+        for name, value in state.items():
+            executor.set_value(name, value, values)
+        results = executor.run_with_state(inputs, values)
+        state.update({name: executor.value_of(name, values) for name in values})
+        return results
 
 
 def _model(description: format.Description, where: str) -> Model:

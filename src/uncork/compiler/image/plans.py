@@ -17,6 +17,10 @@ from uncork.kernels.runtime.layout import CHECK_FAILED, GUARD_FAILED, OTHER_ARGU
 from uncork.types import Array
 
 
+class NotPlanned(InputError):
+    """Raised for a call that no plan of a compiled file takes."""
+
+
 class ImageCall(Instances[Instance]):
     """Calls by one plan. May be used from several threads, each in memory of its own."""
 
@@ -121,7 +125,7 @@ class ImagePlans:
         self.fast: ImageCall | _FromInputs | None = None
 
     def make(self, inputs: Sequence[Array]) -> list[Array]:
-        """The results. Raises InputError for a call that no plan takes."""
+        """The results. Raises NotPlanned for a call that no plan takes."""
         reasons: list[str] = []
         for call in self.calls:
             given = _as_planned(call.loaded.plan, inputs)
@@ -135,7 +139,7 @@ class ImagePlans:
                 break
         if self._otherwise is not None:
             return self._otherwise(inputs)
-        raise InputError(
+        raise NotPlanned(
             f"cannot be called so: {'; '.join(dict.fromkeys(reasons))}: compile the model for such "
             "sizes (--shape) or with its source (--with-source), or load its .xml",
             self._where,

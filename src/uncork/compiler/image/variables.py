@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Sequence
-from typing import NoReturn
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, NoReturn
 
 from msgspec.structs import replace
 
@@ -31,12 +31,13 @@ def stateful(
     """The executor of a model with variables, by those of its plans and of initial values.
     `references` make the calls that plans do not, where the file has its source.
     """
-    references = references or _refuse
     grown = {one.variable: one for one in known.grown}
     reads = [node for node in model.nodes if isinstance(node.operation, ReadValue3)]
     values = tuple(node for node in reads if node.operation.variable_id not in grown)  # type: ignore[union-attr]
     read_of = {node.operation.variable_id: node for node in reads}  # type: ignore[union-attr]
     appended = tuple(_append(read_of[name], one) for name, one in grown.items())
+    main.has_references = references is not None
+    references = references or _Refusal(model, appended)
     assigned = tuple(one.variable for one in known.assigned if one.variable not in grown)
     lifted = Lifted(main.model, values, assigned, appended)
 
@@ -58,12 +59,48 @@ def _append(read: Node, one: format.Grown) -> Append:
     return Append(one.variable, read, read, one.axis, selection, one.shape_is_read)
 
 
-def _refuse(inputs: Sequence[Array], state: object) -> NoReturn:
-    """Say what plans said of a call: there are no references."""
-    error = sys.exc_info()[1]
-    if isinstance(error, UncorkError):
-        raise error
-    raise InputError("a compiled model does not make such a call: load its .xml")
+class _Refusal:
+    """What makes the calls that plans do not, where there are no references: an error that says
+    why.
+    """
+
+    def __init__(self, model: Model, appended: Sequence[Append]) -> None:
+        self._model, self._appended = model, appended
+
+    def __call__(self, inputs: Sequence[Array], state: Mapping[str, Any]) -> NoReturn:
+        error = sys.exc_info()[1]
+        if isinstance(error, UncorkError):  # what plans said of the call
+            raise error
+        rows = next(filter(None, (self._rows(one, inputs, state) for one in self._appended)), "")
+        why = rows or (
+            "its sizes, or the rows that it picks of variables, are outside of what the plans are "
+            "for (inputs without elements have plans of their own: --shape NAME=0)"
+        )
+        way = "" if rows else "for such sizes (--shape) or "
+        raise InputError(
+            f"cannot be called so: {why}: compile the model {way}with its source (--with-source), "
+            "or load its .xml",
+            f"model '{self._model.name}'",
+        )
+
+    def _rows(self, append: Append, inputs: Sequence[Array], state: Mapping[str, Any]) -> str:
+        """What is wrong with the rows that a call picks of a variable; "" where nothing is."""
+        pick, value = append.selection, state.get(append.variable)
+        if pick is None or value is None:
+            return ""
+        there, picks = value.shape[pick.axis], inputs[pick.input]
+        name = f"input '{self._model.name_of_input(pick.input)}'"
+        variable = f"variable '{append.variable}'"
+        if append.shape_is_read and len(picks) != there:
+            return (
+                f"{name} picks {len(picks)} rows of {variable}, expected {there}, as many as it "
+                "has, since layers read its shape"
+            )
+        low = -there if getattr(pick.node.operation, "counts_from_end", False) else 0
+        outside = [int(row) for row in picks if not low <= row < there]
+        if outside:
+            return f"{name} picks row {outside[0]} of {variable}, expected {low} to {there - 1}"
+        return ""
 
 
 def _no_other() -> NoReturn:

@@ -17,7 +17,7 @@ from typing import BinaryIO
 from uncork.compiler.image import format
 from uncork.compiler.image.c.texts import functions_of
 from uncork.compiler.image.c.write import check, sources
-from uncork.errors import CompileError, UnsupportedError
+from uncork.errors import CompileError, UncorkError, UnsupportedError
 from uncork.ir.replacement import Replacement, written_into
 
 #: What the loader calls.
@@ -58,8 +58,12 @@ def write_wasm(compiled: str | os.PathLike[str] | BinaryIO, folder: str | os.Pat
             "(Debian: apt install clang lld wasi-libc libclang-rt-14-dev-wasm32)"
         )
     loader = resources.files(__package__).joinpath("model.js").read_bytes()
-    with tempfile.TemporaryDirectory() as built:
-        module = _linked(Path(built), description, data, clang)
+    try:
+        with tempfile.TemporaryDirectory() as built:
+            module = _linked(Path(built), description, data, clang)
+    except OSError as error:
+        where = f"the folder for what is linked ({error.filename or 'TMPDIR'})"
+        raise UncorkError(f"cannot be written: {error.strerror or error}", where) from None
     folder = Path(folder)
     begin = description.constants.offset
     constants = bytes(data[begin : begin + description.constants.bytes])
