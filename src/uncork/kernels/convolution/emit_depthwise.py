@@ -95,7 +95,9 @@ def _tile(
     """Neighbouring pixels, each of which sees these columns of taps."""
     pixel = spec.lanes * spec.size
     wide = spec.lanes * spec.vector_members
-    if spec.asks_ahead:
+    # Vectors of less than a line of the cache ask for the line that the next row sees first, as
+    # each row sees one more.
+    if spec.stride[0] == 1 and spec.deep is None and wide * spec.size < LINE:
         ahead = lines.next_line + x * spec.stride[1] * pixel
         for apart in range(0, spec.pixels * spec.stride[1] * pixel, LINE):
             k.prefetch(ahead + apart)

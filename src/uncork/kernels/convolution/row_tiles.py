@@ -15,7 +15,7 @@ from uncork.symbolic import Size, SizeLike, plain
 _TILE = 1
 
 
-class Row(Protocol):
+class WindowRow(Protocol):
     """What says how windows lie along a row: they have `columns` taps."""
 
     @property
@@ -42,7 +42,7 @@ class Around(Struct, frozen=True):
         kind = "alone" if self.alone else "open" if self.open else ""
         return f"around_{self.left}x{self.right}{kind}"
 
-    def seen(self, row: Row, pixels: int, at: str) -> Sequence[tuple[int, int]]:
+    def seen(self, row: WindowRow, pixels: int, at: str) -> Sequence[tuple[int, int]]:
         """The columns of taps that the pixels of a tile see, as (first, end): of the one at the
         "left" or the "right" of the row, or at "both" of its ends.
         """
@@ -55,28 +55,28 @@ class Around(Struct, frozen=True):
             for pixel in range(pixels)
         ]
 
-    def cut(self, row: Row) -> tuple[int, int]:
+    def cut(self, row: WindowRow) -> tuple[int, int]:
         """How many pixels at the left and at the right of a row do not see all taps."""
         stride = row.stride[1]
         return -(-self.left // stride), -(-self.right // stride)
 
-    def fewest(self, row: Row, pixels: int) -> int:
+    def fewest(self, row: WindowRow, pixels: int) -> int:
         """The pixels of the shortest row in which a tile lies between the ends."""
         return pixels + sum(self.cut(row))
 
-    def reach(self, row: Row, pixels: int, count: int) -> bool:
+    def reach(self, row: WindowRow, pixels: int, count: int) -> bool:
         """Whether tiles reach the ends of a row: none at one end sees the other one, too."""
         if count <= 2 * pixels:
             return self.alone or count >= pixels + max(self.cut(row))
         return count >= self.fewest(row, pixels)
 
 
-def _taps_outside(row: Row, cells: int) -> int:
+def _taps_outside(row: WindowRow, cells: int) -> int:
     """How many taps see some cells at the end of a window."""
     return min(row.columns, -(-max(0, cells) // row.dilation[1]))
 
 
-class Sizes(Protocol):
+class RowSizes(Protocol):
     """The cells of the data and the windows of a row, and the cells before the data at which the
     first window begins.
     """
@@ -89,7 +89,7 @@ class Sizes(Protocol):
     def begin(self) -> SizeLike: ...
 
 
-def around(row: Row, sizes: Sizes, pixels: int) -> Around | None:
+def around(row: WindowRow, sizes: RowSizes, pixels: int) -> Around | None:
     """What the ends of a row of tiles of so many pixels are; None where tiles do not reach them."""
     size, count, begin = sizes.size, sizes.count, sizes.begin
     reached = (count - 1) * row.stride[1] + extent(row.columns, row.dilation[1])

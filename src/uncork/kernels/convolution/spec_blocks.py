@@ -10,7 +10,6 @@ from msgspec import Struct
 
 from uncork.kernels.convolution.row_tiles import Around
 from uncork.kernels.epilogue import PLAIN, Epilogue, EpilogueSpec
-from uncork.kernels.runtime.target import LINE
 from uncork.kernels.stored_form import Stored
 
 #: Bytes of an entry of the table of taps: bytes to what a tap sees, and to its filters.
@@ -208,14 +207,6 @@ class Depthwise(EpilogueSpec, frozen=True):
     def pixels(self) -> int:
         """Pixels of a tile."""
         return self.width * self.vector_members
-
-    @property
-    def asks_ahead(self) -> bool:
-        """Whether a tile asks for the line that the next row sees first: by vectors of less than a
-        line of the cache, where each row sees one more.
-        """
-        vector = self.lanes * self.vector_members * self.size
-        return self.stride[0] == 1 and self.deep is None and vector < LINE
 
     @property
     def lines(self) -> int:
