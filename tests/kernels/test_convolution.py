@@ -465,3 +465,51 @@ def test_filters_of_the_call(
         compiled(x, w)["y"], expected, rtol=0, atol=2e-6 * float(np.abs(expected).max())
     )
     assert all(step.kernel.startswith("convolution_nest") for step in compiled.plan.steps)
+
+
+@pytest.mark.parametrize("is_open", [False, True])
+@pytest.mark.parametrize(
+    ("filters", "strides", "dilations", "sizes"),
+    [
+        ((1, 96, 3, 16, 16), (16, 16), (1, 1), [(32, 48), (40, 50), (16, 16)]),
+        ((2, 24, 3, 8, 4), (8, 4), (1, 1), [(24, 32), (31, 35)]),  # in groups, with a rest
+        ((1, 40, 2, 4, 8), (9, 11), (2, 1), [(27, 33), (16, 19)]),  # cells that no window sees
+    ],
+)
+def test_patches_of_any_size(
+    monkeypatch: pytest.MonkeyPatch,
+    filters: tuple[int, ...],
+    strides: tuple[int, int],
+    dilations: tuple[int, int],
+    sizes: list[tuple[int, int]],
+    is_open: bool,
+) -> None:
+    """Windows that do not overlap, as transformers of images begin: copied row by row, whatever is
+    open.
+    """
+    if filters[4] < 16:  # which planes of pixels serve as well
+        monkeypatch.setattr(direct, "cost", lambda g, widest: 1e30)
+    w = numbers(np.random.default_rng(7), *filters)
+    channels = filters[0] * filters[2]
+    for height, width in sizes:
+        b = uncork.Builder("patches")
+        fixed = [3, channels, height, width]
+        x = b.parameter("x", "f32", [None, channels, None, None] if is_open else fixed)
+        around = {"strides": strides, "dilations": dilations, "pads_begin": [0, 0]}
+        (y,) = b.add("GroupConvolution", 1, x, b.constant(w), pads_end=[0, 0], **around)
+        b.result(y, "y")
+        for threads in (1, 3):
+            compiled = compile_model(b.model(), threads=threads)
+            for images in (3, 1) if is_open else (3,):
+                data = numbers(np.random.default_rng(images), images, channels, height, width)
+                counts = [
+                    (size - (k - 1) * d - 1) // s + 1
+                    for size, k, d, s in zip(
+                        (height, width), filters[3:], dilations, strides, strict=True
+                    )
+                ]
+                expected = by_formula(data, w, strides, dilations, (0, 0), counts)
+                np.testing.assert_allclose(
+                    compiled(data)["y"], expected, rtol=2e-5, atol=2e-5 * np.abs(expected).max()
+                )
+            assert compiled.plan.steps[0].kernel.startswith("indirect_gemm")
