@@ -164,3 +164,20 @@ def test_a_layer_that_reads_halves_of_a_tensor_reads_it_once() -> None:
     builder.result(builder.add("Multiply", 1, one, other, name="gate")[0], "y")
     # Two rows of 32 numbers each are read for one that is written.
     assert counted(builder, np.ones((5, 64), F32)) == {"gate": (5 * 32, 4 * 3 * 5 * 32)}
+
+
+def test_kernels_of_open_sizes_are_those_of_the_plan() -> None:
+    """A convolution of any size is not the one of this size."""
+    b = uncork.Builder("open")
+    x = b.parameter("x", "f32", [None, 3, None, None])
+    filters = b.constant(np.ones((20, 3, 7, 7), np.float32))
+    around = {"strides": [1, 1], "dilations": [1, 1], "pads_begin": [3, 3], "pads_end": [3, 3]}
+    (y,) = b.add("Convolution", 1, x, filters, **around)
+    b.result(b.add("SoftMax", 8, y, axis=1)[0], "y")
+    data = np.ones((2, 3, 30, 40), np.float32)
+    compiled = uncork.compile_model(b.model(), threads=1)
+    profile = compiled.profile(data)
+    assert [step.kernel for step in profile.steps] == [
+        step.kernel for step in compiled.plan_for([2, 3, 30, 40]).steps
+    ]
+    assert "open" in profile.steps[0].kernel

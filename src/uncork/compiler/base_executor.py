@@ -102,7 +102,15 @@ class BaseExecutor(RunsModel):
 
     @abstractmethod
     def as_it_runs(self, inputs: Sequence[Array]) -> Model:
-        """The model after the passes for a call of these inputs: its layers are the steps."""
+        """The model after the passes for a call of these inputs: its layers are the steps, and all
+        sizes are known.
+        """
+
+    def as_planned(self, inputs: Sequence[Array]) -> Model | None:
+        """The same with the sizes open that the plan of the call leaves open; None where there is
+        no plan.
+        """
+        return None
 
     def run_as_before(self, inputs: Sequence[Array]) -> list[Array] | None:
         last = self.last

@@ -279,7 +279,9 @@ class Executor(BaseExecutor):
         return (self, inputs) if given is None else (runs, given)
 
     def as_it_runs(self, inputs: Sequence[Array]) -> Model:
-        """The model after the passes for a call of these inputs: its layers are the steps."""
+        """The model after the passes for a call of these inputs: its layers are the steps, and all
+        sizes are known.
+        """
         specs = self._specs(inputs)
         known, problems = infer(self.prepared, specs, trust_ports=True)
         if problems:
@@ -297,6 +299,15 @@ class Executor(BaseExecutor):
                 break
             known, _ = infer(replace(known, nodes=nodes), specs, trust_ports=True)
         return _fused(self.target, known)
+
+    def as_planned(self, inputs: Sequence[Array]) -> Model | None:
+        """The same with the sizes open that the plan of the call leaves open; None where there is
+        no plan.
+        """
+        try:
+            return None if self.plans is None else self.plans.model_of(inputs)
+        except (CallDeclined, UncorkError):
+            return None
 
     def release_memory(self) -> None:
         """Give the working memory of calls that are not running back."""

@@ -150,6 +150,10 @@ class _Steps:
         self._whole = whole
         #: Seconds of the fastest call.
         self.whole_seconds = float("inf")
+        #: The layers as the plan of the call has them, by name.
+        planned = executor.as_planned(inputs)
+        self._planned = {} if planned is None else {node.name: node for node in planned.nodes}
+        self._as_planned = planned
         self._values: dict[Source, Array] = {
             Source(p, 0): array for p, array in zip(model.parameters, inputs, strict=True)
         }
@@ -259,6 +263,9 @@ class _Steps:
             for s, v in values.items()
         }
         single, sources = alone(self._model, node, known, known if as_given else None)
+        if not as_given and len(sources) == 1:
+            left_open = self._left_open(node, sources[0])
+            single, sources = alone(self._model, node, known, left_open)
         compiled = self._compile_layer(single, self._executor.target, self._executor.threads)
         arrays = shown(compiled.inputs, (values[source] for source in sources))
         results = [
@@ -275,6 +282,21 @@ class _Steps:
         if kernel == "view" or node.name in self._views:
             return results, None, "view", reason
         return results, _bound(compiled, arrays, results), kernel, reason
+
+    def _left_open(self, node: Node, source: Source) -> dict[Source, TensorSpec]:
+        """The only input of a layer with the sizes open that the plan leaves open: kernels of any
+        size may be others than those of one. Of several inputs it would not be known which sizes
+        are the same.
+        """
+        planned, place = self._planned.get(node.name), node.inputs.index(source)
+        if planned is None or self._as_planned is None or planned.type_name != node.type_name:
+            return {}
+        spec, own = self._as_planned.spec(planned.inputs[place]), self._model.spec(source)
+        if spec.rank is None or spec.rank != own.rank or spec.element_type is not own.element_type:
+            return {}
+        return {
+            source: TensorSpec(own.element_type, PartialShape([d.static_size for d in spec.shape]))
+        }
 
     def _appended(self, node: Node, given: list[TensorSpec]) -> _Made:
         """What is appended to a storage, measured on one of the size of what is new: by itself the

@@ -291,6 +291,22 @@ class PlanSet:
                 scope, best, fewest = narrower, plan, fewer
         return scope, best
 
+    def model_of(self, inputs: Sequence[Array]) -> Model:
+        """The model behind the plan of such a call: its layers are the steps, and sizes that the
+        plan leaves open are open. Raises as `inspect` does.
+        """
+        shapes = [array.shape for array in inputs]
+        plans_for = self._for_shapes(shapes)
+        if plans_for is not self:
+            return plans_for.model_of(inputs)
+        hints, planning = _hints_of(self._model, inputs), self._planning
+        scope, _ = self.inspect(shapes, hints)
+        specs = narrowed(self._model, scoped(scope, self._model, shapes, self._inner))
+        described, _ = infer_symbolic(
+            self._model, specs, hints, planning.may_be_empty, planning.branches
+        )
+        return planning.rewrite(described)
+
     def _inspected(self, scope: Scope, shapes: Sequence[tuple[int, ...]]) -> ScopedPlans:
         """The plans of a scope, or new ones that are not kept."""
         sizes = scoped(scope, self._model, shapes, self._inner)
