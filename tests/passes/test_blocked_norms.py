@@ -94,11 +94,13 @@ def test_many_pixels_lose_no_digits() -> None:
 
 
 def test_channels_that_fill_no_blocks_are_normalised_as_they_lie() -> None:
-    """Zeros beside them would count."""
-    channels = 2 * WIDE + 3
-    model = model_of("1", channels, [1, channels, 15, 13])
-    assert "BlockedNormalization-0" not in [step.operation for step in model.plan.steps]
-    before, got, _ = model(numbers(1, channels, 15, 13) + 1)
+    """Zeros beside them would count. Convolutions stay over blocks with zeros."""
+    channels = 3 * WIDE - 1
+    model = model_of("1", channels, [1, channels, 28, 26])
+    operations = [step.operation for step in model.plan.steps]
+    assert "BlockedNormalization-0" not in operations
+    assert operations.count("BlockedConvolution-0") == 2
+    before, got, _ = model(numbers(1, channels, 28, 26) + 1)
     scale, bias = (np.linspace(end, 2, channels)[:, None, None] for end in (1, -1))
     expected = standardised(before, 1) * scale + bias
     np.testing.assert_allclose(

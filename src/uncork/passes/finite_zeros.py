@@ -20,7 +20,6 @@ from uncork.kernels.elementwise.lowering import has_lowering, lowered
 from uncork.kernels.epilogue import CHANNEL
 from uncork.kernels.extents import KernelDeclined
 from uncork.kernels.select_epilogue import epilogue_of
-from uncork.ops.batch_norm import GroupNormalization
 from uncork.ops.concat import Concat1
 from uncork.ops.mvn import MVN6
 from uncork.ops.slice import Slice8
@@ -83,8 +82,6 @@ def _largest(model: Model, node: Node, given: Sequence[float]) -> float:
         return max(given)
     if isinstance(product, MVN6):
         return max(1.0, *given) if product.eps > 0 else inf
-    if isinstance(product, GroupNormalization):
-        return inf  # a group may have other channels, too
     if node.type_name in REDUCTIONS:
         return inf if node.type_name == "ReduceSum" else max(given)
     if not has_lowering(operation) or channels_of(result) == 0:

@@ -98,9 +98,13 @@ def layout(g: Geometry) -> WindowLayout:
 
 
 def _are_patches(g: Geometry) -> bool:
-    """Whether windows are parts of the data that do not overlap, and their rows lie in it."""
+    """Whether windows are parts of the data that do not overlap, whose rows lie in it, and are
+    copied so: tap by tap is faster where channels are brought together by blocks, but takes as many
+    calls, and memory, as plans of open sizes have no room for.
+    """
     apart = all(axis.stride >= axis.taps for axis in (g.rows, g.columns))
-    return g.inside and apart and g.columns.dilation == 1 < g.columns.taps
+    rows = g.inside and apart and g.columns.dilation == 1 < g.columns.taps
+    return rows and (g.is_open or g.channels < _CHANNELS_OF_A_BLOCK)
 
 
 def _neighbours(g: Geometry) -> bool:
