@@ -98,21 +98,36 @@ def test_tiles_do_not_reach_ends_that_are_not_known() -> None:
     assert around(_spec(3, 2, 1), halved, 8) is None
     # A tile at one end that saw the other one, too, would leave out too few taps.
     assert around(_spec(7, 1, 1), WindowAxis(10, 7, 10, begin=3), 8) is None
+    # The second tile would see cells before the data.
+    assert around(_spec(15, 1, 1), WindowAxis(100, 15, 100, begin=14), 8) is None
+    assert around(_spec(15, 1, 1), WindowAxis(n, 15, n, begin=14), 8) is None
 
 
 @pytest.mark.parametrize("columns", [1, 2, 3, 6, 7, 9, 14, 15, 28, 33])
 @pytest.mark.parametrize(
-    ("taps", "stride", "dilation"), [(3, 1, 1), (5, 2, 1), (7, 1, 1), (3, 1, 2)]
+    ("taps", "stride", "dilation", "pads"),
+    [
+        *((3, 1, 1, (1, 1)), (5, 2, 1, (2, 2)), (7, 1, 1, (3, 3)), (3, 1, 2, (2, 2))),
+        # More pixels than a tile has do not see all taps: causal windows, and long ones.
+        *((15, 1, 1, (14, 0)), (3, 1, 8, (16, 0)), (13, 1, 1, (0, 12)), (21, 1, 1, (10, 10))),
+    ],
 )
 @pytest.mark.parametrize(("channels", "members"), [(32, 1), (24, 1), (32, 2)])
 @pytest.mark.parametrize("form", ["known", "open", "x86-64-v3"])
 def test_rows_of_all_lengths(
-    columns: int, taps: int, stride: int, dilation: int, channels: int, members: int, form: str
+    columns: int,
+    taps: int,
+    stride: int,
+    dilation: int,
+    pads: tuple[int, int],
+    channels: int,
+    members: int,
+    form: str,
 ) -> None:
     """Of sizes that are known, also by AVX2, or are not, between 1x1 layers, which keep it in
     blocks; the expected sums are NumPy's, in f64, over data with zeros around.
     """
-    rows, pad = 5, taps // 2 * dilation
+    rows = 5
     generator = np.random.default_rng(columns * taps)
     builder = uncork.Builder("m")
     shape = [1, channels, rows, -1 if form == "open" else columns]
@@ -127,7 +142,7 @@ def test_rows_of_all_lengths(
     filters = generator.integers(-4, 5, (channels // members, members, members, taps, taps))
     filters = filters.astype(np.float32)
     around_it: dict[str, Any] = {"strides": [stride] * 2, "dilations": [dilation] * 2}
-    around_it |= {"pads_begin": [pad] * 2, "pads_end": [pad] * 2}
+    around_it |= {"pads_begin": [pads[0]] * 2, "pads_end": [pads[1]] * 2}
     y = builder.add("Convolution", 1, x, same, **one)[0]
     y = builder.add("GroupConvolution", 1, y, builder.constant(filters), **around_it)[0]
     y = builder.add("Convolution", 1, y, same, **one)[0]
@@ -138,8 +153,8 @@ def test_rows_of_all_lengths(
     compiled = compile_model(builder.model(), target=target)
     data = generator.integers(-8, 9, (1, channels, rows, columns)).astype(np.float32)
     (found,) = compiled(data)
-    padded = np.pad(data.astype(np.float64), ((0, 0), (0, 0), (pad, pad), (pad, pad)))
-    count = [(n + 2 * pad - (taps - 1) * dilation - 1) // stride + 1 for n in (rows, columns)]
+    padded = np.pad(data.astype(np.float64), ((0, 0), (0, 0), pads, pads))
+    count = [(n + sum(pads) - (taps - 1) * dilation - 1) // stride + 1 for n in (rows, columns)]
     expected = np.zeros((channels // members, members, *count))
     for i, j in itertools.product(range(taps), repeat=2):
         seen = padded[

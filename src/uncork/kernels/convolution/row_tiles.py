@@ -98,6 +98,8 @@ def around(row: WindowRow, sizes: RowSizes, pixels: int) -> Around | None:
         return None
     is_open = not isinstance(count, int)
     found = Around(max(0, begin), max(0, beyond), certainly(count, pixels), is_open)
+    if not found.alone and max(found.cut(row)) > pixels:
+        return None  # the tiles behind the first one do not see all taps, either
     reach = not isinstance(count, int) or found.reach(row, pixels, count)
     return found if reach else None
 
