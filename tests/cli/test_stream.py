@@ -17,6 +17,15 @@ from uncork.cli._sound import read_sound
 from uncork.surgery import stream_info
 
 
+def write_sound(path: Path, data: bytes, channels: int = 1, width: int = 2) -> None:
+    """Write frames as a .wav file of 8,000 frames a second."""
+    with wave.open(str(path), "wb") as file:
+        file.setnchannels(channels)
+        file.setsampwidth(width)
+        file.setframerate(8000)
+        file.writeframes(data)
+
+
 @pytest.fixture
 def tagger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A recurrent model as model.xml, in the folder where the command runs."""
@@ -153,22 +162,14 @@ def test_samples_of_every_width(tmp_path: Path, width: int, least: int) -> None:
     data = b"".join(
         value.to_bytes(width, "little", signed=width > 1) for value in (least, middle, least)
     )
-    with wave.open(str(tmp_path / "a.wav"), "wb") as file:
-        file.setnchannels(1)
-        file.setsampwidth(width)
-        file.setframerate(8000)
-        file.writeframes(data)
+    write_sound(tmp_path / "a.wav", data, width=width)
     sound, rate = read_sound(str(tmp_path / "a.wav"))
     assert (sound.tolist(), rate, sound.dtype) == ([-1, 0, -1], 8000, np.float32)
 
 
 def test_channels_and_damaged_sound(tmp_path: Path) -> None:
     path = tmp_path / "a.wav"
-    with wave.open(str(path), "wb") as file:
-        file.setnchannels(2)
-        file.setsampwidth(2)
-        file.setframerate(8000)
-        file.writeframes(np.array([[0, -(2**15)], [2**14, 0]], "<i2").tobytes())
+    write_sound(path, np.array([[0, -(2**15)], [2**14, 0]], "<i2").tobytes(), channels=2)
     assert read_sound(str(path))[0].tolist() == [[0, 0.5], [-1, 0]]
     path.write_bytes(path.read_bytes()[:20])
     with pytest.raises(uncork.InputError, match=r"cannot be read as a .wav file of PCM"):
@@ -177,11 +178,7 @@ def test_channels_and_damaged_sound(tmp_path: Path) -> None:
 
 def test_a_chunk_that_ends_behind_the_file(tmp_path: Path) -> None:
     path = tmp_path / "a.wav"
-    with wave.open(str(path), "wb") as file:
-        file.setnchannels(1)
-        file.setsampwidth(2)
-        file.setframerate(8000)
-        file.writeframes(bytes(8))
+    write_sound(path, bytes(8))
     data = path.read_bytes()
     path.write_bytes(data[:12] + b"LIST" + (1 << 30).to_bytes(4, "little") + data[12:])
     with pytest.raises(uncork.InputError, match=r"a\.wav: .* it ends within a chunk"):
@@ -191,11 +188,7 @@ def test_a_chunk_that_ends_behind_the_file(tmp_path: Path) -> None:
 def test_a_length_that_is_a_lie_takes_no_memory(tmp_path: Path) -> None:
     """What is written while it is recorded says that it is as long as may be."""
     path = tmp_path / "a.wav"
-    with wave.open(str(path), "wb") as file:
-        file.setnchannels(1)
-        file.setsampwidth(2)
-        file.setframerate(8000)
-        file.writeframes(bytes(8))
+    write_sound(path, bytes(8))
     data = bytearray(path.read_bytes())
     for place in (4, 40):  # of the file, of its samples
         data[place : place + 4] = (0xFFFFFFFE).to_bytes(4, "little")

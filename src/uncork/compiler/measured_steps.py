@@ -150,10 +150,16 @@ class _Steps:
         self._whole = whole
         #: Seconds of the fastest call.
         self.whole_seconds = float("inf")
-        #: The layers as the plan of the call has them, by name.
         planned = executor.as_planned(inputs)
-        self._planned = {} if planned is None else {node.name: node for node in planned.nodes}
-        self._as_planned = planned
+        #: The specs of what layers of the plan read, by their names.
+        self._planned: dict[str, list[TensorSpec]] = (
+            {}
+            if planned is None
+            else {
+                node.name: [planned.spec(source) for source in node.inputs]
+                for node in planned.nodes
+            }
+        )
         self._values: dict[Source, Array] = {
             Source(p, 0): array for p, array in zip(model.parameters, inputs, strict=True)
         }
@@ -288,15 +294,14 @@ class _Steps:
         size may be others than those of one. Of several inputs it would not be known which sizes
         are the same.
         """
-        planned, place = self._planned.get(node.name), node.inputs.index(source)
-        if planned is None or self._as_planned is None or planned.type_name != node.type_name:
+        planned, place = self._planned.get(node.name, []), node.inputs.index(source)
+        if len(planned) != len(node.inputs):
             return {}
-        spec, own = self._as_planned.spec(planned.inputs[place]), self._model.spec(source)
+        spec, own = planned[place], self._model.spec(source)
         if spec.rank is None or spec.rank != own.rank or spec.element_type is not own.element_type:
             return {}
-        return {
-            source: TensorSpec(own.element_type, PartialShape([d.static_size for d in spec.shape]))
-        }
+        shape = PartialShape([size.static_size for size in spec.shape])
+        return {source: TensorSpec(own.element_type, shape)}
 
     def _appended(self, node: Node, given: list[TensorSpec]) -> _Made:
         """What is appended to a storage, measured on one of the size of what is new: by itself the

@@ -42,7 +42,7 @@ from uncork.kernels import select
 from uncork.kernels.runtime.entries import resize_function
 from uncork.kernels.runtime.kernel_cache import CannotCompile
 from uncork.kernels.runtime.target import Target
-from uncork.symbolic import Origin
+from uncork.symbolic import Facts, Origin
 from uncork.types import Array, TensorSpec
 
 __all__ = ["CallDeclined", "NoPlan", "PlanSet", "PlannedCall", "Planning"]
@@ -73,6 +73,15 @@ class Planning(Struct, frozen=True):
     compilers: int = 1
     #: What is put in the place of If layers whose conditions follow from sizes.
     branches: TakenBranches | None = None
+
+    def described(
+        self, specs: Mapping[int, TensorSpec] | None, hints: Hints
+    ) -> tuple[Model, Facts]:
+        """The model behind the passes for sizes like the hints, and what is known of its sizes;
+        `specs` say what parameters are, by node id.
+        """
+        found, facts = infer_symbolic(self.model, specs, hints, self.may_be_empty, self.branches)
+        return self.rewrite(found), facts
 
 
 class PlanSet:
@@ -302,10 +311,7 @@ class PlanSet:
         hints, planning = _hints_of(self._model, inputs), self._planning
         scope, _ = self.inspect(shapes, hints)
         specs = narrowed(self._model, scoped(scope, self._model, shapes, self._inner))
-        described, _ = infer_symbolic(
-            self._model, specs, hints, planning.may_be_empty, planning.branches
-        )
-        return planning.rewrite(described)
+        return planning.described(specs, hints)[0]
 
     def _inspected(self, scope: Scope, shapes: Sequence[tuple[int, ...]]) -> ScopedPlans:
         """The plans of a scope, or new ones that are not kept."""
@@ -424,10 +430,7 @@ def planned(
     compilers = planning.compilers if compiles else 0
     kernels = LayerKernels(target, planning.threads, compilers, planning.memory_limit)
     with kernels.compiled(bool(files)):
-        described, facts = infer_symbolic(
-            model, specs, hints, planning.may_be_empty, planning.branches
-        )
-        planner = Planner(planning.rewrite(described), facts, kernels, files)
+        planner = Planner(*planning.described(specs, hints), kernels, files)
         planner.select()
         if planner.refused and compilers:
             _refuse_or_tell(model, planner.refused)

@@ -138,6 +138,12 @@ def epilogue_of(
     return Epilogue(kinds, tuple(ops)), [given + number - 1 for number, _ in operands]
 
 
+def read_by_element(epilogue: Epilogue, positions: Sequence[int]) -> set[int]:
+    """The inputs, by their positions, of which an epilogue reads an element for each result."""
+    kinds = zip(positions, epilogue.operands, strict=True)
+    return {position for position, kind in kinds if kind == ELEMENT}
+
+
 #: What is computed with fewer digits where results are rounded to bf16.
 _ROUGH = frozenset(
     (

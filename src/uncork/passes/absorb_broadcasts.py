@@ -14,9 +14,8 @@ from uncork.ir.model import Model, Node
 from uncork.kernels.extents import has_extents
 from uncork.kernels.runtime.target import Target
 from uncork.ops import Operation
-from uncork.passes.absorb_moves import has_kernel
 from uncork.passes.match_moves import same_shape, unstretched
-from uncork.passes.rewrite import rewritten
+from uncork.passes.rewrite import has_kernel, rewritten
 
 
 def absorb_broadcasts(model: Model, target: Target) -> Model:

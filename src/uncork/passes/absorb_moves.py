@@ -12,11 +12,10 @@ from msgspec.structs import replace
 
 from uncork.internal_ops.fused import Fused
 from uncork.ir.model import Model, Node, Source
-from uncork.kernels import select
 from uncork.kernels.elementwise.lowering import has_lowering
 from uncork.kernels.extents import extents, has_extents
 from uncork.kernels.runtime.target import Target
-from uncork.passes.rewrite import all_readers, as_members, readers, replaced
+from uncork.passes.rewrite import all_readers, as_members, has_kernel, readers, replaced
 
 #: Operations that move one tensor, of which their results are parts.
 _MOVES = frozenset({"Moved", "Slice", "Split", "StridedSlice", "Transpose", "VariadicSplit"})
@@ -82,11 +81,3 @@ def _reading(model: Model, reader: Node, moves: Mapping[int, Node]) -> Node:
             arguments = (places[n] if n < len(places) else n + more for n in member.arguments)
             members.append(replace(member, arguments=tuple(arguments)))
     return replace(reader, inputs=outside, operation=Fused(members))
-
-
-def has_kernel(model: Model, node: Node, target: Target) -> bool:
-    """Whether there is a kernel for a layer that reads tensors of the model."""
-    specs = [model.spec(source) for source in node.inputs]
-    outputs = [port.spec for port in node.outputs]
-    choice = select.select_kernel(node.checked_operation, specs, outputs, target, node.hints)
-    return not isinstance(choice, str)

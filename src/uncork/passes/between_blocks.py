@@ -18,7 +18,6 @@ from uncork.internal_ops.fused import product_of
 from uncork.ir.model import Model, Node, Source
 from uncork.kernels.convolution.select_pool import pooling_of, pools_blocks
 from uncork.kernels.elementwise.lowering import has_lowering, lowered
-from uncork.kernels.epilogue import ELEMENT
 from uncork.kernels.extents import (
     KernelDeclined,
     certainly,
@@ -29,21 +28,22 @@ from uncork.kernels.extents import (
     same,
     same_extents,
 )
-from uncork.kernels.select_epilogue import epilogue_of
+from uncork.kernels.select_epilogue import epilogue_of, read_by_element
 from uncork.ops import Operation
 from uncork.ops._common.indices import normalised_axis
 from uncork.ops.avg_pool import Pooling
 from uncork.ops.concat import Concat1
 from uncork.ops.mvn import MVN6
 from uncork.ops.slice import Slice8
-from uncork.ops.split import Split1, VariadicSplit1
+from uncork.ops.split import VariadicSplit1
 from uncork.passes.blocked_layers import NORMALISATIONS, REDUCTIONS, channels_of
 from uncork.passes.channel_layouts import first_of_slice
+from uncork.passes.match_parts import SPLITS, split_axis
 from uncork.symbolic import SizeLike
 from uncork.types import Array, ElementType, TensorSpec
 
 #: What cuts tensors, and what joins them, too: over blocks it moves whole ones, of any type.
-_CUTS = (Split1, VariadicSplit1, Slice8)
+_CUTS = (*SPLITS, Slice8)
 MOVES = (Concat1, *_CUTS)
 #: What a result of a pooling saves over blocks, in nanoseconds.
 _POOLED = 0.4
@@ -169,7 +169,7 @@ def _cut(
     counts = [part.blocks for part in parts]
     if isinstance(operation, Slice8):
         values = _bounds_in_blocks(first_of_slice(model, node), whole, parts[0])
-    elif not _is_of_channels(operation, specs[1], specs[0]) or not _follow(parts, whole):
+    elif split_axis(model, node) != 1 or not _follow(parts, whole):
         values = None
     elif isinstance(operation, VariadicSplit1):
         values = [[1], counts]
@@ -200,19 +200,13 @@ def _bounds_in_blocks(
     return [[before.blocks], [before.blocks + part.blocks], [1], [1]]
 
 
-def _is_of_channels(operation: Operation, axis: TensorSpec, data: TensorSpec) -> bool:
-    """Whether an axis is known to be that of the channels."""
-    if axis.value is None:
-        return False
-    return normalised_axis(operation, int(axis.value.item()), len(extents(data))) == 1
-
-
 def _by_pixels(
     operation: Operation, specs: Sequence[TensorSpec], made: tuple[ChannelLayout, ...]
 ) -> Between | None:
     """The way to reduce or normalise all pixels of each channel over blocks."""
     axes, rank = specs[1].value, len(extents(specs[0]))
-    if axes is None or not getattr(operation, "keep_dims", isinstance(operation, MVN6)):
+    keeps = isinstance(operation, MVN6) or getattr(operation, "keep_dims", False)
+    if axes is None or not keeps:
         return None
     spatial = list(range(2, rank))
     if sorted(int(axis) % rank for axis in axes.reshape(-1)) != spatial:
@@ -233,8 +227,7 @@ def _normalisation(
         return None
     if not made[0].is_full or any(spec.rank != 1 for spec in specs[1:3]):
         return None
-    operands = zip(positions, epilogue.operands, strict=True)
-    whole = {0, *(position for position, kind in operands if kind == ELEMENT)}
+    whole = {0, *read_by_element(epilogue, positions)}
     given = tuple(made[0] if number in whole else None for number in range(len(specs)))
     lies = tuple(layout is not None for layout in given)
     return Between(given, made, BlockedNormalization(operation, lies, made[0].block))

@@ -26,10 +26,9 @@ from uncork.kernels.convolution.select import given_sizes
 from uncork.kernels.convolution.spec_blocks import multiplies_transformed
 from uncork.kernels.convolution.tap_regions import regions_of
 from uncork.kernels.convolution.tiles import block_of_few, is_few
-from uncork.kernels.epilogue import ELEMENT
 from uncork.kernels.extents import PICTURE, KernelDeclined, extents, has_extents, is_empty
 from uncork.kernels.runtime.target import Target
-from uncork.kernels.select_epilogue import epilogue_of
+from uncork.kernels.select_epilogue import epilogue_of, read_by_element
 from uncork.kernels.stored_types import multiplies_pairs
 from uncork.ops import Operation
 from uncork.ops.convolution import Convolution1
@@ -165,11 +164,7 @@ def candidate_of(
         epilogue, others = epilogue_of(operation, specs, node.outputs[0].spec, 1)
     except KernelDeclined:
         return None
-    like = {
-        position
-        for position, kind in zip(others, epilogue.operands, strict=True)
-        if kind == ELEMENT
-    }
+    like = read_by_element(epilogue, others)
     if any(specs[position].value is not None for position in like):
         return None
     most = 0 if few or node.hints.direct_sums else _side(g, room, target)

@@ -25,7 +25,6 @@ from uncork.kernels.runtime.target import Target
 from uncork.ops._common.indices import normalised_axis
 from uncork.ops.concat import Concat1
 from uncork.ops.slice import Slice8
-from uncork.ops.split import Split1, VariadicSplit1
 from uncork.passes.blocked_layers import (
     CONVOLUTIONS,
     NORMALISATIONS,
@@ -35,7 +34,7 @@ from uncork.passes.blocked_layers import (
     product_of_node,
 )
 from uncork.passes.finite_zeros import beside_infinities
-from uncork.passes.match_parts import only_cut
+from uncork.passes.match_parts import only_cut, split_axis
 
 #: With zeros there are at most so many times as many channels: of a tensor in one run, and of one
 #: in several, since cutting it outside of blocks costs less than more products.
@@ -219,11 +218,10 @@ def _like(model: Model, node: Node) -> Iterator[Source]:
 def _parts_of(model: Model, node: Node) -> list[_Part]:
     """What a layer joins or cuts along the channels; nothing of other layers."""
     operation = node.operation
-    specs = [model.spec(source) for source in node.inputs]
     if isinstance(operation, Concat1):
         whole, parts, axis = Source(node.id, 0), [*node.inputs], operation.axis
-    elif isinstance(operation, (Split1, VariadicSplit1)) and specs[1].value is not None:
-        whole, axis = node.inputs[0], int(specs[1].value.item())
+    elif (cut := split_axis(model, node)) is not None:
+        whole, axis = node.inputs[0], cut
         parts = [Source(node.id, number) for number in range(len(node.outputs))]
     elif isinstance(operation, Slice8):
         first = first_of_slice(model, node)

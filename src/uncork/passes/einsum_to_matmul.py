@@ -18,15 +18,13 @@ from msgspec import Struct
 
 from uncork.ir.model import Model, Node, Source
 from uncork.kernels.extents import has_extents, same
-from uncork.kernels.kernel_plan import KernelPlan
 from uncork.kernels.runtime.target import Target
-from uncork.kernels.select import select_kernel
 from uncork.ops._common.product_labels import Label, Roles, roles_of
 from uncork.ops.arithmetic import Multiply
 from uncork.ops.einsum import Einsum
 from uncork.ops.matmul import MatMul
 from uncork.ops.reduce import ReduceSum
-from uncork.passes.rewrite import NewLayers
+from uncork.passes.rewrite import NewLayers, has_kernel
 from uncork.types import Dimension
 
 _FLOATS = frozenset({"f16", "bf16", "f32", "f64"})
@@ -46,13 +44,6 @@ def einsum_to_matmul(model: Model, target: Target) -> Model:
     """The model with a MatMul in place of every such Einsum."""
     layers = _Layers(model, target)
     return layers.rewritten(layers.take)
-
-
-def _has_kernel(model: Model, node: Node, target: Target) -> bool:
-    """Whether a kernel computes the layer as it is."""
-    specs = [model.spec(source) for source in node.inputs]
-    choice = select_kernel(node.checked_operation, specs, [node.outputs[0].spec], target)
-    return isinstance(choice, KernelPlan)
 
 
 def _product(model: Model, node: Node, target: Target) -> _Product | None:
@@ -77,7 +68,7 @@ def _product(model: Model, node: Node, target: Target) -> _Product | None:
         **dict(zip(a, specs[0].shape.dims, strict=True)),
     }
     constant = [spec.value is not None for spec in specs]
-    if all(constant) or (any(constant) and roles.summed and _has_kernel(model, node, target)):
+    if all(constant) or (any(constant) and roles.summed and has_kernel(model, node, target)):
         return None
     if roles.summed and output.element_type.name not in _FLOATS:
         return None

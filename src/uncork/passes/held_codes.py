@@ -30,10 +30,10 @@ from uncork.ops.parameter import Result
 from uncork.ops.split import VariadicSplit1
 from uncork.ops.transpose import Transpose1
 from uncork.passes.match_moves import transpose_order
+from uncork.passes.match_parts import SPLITS, split_axis
 from uncork.passes.quantized_values import (
     CHOOSING,
     POOLS,
-    SPLITS,
     is_joined,
     of_values,
     rounding_of,
@@ -99,9 +99,9 @@ def _fill_words(parts: Sequence[Held]) -> bool:
 
 def _split(model: Model, node: Node, held: Sequence[Held], parts: Sequence[Held]) -> Step | None:
     """The step that cuts codes of channels."""
-    axis, rank = model.spec(node.inputs[1]).value, model.spec(node.inputs[0]).rank or 0
-    if axis is None or int(axis.reshape(-1)[0]) % rank != 1 or not _fill_words(parts):
+    if split_axis(model, node) != 1 or not _fill_words(parts):
         return None
+    last = len(model.spec(node.inputs[0]).shape.dims) - 1
     lengths = [in_words(part.channels) for part in parts]
     operation = VariadicSplit1(parts=len(parts))
     return Step(
@@ -110,7 +110,7 @@ def _split(model: Model, node: Node, held: Sequence[Held], parts: Sequence[Held]
         [*held, PLAIN, PLAIN],
         parts[0],
         more=parts[1:],
-        numbers={1: [rank - 1], 2: lengths},
+        numbers={1: [last], 2: lengths},
     )
 
 

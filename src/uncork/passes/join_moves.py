@@ -15,8 +15,7 @@ from uncork.internal_ops.fused import Moved
 from uncork.ir.model import Model, Node, Source
 from uncork.kernels.extents import has_extents
 from uncork.kernels.runtime.target import Target
-from uncork.passes.absorb_moves import has_kernel
-from uncork.passes.rewrite import as_members, readers, replaced
+from uncork.passes.rewrite import as_members, has_kernel, readers, replaced
 
 _MOVES = frozenset({"Concat", "Slice", "Split", "StridedSlice", "Transpose", "VariadicSplit"})
 #: Members of one layer at most: each piece of a result goes through all of them.

@@ -1,5 +1,5 @@
-"""The matchers of layers that take parts of a tensor: Gather of whole rows, and Slices whose bounds
-are known.
+"""The matchers of layers that take parts of a tensor: Gather of whole rows, Splits along a known
+axis, and Slices whose bounds are known.
 """
 
 from __future__ import annotations
@@ -10,6 +10,9 @@ from uncork.ir.model import Model, Node, Source
 from uncork.ops._common.slices import FAR
 from uncork.ops.gather import Gather
 from uncork.ops.slice import Slice8
+from uncork.ops.split import Split1, VariadicSplit1
+
+SPLITS = (Split1, VariadicSplit1)
 
 
 def gathered_axis(model: Model, node: Node) -> int | None:
@@ -23,6 +26,16 @@ def gathered_axis(model: Model, node: Node) -> int | None:
         return None
     batched = node.operation.batch_count(indices.rank) != 0
     return None if batched else int(axis.value.reshape(-1)[0]) % data.rank
+
+
+def split_axis(model: Model, node: Node) -> int | None:
+    """The axis along which a Split or a VariadicSplit cuts; None of any other layer, and where only
+    the call knows the axis.
+    """
+    if not isinstance(node.operation, SPLITS):
+        return None
+    rank, axis = model.spec(node.inputs[0]).rank, model.spec(node.inputs[1]).value
+    return None if axis is None or rank is None else int(axis.reshape(-1)[0]) % rank
 
 
 class Cut(Struct, frozen=True):

@@ -20,12 +20,11 @@ from uncork.ops.concat import Concat1
 from uncork.ops.interpolate import InterpolateByInputs
 from uncork.ops.max_pool import MaxPool1, MaxPool8
 from uncork.ops.reshape import Reshape1
-from uncork.ops.split import Split1, VariadicSplit1
 from uncork.ops.squeeze import Squeeze1, Unsqueeze1
 from uncork.ops.transpose import Transpose1
+from uncork.passes.match_parts import SPLITS, split_axis
 
 POOLS = (MaxPool1, MaxPool8, PooledValues)
-SPLITS = (Split1, VariadicSplit1)
 #: Layers that choose among the elements of one tensor.
 CHOOSING = (*POOLS, *SPLITS, InterpolateByInputs)
 MOVES = (Reshape1, Squeeze1, Transpose1, Unsqueeze1, View)
@@ -131,11 +130,9 @@ def _part(model: Model, source: Source, grid: Grid | None) -> Grid | None:
     if grid is None or not grid.channels:
         return grid
     node = model.by_id[source.node]
-    axis, rank = model.spec(node.inputs[1]).value, model.spec(node.inputs[0]).rank
-    if axis is None or rank is None:
-        return None
-    if int(axis.reshape(-1)[0]) % rank != 1:
-        return grid
+    axis = split_axis(model, node)
+    if axis != 1:
+        return None if axis is None else grid
     sizes = [port.spec.shape[1] for port in node.outputs[: source.output + 1]]
     if not all(size.is_static for size in sizes):
         return None

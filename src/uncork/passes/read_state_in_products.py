@@ -8,12 +8,10 @@ from uncork.internal_ops.appended_state import StateValue
 from uncork.internal_ops.attention import Repeated
 from uncork.internal_ops.state_product import StateProduct
 from uncork.ir.model import Model, Node
-from uncork.kernels.kernel_plan import KernelPlan
 from uncork.kernels.runtime.target import Target
-from uncork.kernels.select import select_kernel
 from uncork.ops.matmul import MatMul
 from uncork.passes.match_moves import moves_to
-from uncork.passes.rewrite import rewritten
+from uncork.passes.rewrite import has_kernel, rewritten
 
 
 def read_state_in_products(model: Model, target: Target) -> Model:
@@ -35,7 +33,5 @@ def _of_state(model: Model, node: Node, target: Target) -> Node | None:
         return None
     operation = StateProduct(node.of(MatMul), value.operation, *repeats)
     inputs = (node.inputs[0], *value.inputs)
-    specs = [model.spec(given) for given in inputs]
-    if not isinstance(select_kernel(operation, specs, [node.outputs[0].spec], target), KernelPlan):
-        return None
-    return replace(node, inputs=inputs, operation=operation)
+    made = replace(node, inputs=inputs, operation=operation)
+    return made if has_kernel(model, made, target) else None

@@ -1,4 +1,6 @@
-"""Helpers of passes: the readers of a tensor, and a model with some of its nodes replaced."""
+"""Helpers of passes: the readers of a tensor, whether a layer has a kernel, and a model with some
+of its nodes replaced.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +16,8 @@ from uncork.internal_ops.made_constant import MadeConstant
 from uncork.internal_ops.view import View
 from uncork.ir.bodies import with_graphs
 from uncork.ir.model import Model, Node, Port, Source
+from uncork.kernels.runtime.target import Target
+from uncork.kernels.select import select_kernel
 from uncork.ops import Operation
 from uncork.ops._body import SubGraphOperation
 from uncork.ops.convert import Convert1
@@ -51,6 +55,14 @@ def all_readers(read_by: Mapping[Source, list[Node]], node: Node) -> list[Node]:
     """The nodes that read an output of a node, once for each time they do."""
     outputs = (Source(node.id, number) for number in range(len(node.outputs)))
     return [reader for output in outputs for reader in read_by.get(output, [])]
+
+
+def has_kernel(model: Model, node: Node, target: Target) -> bool:
+    """Whether there is a kernel for a layer that reads tensors of the model."""
+    specs = [model.spec(source) for source in node.inputs]
+    outputs = [port.spec for port in node.outputs]
+    choice = select_kernel(node.checked_operation, specs, outputs, target, node.hints)
+    return not isinstance(choice, str)
 
 
 def as_members(

@@ -28,6 +28,7 @@ from uncork.ops.reshape import Reshape1
 from uncork.ops.split import Split1
 from uncork.ops.squeeze import Squeeze1
 from uncork.passes.match_moves import transpose_order
+from uncork.passes.match_parts import split_axis
 from uncork.passes.rewrite import NewLayers, only_before, readers, replaced
 from uncork.types import Array, Dimension, ElementType, PartialShape
 
@@ -67,13 +68,12 @@ def _cut(model: Model, read_by: Mapping[Source, list[Node]], node: Node) -> _Cut
     """The product whose columns a Split cuts."""
     if not isinstance(node.operation, Split1):
         return None
-    axis, rank = model.spec(node.inputs[1]).value, model.spec(node.inputs[0]).rank
-    before = only_before(model, read_by, node, 0)
-    if axis is None or rank is None or before is None:
+    axis, before = split_axis(model, node), only_before(model, read_by, node, 0)
+    if axis is None or before is None:
         return None
     order = transpose_order(model, before)
     reshape = before if order is None else only_before(model, read_by, before, 0)
-    order = tuple(range(rank)) if order is None else order
+    order = order or tuple(range(len(node.outputs[0].spec.shape.dims)))
     if reshape is None or not isinstance(reshape.operation, Reshape1):
         return None
     found = _product(model, read_by, reshape)
@@ -83,7 +83,7 @@ def _cut(model: Model, read_by: Mapping[Source, list[Node]], node: Node) -> _Cut
     made, shape = product.outputs[0].spec, reshape.outputs[0].spec.shape
     lead = len(made.shape.dims) - 1
     sizes = shape.dims[lead:]
-    if order[_only(axis) % rank] != lead or not all(size.is_static for size in sizes):
+    if order[axis] != lead or not all(size.is_static for size in sizes):
         return None
     parts = [_squeezes(model, read_by, Source(node.id, n)) for n in range(len(node.outputs))]
     counts = [int(size) for size in sizes]
@@ -93,11 +93,6 @@ def _cut(model: Model, read_by: Mapping[Source, list[Node]], node: Node) -> _Cut
         and shape.dims[:lead] == made.shape.dims[:-1]
     )
     return _Cut(product, bias, counts, lead, order, parts) if whole and all(parts) else None
-
-
-def _only(values: Array) -> int:
-    """The number that an array of one element has."""
-    return int(values.reshape(-1)[0])
 
 
 def _product(
@@ -140,12 +135,12 @@ def _squeezes(model: Model, read_by: Mapping[Source, list[Node]], source: Source
     split = model.by_id[source.node]
     reading = list(read_by.get(source, ()))
     rank = len(split.outputs[0].spec.shape.dims)
-    axis = _only(model.spec(split.inputs[1]).known) % rank
+    axis = split_axis(model, split)
     for reader in reading:
         if not isinstance(reader.operation, Squeeze1) or len(reader.inputs) != 2:
             return []
         axes = model.spec(reader.inputs[1]).value
-        if axes is None or axes.size != 1 or _only(axes) % rank != axis:
+        if axes is None or axes.size != 1 or int(axes.item()) % rank != axis:
             return []
     return reading
 

@@ -6,11 +6,9 @@ from __future__ import annotations
 
 from uncork.decompositions.registry import decomposed
 from uncork.ir.model import Model, Node, Source
-from uncork.kernels.kernel_plan import KernelPlan
 from uncork.kernels.runtime.target import Target
-from uncork.kernels.select import select_kernel
 from uncork.ops.attention import ScaledDotProductAttention
-from uncork.passes.rewrite import NewLayers
+from uncork.passes.rewrite import NewLayers, has_kernel
 
 
 def take_apart(model: Model, target: Target) -> Model:
@@ -19,12 +17,10 @@ def take_apart(model: Model, target: Target) -> Model:
 
     def take(node: Node) -> bool:
         operation = node.operation
-        if not isinstance(operation, ScaledDotProductAttention):
+        if not isinstance(operation, ScaledDotProductAttention) or has_kernel(model, node, target):
             return False
         specs = [model.spec(source) for source in node.inputs]
         outputs = [port.spec for port in node.outputs]
-        if isinstance(select_kernel(operation, specs, outputs, target), KernelPlan):
-            return False
         parts = decomposed(operation, specs, outputs)
         given = zip(parts.inputs, node.inputs, strict=False)
         own: dict[Source, Source] = {inner: source for inner, source in given if inner is not None}

@@ -5,7 +5,7 @@ element, NormalizeL2, GRN, LRN.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
 from uncork.internal_ops.blocks import BlockedNormalization
@@ -92,8 +92,7 @@ def _group(
         "Y": View(Out(0), name, whole),
     }
     lie = {CHANNEL: (groups, channels), ELEMENT: whole, NUMBER: (1,)}
-    for index, (kind, position) in enumerate(zip(end.operands, positions, strict=True)):
-        views[f"E{index}"] = View(In(position), name, lie[kind])
+    views |= _end_views(end, positions, inputs, lie)
     sizes = {"n": shape[0], "g": groups, "r": length, "c": channels, "x": inner}
     sizes |= {"count": length, "blocks": length // BLOCK}
     return Call(
@@ -160,9 +159,7 @@ def _blocked_group(
         "B": View(In(2), held, lie[CHANNEL]),
         "Y": View(Out(0), name, whole),
     }
-    for index, (kind, position) in enumerate(zip(end.operands, positions, strict=True)):
-        own = inputs[position].element_type.name
-        views[f"E{index}"] = View(In(position), own, lie[kind])
+    views |= _end_views(end, positions, inputs, lie)
     sizes: dict[str, SizeLike] = dict(zip("nucxl", whole, strict=True))
     sizes |= {"g": unit // each, "i": each, "terms": each * inner}
     sizes |= {"count": inner, "some": inner // _CHAINS, "parts": inner // BLOCK}
@@ -203,6 +200,21 @@ def _by_pixels(name: str, term: str, count: SizeLike) -> list[str]:
         last,
         f"{name} = {name}_of_parts + {total} + {name}_of_rest",
     ]
+
+
+def _end_views(
+    end: Epilogue,
+    positions: Sequence[int],
+    inputs: Specs,
+    lie: Mapping[str, tuple[SizeLike, ...]],
+) -> dict[str, View]:
+    """The views of the operands of an epilogue, which are the inputs at these positions; `lie` has
+    the sizes of each kind.
+    """
+    return {
+        f"E{index}": View(In(position), inputs[position].element_type.name, lie[kind])
+        for index, (kind, position) in enumerate(zip(end.operands, positions, strict=True))
+    }
 
 
 def _end_lines(end: Epilogue, channel: str, element: str) -> list[str]:

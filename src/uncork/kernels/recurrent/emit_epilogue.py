@@ -78,6 +78,10 @@ class GateEpilogues:
         stride = row.extra["ahead_row"]
         return self._load(k, row, row.extra["ahead"] + stride * row.number + offset, stride)
 
+    def _before(self, k: Kernel, row: Row, count: int) -> list[Value]:
+        """The pre-activations of so many vectors: sums of products with R and X."""
+        return [row.sums[n] + self._ahead(k, row, n * self.vector) for n in range(count)]
+
     def _place(self, row: Row, name: str, offset: int = 0) -> Value:
         """Where the units of the first row lie in states."""
         return row.extra[name] + row.extra["row"] * row.number + row.extra["unit"] + offset
@@ -89,9 +93,7 @@ class GateEpilogues:
         self._store(k, row, value, self._place(row, name, offset), row.extra["row"])
 
     def gru_after(self, k: Kernel, row: Row) -> None:
-        z, r = self._gates(
-            k, row, 0, [row.sums[g] + self._ahead(k, row, g * self.vector) for g in range(2)]
-        )
+        z, r = self._gates(k, row, 0, self._before(k, row, 2))
         bias = k.load(row.extra["inner_bias"], self.type, self.lanes)
         inner = row.sums[2] + self._all_rows(k, row, bias)
         n = self._gate(k, row, 1, k.fma(r, inner, self._ahead(k, row, 2 * self.vector)))
@@ -128,9 +130,7 @@ class GateEpilogues:
             store_parts(k, value.part(n * self.lanes, self.lanes), place, low)
 
     def gru_reset(self, k: Kernel, row: Row) -> None:
-        z, r = self._gates(
-            k, row, 0, [row.sums[g] + self._ahead(k, row, g * self.vector) for g in range(2)]
-        )
+        z, r = self._gates(k, row, 0, self._before(k, row, 2))
         self._keep(k, row, "extra", z)
         reset = r * self._state(k, row, "old")
         if self.spec.parts:
@@ -148,7 +148,7 @@ class GateEpilogues:
             self._blend(k, row, self._state(k, row, "extra", offset), n, offset)
 
     def lstm(self, k: Kernel, row: Row) -> None:
-        before = [total + self._ahead(k, row, g * self.vector) for g, total in enumerate(row.sums)]
+        before = self._before(k, row, 4)
         c = self._gate(k, row, 1, before.pop(2))
         f, i, o = self._gates(k, row, 0, before)
         cell = k.fma(f, self._state(k, row, "extra"), i * c)
@@ -156,6 +156,5 @@ class GateEpilogues:
         self._new(k, row, o * self.activations[self.spec.activations[2]](k, cell))
 
     def rnn(self, k: Kernel, row: Row) -> None:
-        before = [total + self._ahead(k, row, v * self.vector) for v, total in enumerate(row.sums)]
-        for v, value in enumerate(self._gates(k, row, 0, before)):
+        for v, value in enumerate(self._gates(k, row, 0, self._before(k, row, len(row.sums)))):
             self._new(k, row, value, v * self.vector)
