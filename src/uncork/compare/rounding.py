@@ -16,7 +16,6 @@ from uncork.compiler.work import depth
 from uncork.ir.model import Model, Node, Source
 from uncork.ops._body import SubGraphOperation
 from uncork.ops._common.recurrent import RecurrentSequence
-from uncork.passes.set_precision import ROUNDED
 from uncork.passes.stored_values import steps_from_constant
 from uncork.types import ElementType, TensorSpec
 
@@ -101,7 +100,7 @@ def _of_factors(node: Node, precision: str) -> float:
     turn is off by more than that of one.
     """
     repeated = isinstance(node.operation, (RecurrentSequence, SubGraphOperation))
-    if precision == "f32" or not (repeated or isinstance(node.operation, ROUNDED)):
+    if precision == "f32" or not (repeated or node.checked_operation.multiplies):
         return 0.0
     if precision == "bf16x3":
         return _IN_PARTS if isinstance(node.operation, RecurrentSequence) else 0.0

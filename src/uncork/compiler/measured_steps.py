@@ -151,15 +151,12 @@ class _Steps:
         #: Seconds of the fastest call.
         self.whole_seconds = float("inf")
         planned = executor.as_planned(inputs)
-        #: The specs of what layers of the plan read, by their names.
-        self._planned: dict[str, list[TensorSpec]] = (
-            {}
-            if planned is None
-            else {
-                node.name: [planned.spec(source) for source in node.inputs]
-                for node in planned.nodes
-            }
-        )
+        #: The specs of what layers of the plan read, by their names, which several may have.
+        self._planned: dict[str, list[list[TensorSpec]]] = {}
+        if planned is not None:
+            for node in planned.nodes:
+                read = [planned.spec(source) for source in node.inputs]
+                self._planned.setdefault(node.name, []).append(read)
         self._values: dict[Source, Array] = {
             Source(p, 0): array for p, array in zip(model.parameters, inputs, strict=True)
         }
@@ -294,13 +291,18 @@ class _Steps:
         size may be others than those of one. Of several inputs it would not be known which sizes
         are the same.
         """
-        planned, place = self._planned.get(node.name, []), node.inputs.index(source)
-        if len(planned) != len(node.inputs):
+        place, own = node.inputs.index(source), self._model.spec(source)
+        shapes = {
+            spec.shape
+            for read in self._planned.get(node.name, [])
+            if len(read) == len(node.inputs)
+            and (spec := read[place]).element_type is own.element_type
+            and spec.rank is not None
+            and spec.shape.compatible(own.shape)
+        }
+        if len(shapes) != 1:
             return {}
-        spec, own = planned[place], self._model.spec(source)
-        if spec.rank is None or spec.rank != own.rank or spec.element_type is not own.element_type:
-            return {}
-        shape = PartialShape([size.static_size for size in spec.shape])
+        shape = PartialShape([size.static_size for size in shapes.pop()])
         return {source: TensorSpec(own.element_type, shape)}
 
     def _appended(self, node: Node, given: list[TensorSpec]) -> _Made:

@@ -10,8 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from msgspec.structs import replace
-
 from uncork.internal_ops.compressed_linear import CompressedLinear
 from uncork.ir.model import Model, Node
 from uncork.kernels.extents import has_extents
@@ -74,7 +72,6 @@ class _Layers(NewLayers):
         lead = tuple(size for size in linear.lead if size != 1)
         product = linear.replace(lead=lead)
         made = self.add(f"{node.name}/product", product, [source, *node.inputs[1:]])
-        self.nodes[-1] = replace(self.nodes[-1], hints=node.hints)
         columns = self.spec(made).shape.dims[-1]
         result = [*map(Dimension.of, lead), *(sizes[axis] for axis in rows), columns]
         made = self.viewed(node, made, result)

@@ -18,7 +18,6 @@ import math
 from collections.abc import Collection, Iterator, Sequence
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from uncork.dimension import DYNAMIC, Dimension
 from uncork.ir.model import Model, Node, Source
@@ -232,7 +231,6 @@ class _Layers(NewLayers):
         last = [*matrices, *rows, *columns]
         self.ordered(node, made, last, product.output)
         self.finish(node)
-        self.nodes[:] = [replace(layer, hints=node.hints) for layer in self.nodes]
         return True
 
     def _shaped(self, node: Node, source: Source, sizes: Sequence[int]) -> Source:

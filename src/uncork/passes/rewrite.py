@@ -15,6 +15,7 @@ from uncork.internal_ops.fused import FusedMember
 from uncork.internal_ops.made_constant import MadeConstant
 from uncork.internal_ops.view import View
 from uncork.ir.bodies import with_graphs
+from uncork.ir.hints import NO_HINTS
 from uncork.ir.model import Model, Node, Port, Source
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select import select_kernel
@@ -134,11 +135,12 @@ def made_constants(model: Model, kind: type[MadeConstant]) -> Model:
 
 class NewLayers:
     """The layers of a model that is made anew, one after the other, with others between them, which
-    have numbers from `first` on where that is given.
+    have numbers from `first` on where that is given. They have the hints that all layers have.
     """
 
     def __init__(self, model: Model, first: int | None = None) -> None:
         self.old = model
+        self._hints = replace(model.nodes[0].hints, note="") if model.nodes else NO_HINTS
         self.nodes: list[Node] = []
         self._added: dict[Source, TensorSpec] = {}
         self._once: dict[Hashable, Source] = {}
@@ -177,6 +179,7 @@ class NewLayers:
                 tuple(inputs),
                 tuple(map(Port, specs)),
                 operation,
+                hints=self._hints,
             )
         )
         self.know(number, specs)

@@ -15,7 +15,6 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 from msgspec import Struct
-from msgspec.structs import replace
 
 from uncork.internal_ops.compressed_linear import CompressedLinear
 from uncork.internal_ops.made_constant import Remade
@@ -158,7 +157,6 @@ def _part(layers: NewLayers, cut: _Cut, number: int) -> Source:
     else:
         inputs[1] = layers.put(_some_columns(layers.old, product, columns), name=f"{name}/weights")
     part = layers.put(operation, *inputs, name=name)
-    layers.nodes[-1] = replace(layers.nodes[-1], hints=product.hints)
     if cut.bias is not None:
         bias = layers.constant(cut.bias[columns], _F32, f"{name}/summand")
         part = layers.put(Add(auto_broadcast="numpy"), part, bias, name=f"{name}/sum")
