@@ -47,9 +47,17 @@ def chosen_of(model: Model, target: Target) -> tuple[dict[int, Candidate], set[i
 def _choice(
     model: Model, candidates: Mapping[int, Candidate], target: Target
 ) -> tuple[dict[int, Candidate], set[int]]:
-    """Those of some candidates that pay, and which of them are in bf16."""
-    chosen = _profitable(model, candidates) if candidates else {}
-    return chosen, _halves(model, chosen) if multiplies_pairs(target) else set()
+    """Those of some candidates that pay, and which of them are in bf16. What bf16 saves may be what
+    makes blocks pay; layers that stay f32 have to pay without it.
+    """
+    if not candidates:
+        return {}, set()
+    if not multiplies_pairs(target):
+        return _profitable(model, candidates, {}), set()
+    hoped = {n: c.halved for n, c in candidates.items() if c.halved}
+    halves = _halves(model, _profitable(model, candidates, hoped))
+    chosen = _profitable(model, candidates, {n: time for n, time in hoped.items() if n in halves})
+    return chosen, _halves(model, chosen)
 
 
 class _Borders:
@@ -83,21 +91,27 @@ class _Borders:
         return sum(self.of(source, chosen) for source in tensors)
 
 
-def _profitable(model: Model, candidates: Mapping[int, Candidate]) -> dict[int, Candidate]:
+def _profitable(
+    model: Model, candidates: Mapping[int, Candidate], halved: Mapping[int, float]
+) -> dict[int, Candidate]:
+    """Those of some candidates that save more than changes of layout at their borders take; `halved`
+    is what bf16 saves of them.
+    """
     borders = _Borders(model, candidates)
+    saved = {n: candidate.saved + halved.get(n, 0.0) for n, candidate in candidates.items()}
     chosen = set(candidates)
     for _ in range(_ROUNDS):
         dropped = False
-        for number, candidate in candidates.items():
+        for number in candidates:
             if number in chosen:
                 without = chosen - {number}
-                spent = borders.around([number], without) + candidate.saved
+                spent = borders.around([number], without) + saved[number]
                 if spent < borders.around([number], chosen):
                     chosen, dropped = without, True
         if not dropped:
             break
     for group in _connected(candidates, chosen):
-        if borders.around(group, chosen) >= sum(candidates[n].saved for n in group):
+        if borders.around(group, chosen) >= sum(saved[n] for n in group):
             chosen -= group
     return {number: candidate for number, candidate in candidates.items() if number in chosen}
 
