@@ -301,3 +301,53 @@ def test_products_in_bodies() -> None:
     error = compiled(given)["y"] - expected
     assert 1e-5 < np.sqrt(np.mean(error**2) / np.mean(expected**2)) < 1e-2
     assert [kind for kind, _ in outputs(compiled)].count("HeldProduct-0") == 2
+
+
+def filters(net: np.random.Generator, *shape: int) -> np.ndarray:
+    return (net.standard_normal(shape) / np.prod(shape[1:]) ** 0.5).astype(np.float32)
+
+
+def branched() -> uncork.Model:
+    """A sum of two convolutions of one tensor, behind one and before another."""
+    net, builder = np.random.default_rng(4), uncork.Builder()
+    same = {"strides": [1, 1], "dilations": [1, 1]}
+    one = {**same, "pads_begin": [1, 1], "pads_end": [1, 1]}
+    none = {**same, "pads_begin": [0, 0], "pads_end": [0, 0]}
+
+    def convolved(x: Tensor, size: int, how: dict[str, list[int]]) -> Tensor:
+        return builder.add(
+            "Convolution", 1, x, builder.constant(filters(net, 32, 32, size, size)), **how
+        )[0]
+
+    x = convolved(builder.parameter("x", "f32", [1, 32, 14, 14]), 3, one)
+    x = builder.add("Add", 1, convolved(x, 3, one), convolved(x, 1, none))[0]
+    builder.result(convolved(builder.add("ReLU", 1, x)[0], 3, one), "y")
+    return builder.model()
+
+
+def test_layers_that_passes_make_are_rounded() -> None:
+    steps = outputs(compile_for(branched(), LEVELS["x86-64-v4-bf16"], 1, "bf16"))
+    convolutions = [kind for name, kind in steps if "Convolution" in name]
+    assert len(convolutions) == 3
+    assert [kind.split("[")[0] for kind in convolutions] == ["bf16", "bf16", "bf16"]
+
+
+def test_windows_that_bf16_alone_brings_over_blocks() -> None:
+    """Three windows over words, as TextCNN has: channels fill no blocks, and f32 gains nothing."""
+    net, builder = np.random.default_rng(6), uncork.Builder()
+    x = builder.parameter("x", "f32", [8, 128, 64])
+    for size in (3, 4, 5):
+        (made,) = builder.add(
+            "Convolution", 1, x, builder.constant(filters(net, 100, 128, size)),
+            strides=[1], dilations=[1], pads_begin=[0], pads_end=[0],
+        )  # fmt: skip
+        axes = builder.constant(np.array([2], np.int64))
+        (made,) = builder.add("ReduceMax", 1, builder.add("ReLU", 1, made)[0], axes)
+        builder.result(made)
+
+    def ways(precision: str) -> set[str]:
+        compiled = compile_for(builder.model(), LEVELS["x86-64-v4-bf16"], 1, precision)
+        return {name for name, _ in outputs(compiled) if "Convolution" in name}
+
+    assert ways("f32") == {"FusedConvolution-0"}
+    assert ways("bf16") == {"BlockedConvolution-0"}
