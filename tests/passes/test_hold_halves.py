@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, Literal
+
 import numpy as np
 import pytest
 
@@ -310,11 +312,11 @@ def filters(net: np.random.Generator, *shape: int) -> np.ndarray:
 def branched() -> uncork.Model:
     """A sum of two convolutions of one tensor, behind one and before another."""
     net, builder = np.random.default_rng(4), uncork.Builder()
-    same = {"strides": [1, 1], "dilations": [1, 1]}
+    same: dict[str, Any] = {"strides": [1, 1], "dilations": [1, 1]}
     one = {**same, "pads_begin": [1, 1], "pads_end": [1, 1]}
     none = {**same, "pads_begin": [0, 0], "pads_end": [0, 0]}
 
-    def convolved(x: Tensor, size: int, how: dict[str, list[int]]) -> Tensor:
+    def convolved(x: Tensor, size: int, how: dict[str, Any]) -> Tensor:
         return builder.add(
             "Convolution", 1, x, builder.constant(filters(net, 32, 32, size, size)), **how
         )[0]
@@ -345,7 +347,7 @@ def test_windows_that_bf16_alone_brings_over_blocks() -> None:
         (made,) = builder.add("ReduceMax", 1, builder.add("ReLU", 1, made)[0], axes)
         builder.result(made)
 
-    def ways(precision: str) -> set[str]:
+    def ways(precision: Literal["f32", "bf16"]) -> set[str]:
         compiled = compile_for(builder.model(), LEVELS["x86-64-v4-bf16"], 1, precision)
         return {name for name, _ in outputs(compiled) if "Convolution" in name}
 
