@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 
-from tests.kernels._bf16 import VECTORS
+from tests.kernels._bf16 import VECTORS, native_vectors
 from tests.kernels.avx512_bf16.case import LETTERS, case, check, emulators, filled, random
 from tests.kernels.avx512_bf16.conversions import narrow
 from tests.kernels.avx512_bf16.products import integer_products
@@ -227,4 +227,6 @@ def instructions_are_counted() -> None:
     texts = [form[name.lower()].text("%zmm9") for name in VECTORS]
     execute([Step("; ".join([texts[0]] * 3 + [texts[1]] * 2 + texts[2:]), filled())])
     after = emulators[0].counts()
-    assert [after[kind] - before[kind] for kind in VECTORS] == [3, 2, 1]
+    # An emulator of tiles alone sees nothing of what the processor has.
+    executed = [0, 0, 0] if native_vectors() else [3, 2, 1]
+    assert [after[kind] - before[kind] for kind in VECTORS] == executed

@@ -84,6 +84,7 @@ class Portions(Struct, frozen=True):
         if not isinstance(each, int):
             yield region, part
             return
+        each = largest(1, each)  # a part may have no wide tiles
         each = -(-wide // largest(1, -(-wide // each)))  # strips of one length
         runs = wide // largest(1, each)
         if not isinstance(columns, int):
