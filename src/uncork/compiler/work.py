@@ -173,6 +173,7 @@ def depth(type_name: str, inputs: Sequence[TensorSpec], output: TensorSpec) -> f
         "GroupNormalization",
         "FusedNormalization",
         "BlockedNormalization",
+        "ChannelNormalization",
         "CumSum",
         "RunningProduct",
         "DFT",

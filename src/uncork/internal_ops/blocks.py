@@ -225,7 +225,9 @@ class BlockedPooling(OnBlocks):
 
 
 class BlockedNormalization(OnBlocks):
-    """A group normalisation, with what ends it, of data in blocks of channels that are all full."""
+    """A normalisation of groups of channels or over channels, with what ends it, of data in blocks
+    of channels that are all full; or of the pixels of each channel.
+    """
 
 
 def _plain(spec: TensorSpec) -> TensorSpec:

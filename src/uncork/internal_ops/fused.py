@@ -129,6 +129,6 @@ class FusedConvolution(FusedProduct):
 
 
 class FusedNormalization(FusedProduct):
-    """A GroupNormalization and its epilogue."""
+    """A normalisation of groups of channels, or over channels, and its epilogue."""
 
     multiplies = False

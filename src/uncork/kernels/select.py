@@ -88,7 +88,8 @@ SELECTORS: Mapping[str, str] = {
     "loops.folded:select_folded": "Col2Im",
     "loops.levels:select_features": "ExperimentalDetectronROIFeatureExtractor",
     "loops.normalise:select_normalising": (
-        "BlockedNormalization FusedNormalization GRN GroupNormalization LRN NormalizeL2"
+        "BlockedNormalization ChannelNormalization FusedNormalization GRN GroupNormalization LRN"
+        " NormalizeL2"
     ),
     "loops.pad:select_padding": "Pad",
     "loops.patches:select_patches": "ExtractImagePatches",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from uncork.internal_ops.channel_norm import ChannelNormalization
 from uncork.internal_ops.fused import product_of
 from uncork.ir.model import Model, Node
 from uncork.kernels.extents import extents, has_extents
@@ -17,8 +18,8 @@ LEAST = 3
 #: Reductions that leave blocks as they are, where they are over all spatial dimensions.
 REDUCTIONS = frozenset({"ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum"})
 CONVOLUTIONS = Convolution1, ConvolutionBackpropData1
-#: What normalises the pixels of groups of channels, and those of each channel.
-NORMALISATIONS = GroupNormalization, MVN6
+#: What normalises each pixel, the pixels of groups of channels, and those of each channel.
+NORMALISATIONS = ChannelNormalization, GroupNormalization, MVN6
 
 
 def product_of_node(node: Node) -> Operation | None:

@@ -24,12 +24,13 @@ from uncork.passes.known_values import is_known
 from uncork.passes.rewrite import as_members, readers, replaced
 from uncork.types import ElementType
 
+_NORMALISATIONS = frozenset({"ChannelNormalization", "GroupNormalization"})
 #: By the type of a product: what it becomes with its end, and the axis of its result along which
 #: its columns or channels lie.
 _PRODUCTS: Mapping[str, tuple[type[FusedProduct], int]] = {
     "MatMul": (FusedLinear, -1),
     "CompressedLinear": (FusedCompressedLinear, -1),
-    "GroupNormalization": (FusedNormalization, 1),
+    **dict.fromkeys(_NORMALISATIONS, (FusedNormalization, 1)),
     **dict.fromkeys(
         (
             "Convolution",
@@ -87,7 +88,7 @@ def is_product(model: Model, node: Node) -> bool:
         return False
     if isinstance(node.operation, CompressedLinear):
         return True
-    if node.type_name == "GroupNormalization":
+    if node.type_name in _NORMALISATIONS:
         return has_extents(data)
     weights = model.spec(node.inputs[1])
     if not is_known(model, node.inputs[1]):

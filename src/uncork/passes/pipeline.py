@@ -328,6 +328,11 @@ WITH_SIZES: tuple[Pass, ...] = (
         "the parts of a group normalisation become one layer",
         frozenset({"MVN"}),
     ),
+    Pass(
+        "channel_norms",
+        "the parts of a normalisation over channels become one layer",
+        frozenset({"MVN", "ReduceMean"}),
+    ),
     # Before `fuse_epilogue`, which takes what it has brought to a product.
     Pass(
         "lift_elementwise",
@@ -337,7 +342,12 @@ WITH_SIZES: tuple[Pass, ...] = (
     Pass(
         "fuse_epilogue",
         "products and convolutions end with what follows element by element",
-        frozenset({"MatMul", "CompressedLinear", "GroupNormalization", *types_of("convolution")}),
+        frozenset(
+            {
+                *("ChannelNormalization", "CompressedLinear", "GroupNormalization", "MatMul"),
+                *types_of("convolution"),
+            }
+        ),
     ),
     Pass(
         "block_channels",

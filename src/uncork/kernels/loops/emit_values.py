@@ -8,7 +8,7 @@ from collections.abc import Callable
 from uncork.kernels.codegen import functions
 from uncork.kernels.codegen.activations import exp
 from uncork.kernels.codegen.emit import BOOL, F64, I32, I64, Kernel, Type, Value
-from uncork.kernels.codegen.joining import identity
+from uncork.kernels.codegen.joining import identity, joined, plus
 from uncork.kernels.codegen.scalar_ops import COMPUTED, SCALAR_OPS, absolute
 from uncork.kernels.loops.emit_state import Operand, State
 from uncork.kernels.loops.emit_views import Views
@@ -58,6 +58,7 @@ _FUNCTIONS: dict[str, Callable[..., Value]] = {
     "remainder": _remainder,
     **{word: (lambda k, a, word=word: k.intrinsic(word, a)) for word in ("sqrt", "rint", "floor")},
     "abs": absolute,
+    "across": lambda k, a: joined(k, a, plus),
 }
 
 

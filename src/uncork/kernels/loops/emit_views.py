@@ -12,7 +12,14 @@ from uncork.kernels.codegen.emit import BOOL, F32, I32, I64, Type, Value
 from uncork.kernels.codegen.scalar_ops import COMPUTED
 from uncork.kernels.elementwise.emit import STORED, narrowed, widened
 from uncork.kernels.loops.emit_state import Operand, State
-from uncork.kernels.loops.language import Linear, certainly_linear, indices, linear, name_of
+from uncork.kernels.loops.language import (
+    Linear,
+    certainly_linear,
+    indices,
+    linear,
+    name_of,
+    repeats,
+)
 
 #: The vector's axis may step over so many elements.
 MOST_STEP = 4
@@ -91,6 +98,9 @@ class Views:
                     if s.factor(last) < 0
                     else self._stepped(view, places, found, padding)
                 )
+            if repeats(last):
+                base = self.address(view, places, {len(places) - 1})
+                return [self._vector(view, base, s.lanes, None, None)]
             if spread_of(last, s.vector):
                 return self._spread(view, places, spread_of(last, s.vector))
             if isinstance(last, ast.Call) and name_of(last.func) == "near" and self._permutes(view):

@@ -18,7 +18,7 @@ with a colon, statements separated by `;`, or both.
     name = expression                         View[index, ..] = expression
 
 An index is a sum of axes times numbers (the vector's axis times 1 to 4, or -1, in the last place),
-`x // 2`, an element of a view of integers (`near(..)` where a vector's positions lie within two
+`x // 2`, `x % 16` (the vector's axis over its lanes: the same vector each time), an element of a view of integers (`near(..)` where a vector's positions lie within two
 vectors that may be read, from the first one or from a second expression on), `at(value)` with a
 computed position, or any integer expression without the vector's axis. A small name that is no
 axis is an argument.
@@ -28,6 +28,7 @@ axis is an argument.
     size(axis)                  as a number of the computation; number(integer expression)
     integer(expression)         an integer expression in 32 bits, lane by lane
     fused(a, b, c)              a * b + c, rounded once
+    across(a)                   the sum of the lanes of each vector, all of which are whole
     remainder(a, b)             of whole numbers, from 0 to below b
     index(lanes, expression)    32 bits lane by lane and an integer, added in 64
     real(expression)            whole numbers of a view as numbers of the computation
@@ -255,8 +256,21 @@ FUNCTIONS = frozenset(
         "smaller",
     }
     | {"where", "both", "either", "differs", "index", "near", "truncated", "remainder", "fused"}
+    | {"across"}
     | {"real", *STORES}
 )
+
+
+def repeats(node: ast.expr) -> bool:
+    """Whether an index is such as `x % 16`, x being the vector's axis, and 16 its lanes: the same
+    vector again and again.
+    """
+    return (
+        isinstance(node, ast.BinOp)
+        and isinstance(node.op, ast.Mod)
+        and isinstance(node.left, ast.Name)
+        and isinstance(node.right, ast.Constant)
+    )
 
 
 class Linear(Struct, frozen=True):

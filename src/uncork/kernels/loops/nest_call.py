@@ -23,7 +23,7 @@ from uncork.kernels.kernel_plan import (
     grid,
     whole_lines,
 )
-from uncork.kernels.loops.language import indices, name_of, parse
+from uncork.kernels.loops.language import indices, name_of, parse, repeats
 from uncork.kernels.loops.spec import MASKED, Nest, RowNest
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.stored_types import element_bytes
@@ -211,6 +211,8 @@ def _dimensions(text: str) -> dict[tuple[str, str], dict[int, ast.Subscript]]:
             if not isinstance(node, ast.Subscript):
                 continue
             for d, place in enumerate(indices(node)):
+                if repeats(place):  # parts begin with whole vectors
+                    continue
                 for name in ast.walk(place):
                     if isinstance(name, ast.Name):
                         elements = found.setdefault((name_of(node.value), name.id), {})

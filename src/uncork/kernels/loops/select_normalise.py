@@ -1,5 +1,5 @@
-"""Selection of the loop nest that normalises: GroupNormalization, with what follows it element by
-element, NormalizeL2, GRN, LRN.
+"""Selection of the loop nest that normalises: groups of channels or each pixel over channels, with
+what follows element by element, NormalizeL2, GRN, LRN.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
 from uncork.internal_ops.blocks import BlockedNormalization
+from uncork.internal_ops.channel_norm import ChannelNormalization
 from uncork.internal_ops.fused import product_of
 from uncork.kernels.epilogue import CHANNEL, ELEMENT, NUMBER, Epilogue
 from uncork.kernels.extents import (
@@ -24,17 +25,21 @@ from uncork.kernels.layer import Layer
 from uncork.kernels.loops.axes import BLOCK, AxisGroup, Groups, literal
 from uncork.kernels.loops.language import SCALAR_OP
 from uncork.kernels.loops.nest_call import Call, View, computed_type, row_bytes
+from uncork.kernels.loops.spec import AGAIN, MASKED
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select_epilogue import epilogue_of
 from uncork.ops import Operation
 from uncork.ops._common.indices import normalised_axes
 from uncork.ops.batch_norm import GroupNormalization
+from uncork.ops.mvn import MVN6
 from uncork.ops.normalization import GRN, LRN, NormalizeL2
 from uncork.symbolic import SizeLike
 from uncork.types import TensorSpec
 
 #: Windows of LRN of up to so many cells are written out.
 _WRITTEN_OUT = 9
+#: Pixels that are normalised over blocks of channels beside each other.
+_PIXELS = 4
 #: Sums of pixels that run beside each other.
 _CHAINS = 4
 Specs = Sequence[TensorSpec]
@@ -59,6 +64,8 @@ def _group(
     distances from it, and a third that ends with the epilogue.
     """
     norm = product_of(operation)
+    if isinstance(norm, ChannelNormalization):
+        return _channels(operation, norm, inputs, shape, name, target)
     assert isinstance(norm, GroupNormalization)
     end, positions = epilogue_of(operation, inputs, inputs[0], 1)
     groups, inner = norm.num_groups, product(shape[2:])
@@ -100,20 +107,140 @@ def _group(
     ).native()
 
 
-def _blocked_group(
+def _channels(
+    operation: Operation,
+    norm: ChannelNormalization,
+    inputs: Specs,
+    shape: tuple[SizeLike, ...],
+    name: str,
+    target: Target,
+) -> Selection:
+    """ChannelNormalization of some vectors of pixels at a time, channel by channel."""
+    end, positions = epilogue_of(operation, inputs, inputs[0], 1)
+    channels, inner = shape[1], product(shape[2:])
+    g = Groups(
+        (
+            AxisGroup("n", shape[0], False),
+            AxisGroup("c", channels, True),
+            AxisGroup("x", inner, False),
+        )
+    )
+    less = "X[{e}] - m" if norm.centred else "X[{e}]"
+    mean = [*g.summed("s", "X[{e}]"), "m = s / number(count)"] if norm.centred else []
+    lines = [
+        *mean,
+        *g.summed("q", f"({less}) * ({less})"),
+        f"d = 1.0 / sqrt(q / number(count) + {literal(norm.epsilon)})",
+        "c:",
+        f"  value_0 = ({less.replace('{e}', g.element)}) * (W[c] * d) + B[c]",
+        *(f"  {line}" for line in _end_lines(end, "c", g.element)),
+    ]
+    text = "\n  ".join(["n x*:", *lines])
+    lie = {CHANNEL: (channels,), ELEMENT: (shape[0], channels, inner), NUMBER: (1,)}
+    views = {
+        "X": View(In(0), name, lie[ELEMENT]),
+        "W": View(In(1), name, lie[CHANNEL]),
+        "B": View(In(2), name, lie[CHANNEL]),
+        "Y": View(Out(0), name, lie[ELEMENT]),
+    }
+    views |= _end_views(end, positions, inputs, lie)
+    sizes = g.sizes | {"count": channels, "blocks": channels // BLOCK}
+    return Call(
+        *("channel_normalise", text, sizes, views, target, 4, product(shape) // 6),
+        shared=("n", "x"),
+    ).native()
+
+
+def _blocked(
     operation: Operation, inputs: Specs, shape: tuple[SizeLike, ...], name: str, target: Target
 ) -> Selection:
-    """GroupNormalization over blocks of channels, as `_group` makes it. Sums are those of each
-    channel first, and then those of groups: of so many whole blocks as hold whole groups.
-    """
+    """A normalisation over blocks of channels, with what ends it."""
     assert isinstance(operation, BlockedNormalization)
     plain = [spec for spec in operation.plain(inputs) if spec is not None]
     norm = product_of(operation.operation)
-    images, blocks, *pixels, block = shape
-    assert isinstance(norm, GroupNormalization)
-    assert isinstance(blocks, int) and isinstance(block, int)
     end, positions = epilogue_of(operation.operation, plain, plain[0], 1)
-    each, inner = blocks * block // norm.num_groups, product(pixels)
+    if isinstance(norm, ChannelNormalization):
+        return _blocked_channels(norm, end, positions, inputs, shape, name, target)
+    return _blocked_groups(norm, end, positions, inputs, shape, name, target)
+
+
+def _blocked_channels(
+    norm: ChannelNormalization,
+    end: Epilogue,
+    positions: Sequence[int],
+    inputs: Specs,
+    shape: tuple[SizeLike, ...],
+    name: str,
+    target: Target,
+) -> Selection:
+    """ChannelNormalization over blocks of channels, of some pixels at a time: sums of each lane, and
+    of the lanes of a pixel. Blocks of several vectors are summed pixel by pixel.
+    """
+    images, blocks, *pixels, block = shape
+    assert isinstance(blocks, int) and isinstance(block, int)
+    inner, held, lanes = product(pixels), computed_type(name), min(block, target.lanes)
+    by_vectors = lanes == block
+    # Of a whole vector the lanes of a pixel are neighbours of those of the next one.
+    lie: dict[str, tuple[SizeLike, ...]] = {
+        CHANNEL: (blocks, block),
+        ELEMENT: (images, blocks, inner * block) if by_vectors else (images, blocks, inner, block),
+        NUMBER: (1,),
+    }
+    at = {"c": f"c, x % {block}" if by_vectors else "c, l", "e": "n, c, x" + ", l" * (not by_vectors)}
+    less = f"X[{at['e']}] - m" if norm.centred else f"X[{at['e']}]"
+    loops, of_lanes = ("c", "across({})") if by_vectors else ("c l*", "{}")
+
+    def mean(value: str, term: str) -> list[str]:
+        total = of_lanes.format(f"{value}_sum")
+        return [f"{loops}: {value}_sum = sum({term})", f"{value} = {total} / number(terms)"]
+
+    lines = [
+        *(mean("m", f"X[{at['e']}]") if norm.centred else []),
+        *mean("q", f"({less}) * ({less})"),
+        f"d = 1.0 / sqrt(q + {literal(norm.epsilon)})",
+        f"{loops}:",
+        f"  value_0 = ({less}) * (W[{at['c']}] * d) + B[{at['c']}]",
+        *(f"  {line}" for line in _end_lines(end, at["c"], at["e"])),
+    ]
+    text = "\n  ".join(["n x*:" if by_vectors else "n x:", *lines])
+    views = {
+        "X": View(In(0), name, lie[ELEMENT]),
+        "W": View(In(1), held, lie[CHANNEL]),
+        "B": View(In(2), held, lie[CHANNEL]),
+        "Y": View(Out(0), name, lie[ELEMENT]),
+    }
+    views |= _end_views(end, positions, inputs, lie)
+    sizes: dict[str, SizeLike] = dict(zip("ncxl", lie[ELEMENT], strict=False))
+    unroll, cost = _PIXELS if by_vectors else 1, product(shape) // 6
+    return Call(
+        *("channel_normalise_blocks", text, sizes | {"terms": blocks * block}, views, target),
+        *(unroll, cost),
+        shared=("n", "x"),
+        tail=AGAIN if by_vectors else MASKED,
+        lanes=lanes,
+    ).native()
+
+
+def _blocked_groups(
+    norm: Operation,
+    end: Epilogue,
+    positions: Sequence[int],
+    inputs: Specs,
+    shape: tuple[SizeLike, ...],
+    name: str,
+    target: Target,
+) -> Selection:
+    """GroupNormalization over blocks of channels, as `_group` makes it, or MVN of the pixels of
+    each channel. Sums are those of each channel first, and then those of groups: of so many whole
+    blocks as hold whole groups.
+    """
+    images, blocks, *pixels, block = shape
+    assert isinstance(norm, (GroupNormalization, MVN6))
+    assert isinstance(blocks, int) and isinstance(block, int)
+    plain = isinstance(norm, MVN6)
+    each = 1 if isinstance(norm, MVN6) else blocks * block // norm.num_groups
+    epsilon = norm.eps if isinstance(norm, MVN6) else norm.epsilon
+    inner = product(pixels)
     unit, held = math.lcm(each, block), computed_type(name)
     whole = (images, blocks * block // unit, unit // block, inner, block)
     channel, member = f"{block}*c + l", f"{each}*g + i"
@@ -127,26 +254,26 @@ def _blocked_group(
         ]
 
     squared = "(X[n, u, c, {x}, l] - m) * (X[n, u, c, {x}, l] - m)"
-    deviation = f"1.0 / sqrt(total / number(terms) + {literal(norm.epsilon)})"
+    deviation = f"1.0 / sqrt(total / number(terms) + {literal(epsilon)})"
     lines = [
         "c:",
         "  l*:",
-        *(f"    {line}" for line in _by_pixels("s", "X[n, u, c, {x}, l]", inner)),
+        *(f"    {line}" for line in _in_chains("s", "X[n, u, c, {x}, l]", inner)),
         f"    S[{channel}] = s",
         *by_groups("total", f"mean = total / number(terms); i*: M[{member}] = mean"),
         "c:",
         "  l*:",
         f"    m = M[{channel}]",
-        *(f"    {line}" for line in _by_pixels("q", squared, inner)),
+        *(f"    {line}" for line in _in_chains("q", squared, inner)),
         f"    S[{channel}] = q",
         *by_groups("total", f"deviation = {deviation}; i*: S[{member}] = deviation"),
         "c:",
         "  l*:",
         f"    m = M[{channel}]",
-        f"    w = W[u, c, l] * S[{channel}]",
-        "    b = B[u, c, l]",
+        f"    w = {'' if plain else 'W[u, c, l] * '}S[{channel}]",
+        *(["    b = B[u, c, l]"] * (not plain)),
         "    x:",
-        "      value_0 = (X[n, u, c, x, l] - m) * w + b",
+        f"      value_0 = (X[n, u, c, x, l] - m) * w{'' if plain else ' + b'}",
         *(f"      {line}" for line in _end_lines(end, "u, c, l", "n, u, c, x, l")),
     ]
     text = "\n  ".join(["n u:", *lines])
@@ -155,14 +282,14 @@ def _blocked_group(
         "X": View(In(0), name, whole),
         "S": View(Scratch(), held, (unit,)),
         "M": View(Scratch(row_bytes(unit, held)), held, (unit,)),
-        "W": View(In(1), held, lie[CHANNEL]),
-        "B": View(In(2), held, lie[CHANNEL]),
         "Y": View(Out(0), name, whole),
     }
+    if not plain:
+        views |= {"W": View(In(1), held, lie[CHANNEL]), "B": View(In(2), held, lie[CHANNEL])}
     views |= _end_views(end, positions, inputs, lie)
     sizes: dict[str, SizeLike] = dict(zip("nucxl", whole, strict=True))
     sizes |= {"g": unit // each, "i": each, "terms": each * inner}
-    sizes |= {"count": inner, "some": inner // _CHAINS, "parts": inner // BLOCK}
+    sizes |= _chains_of(inner)
     cost, scratch = product(shape) // 6, 2 * row_bytes(unit, held)
     return Call(
         *("group_normalise_blocks", text, sizes, views, target, 1, cost, scratch),
@@ -171,9 +298,14 @@ def _blocked_group(
     ).native()
 
 
-def _by_pixels(name: str, term: str, count: SizeLike) -> list[str]:
-    """The lines that sum a term over all pixels, which it has as `{x}`, in some chains: an addition
-    waits for the one before it. Sums of many numbers are those of blocks, which lose less.
+def _chains_of(count: SizeLike) -> dict[str, SizeLike]:
+    """What `_in_chains` counts of so many terms."""
+    return {"count": count, "some": count // _CHAINS, "parts": count // BLOCK}
+
+
+def _in_chains(name: str, term: str, count: SizeLike) -> list[str]:
+    """The lines that sum so many terms, which have their number as `{x}`, in some chains: an
+    addition waits for the one before it. Sums of many numbers are those of blocks, which lose less.
     """
 
     def over(bounds: str, mark: str) -> tuple[str, str]:
@@ -330,7 +462,8 @@ def _power(value: str, exponent: float, name: str) -> str:
 
 
 _RULES: dict[str, Rule] = {
-    "BlockedNormalization": _blocked_group,
+    "BlockedNormalization": _blocked,
+    "ChannelNormalization": _group,
     "FusedNormalization": _group,
     "GroupNormalization": _group,
     "GRN": _norm,
