@@ -9,8 +9,9 @@ data and keeps convolutions around it from passing blocks of channels on.
 Recognised: a Pad of spatial axes by numbers that are known and not negative, of which all readers
 can take it, also behind layers element by element that make 0 of 0, and behind transpositions:
 
-- a convolution with known filters takes zeros. Infinite ones are left alone: they make NaN of a
-  zero that a kernel need not look at;
+- a convolution with known filters takes zeros, if its windows share cells: others are products of
+  data as they lie. Infinite filters are left alone: they make NaN of a zero that a kernel need not
+  look at;
 - an AvgPool takes zeros, where it counts cells of pads or has none of its own;
 - a MaxPool takes what is lower than all numbers, and zeros where nothing is below them and each
   window has a cell of the data.
@@ -34,7 +35,7 @@ from uncork.kernels.convolution.select_pool import pooling_of
 from uncork.kernels.extents import certainly, extents, has_extents
 from uncork.kernels.loops.windows import Window, windows_of
 from uncork.ops import Operation
-from uncork.ops._common.spatial import Sliding
+from uncork.ops._common.spatial import Sliding, extent
 from uncork.ops.activation import Clamp, ReLU, Sigmoid
 from uncork.ops.avg_pool import AvgPool1, Pooling
 from uncork.ops.convolution import Convolution1
@@ -43,6 +44,7 @@ from uncork.ops.max_pool import MaxPool1, MaxPool8
 from uncork.ops.pad import Pad12
 from uncork.passes.known_values import known_value
 from uncork.passes.match_moves import transpose_order
+from uncork.passes.match_parts import padding
 from uncork.passes.rewrite import NewLayers, readers, replaced
 from uncork.types import TensorSpec
 
@@ -63,8 +65,8 @@ def _absorbed(model: Model) -> Model:
     new: dict[int, Sequence[Node]] = {}
     for node in model.nodes:
         pads = _pads(model, node)
-        fill = None if pads is None else _fill(model, node)
-        if pads is None or fill is None:
+        fill = None if pads is None else padding(model, node)
+        if pads is None or fill not in (0.0, -math.inf):
             continue
         found = _Readers(model, read_by, node, fill)
         if not found.take(Source(node.id, 0), pads):
@@ -83,8 +85,7 @@ def _pads(model: Model, node: Node) -> _Pads | None:
     """The pads of a Pad of numbers; None where only the call knows them, or some are negative, and
     of any other layer.
     """
-    operation = node.operation
-    if not isinstance(operation, Pad12) or operation.pad_mode != "constant":
+    if not isinstance(node.operation, Pad12):
         return None
     if not model.spec(node.inputs[0]).element_type.is_float:
         return None
@@ -94,15 +95,6 @@ def _pads(model: Model, node: Node) -> _Pads | None:
     if not all(has_extents(spec) for spec in (model.spec(node.inputs[0]), node.outputs[0].spec)):
         return None
     return [*zip(map(int, begin), map(int, end), strict=True)]
-
-
-def _fill(model: Model, node: Node) -> float | None:
-    """The number that a Pad fills its cells with: 0 or what is below all others; None of others."""
-    if len(node.inputs) < 4:
-        return 0.0
-    value = model.spec(node.inputs[3]).value
-    fill = math.nan if value is None else float(value.reshape(()))
-    return fill if fill in (0.0, -math.inf) else None
 
 
 class _Readers:
@@ -171,7 +163,9 @@ class _Readers:
     def _fits(self, operation: Sliding, windows: Sequence[Window], pads: _Pads) -> bool:
         """Whether windows mean the same with these pads of their own."""
         if isinstance(operation, Convolution1):
-            return self.fill == 0
+            # Windows that share no cells are read as they lie where nothing is outside.
+            shares = any(w.stride < extent(w.kernel, w.dilation) for w in windows)
+            return self.fill == 0 and shares
         if operation.rounding_type == "ceil_torch":
             return False  # the number of windows depends on which pads are whose
         own = operation.auto_pad.startswith("same") or any(
