@@ -77,8 +77,8 @@ def windows(x: Array, kernel: Sequence[int], strides: Sequence[int]) -> Array:
     """The windows [N, C, p.., k..] of padded data."""
     axes = tuple(range(2, x.ndim))
     found = np.lib.stride_tricks.sliding_window_view(x, tuple(kernel), axes)
-    steps: tuple[Any, ...] = tuple(slice(None, None, s) for s in strides)
-    return np.asarray(found[(slice(None), slice(None), *steps)])
+    starts = (slice(None), slice(None), *(slice(None, None, step) for step in strides))
+    return np.asarray(found[starts])
 
 
 def convolved(x: Array, filters: Array = FILTERS, strides: Sequence[int] = (2, 2)) -> Array:
@@ -248,10 +248,8 @@ def test_maxima_of_zeros_beside_numbers_that_are_not_below() -> None:
     agrees(given, numbers(), wanted)
 
 
-def _infinite() -> Array:
-    filters = FILTERS.copy()
-    filters[0, 0, 0, 0] = np.inf
-    return filters
+#: Filters of which one is infinite.
+INFINITE = np.where(FILTERS == FILTERS.max(), np.float32(np.inf), FILTERS)
 
 
 STAYS: dict[str, Make] = {
@@ -263,7 +261,7 @@ STAYS: dict[str, Make] = {
     "another number": lambda b, x: convolution(b, pad(b, x, value=1e-30)),
     "below all": lambda b, x: convolution(b, pad(b, x, value=-np.inf)),
     "another mode": lambda b, x: convolution(b, pad(b, x, mode="edge")),
-    "infinite filters": lambda b, x: convolution(b, pad(b, x), _infinite()),
+    "infinite filters": lambda b, x: convolution(b, pad(b, x), INFINITE),
     "windows that share nothing": lambda b, x: convolution(b, pad(b, x), strides=[3, 3]),
     "no zero of zero": lambda b, x: convolution(b, b.add("Exp", 1, pad(b, x))[0]),
     "numbers by place": lambda b, x: convolution(

@@ -32,7 +32,7 @@ from uncork.internal_ops.stored_filters import StoredConstant
 from uncork.ir.model import Model, Node, Source
 from uncork.kernels.convolution.geometry import all_finite
 from uncork.kernels.convolution.select_pool import pooling_of
-from uncork.kernels.extents import certainly, extents, has_extents
+from uncork.kernels.extents import certainly, extents, has_extents, is_empty
 from uncork.kernels.loops.windows import Window, windows_of
 from uncork.ops import Operation
 from uncork.ops._common.spatial import Sliding, extent
@@ -76,7 +76,8 @@ def _absorbed(model: Model) -> Model:
             layer = model.by_id[reader].reading(moved)
             new[reader] = [replace(layer, operation=operation, attributes={})]
         for reader in found.between:  # each comes after those that it reads
-            layers.again(node := model.by_id[reader], *node.reading(moved).inputs)
+            layer = model.by_id[reader]
+            layers.again(layer, *layer.reading(moved).inputs)
             new[reader] = layers.taken()
     return replaced(model, new)
 
@@ -92,7 +93,8 @@ def _pads(model: Model, node: Node) -> _Pads | None:
     begin, end = (model.spec(source).value for source in node.inputs[1:3])
     if begin is None or end is None or (begin < 0).any() or (end < 0).any():
         return None
-    if not all(has_extents(spec) for spec in (model.spec(node.inputs[0]), node.outputs[0].spec)):
+    data, padded = model.spec(node.inputs[0]), node.outputs[0].spec
+    if not has_extents(data) or not has_extents(padded) or is_empty(extents(data)):
         return None
     return [*zip(map(int, begin), map(int, end), strict=True)]
 
