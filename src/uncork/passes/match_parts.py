@@ -4,11 +4,13 @@ axis, and Slices whose bounds are known.
 
 from __future__ import annotations
 
+import numpy as np
 from msgspec import Struct
 
 from uncork.ir.model import Model, Node, Source
 from uncork.ops._common.slices import FAR
 from uncork.ops.gather import Gather
+from uncork.ops.pad import Pad12
 from uncork.ops.slice import Slice8
 from uncork.ops.split import Split1, VariadicSplit1
 
@@ -83,3 +85,14 @@ def known_integers(model: Model, source: Source) -> list[int] | None:
     if spec.value is None or not spec.element_type.is_integer:
         return None
     return [int(number) for number in spec.value.reshape(-1)]
+
+
+def padding(model: Model, node: Node) -> float | None:
+    """The number of which a Pad makes cells around its data; None where only the call knows it, or
+    it copies them, and of any other layer.
+    """
+    operation = node.operation
+    if not isinstance(operation, Pad12) or operation.pad_mode != "constant":
+        return None
+    value = model.spec(node.inputs[3]).value if len(node.inputs) > 3 else np.zeros(())
+    return None if value is None else float(value.reshape(()))

@@ -271,6 +271,13 @@ WITH_SIZES: tuple[Pass, ...] = (
         "moves that leave every element in place become views",
         frozenset({"Concat", "Pad", "Slice", "StridedSlice", "Tile", "Transpose"}),
     ),
+    # Behind `eliminate_noop_moves`, to which a Pad by nothing is a view; before whatever makes one
+    # step of convolutions and what is beside them.
+    Pass(
+        "absorb_pads",
+        "windows begin and end in the cells that a Pad adds",
+        frozenset({"Pad"}),
+    ),
     # Before `fuse_attention`, which reads the parts where they lie.
     Pass(
         "split_products",

@@ -19,10 +19,11 @@ from uncork.ops._common.indices import normalised_axis
 from uncork.ops.concat import Concat1
 from uncork.ops.interpolate import InterpolateByInputs
 from uncork.ops.max_pool import MaxPool1, MaxPool8
+from uncork.ops.pad import Pad12
 from uncork.ops.reshape import Reshape1
 from uncork.ops.squeeze import Squeeze1, Unsqueeze1
 from uncork.ops.transpose import Transpose1
-from uncork.passes.match_parts import SPLITS, split_axis
+from uncork.passes.match_parts import SPLITS, padding, split_axis
 
 POOLS = (MaxPool1, MaxPool8, PooledValues)
 #: Layers that choose among the elements of one tensor.
@@ -76,6 +77,8 @@ def _grid(model: Model, source: Source, found: dict[Source, Grid]) -> Grid | Non
     if isinstance(operation, MOVES):
         moved = found.get(node.inputs[0])
         return None if moved is None or moved.channels else moved
+    if isinstance(operation, Pad12):
+        return _padded(model, node, found.get(node.inputs[0]))
     grid = rounding_of(model, node)
     return None if grid is None else of_values(grid)
 
@@ -112,6 +115,19 @@ def is_joined(model: Model, node: Node) -> bool:
         and normalised_axis(operation, operation.axis, rank) == 1
         and all(shape.rank == rank and shape[1].is_static for shape in shapes)
     )
+
+
+def _padded(model: Model, node: Node, grid: Grid | None) -> Grid | None:
+    """The grid of what a Pad makes of a tensor on one: the same where zeros are levels of it, and
+    nothing is beside channels that have limits of their own.
+    """
+    if grid is None or grid.zero is None or padding(model, node) != 0:
+        return None
+    around = [model.spec(source).value for source in node.inputs[1:3]]
+    alone = not grid.channels or all(
+        numbers is not None and len(numbers) > 1 and numbers[1] == 0 for numbers in around
+    )
+    return grid if alone else None
 
 
 def _takes_nearest(model: Model, node: Node) -> bool:
