@@ -93,6 +93,16 @@ class Candidate(Struct, frozen=True):
         return [source for source, lies in zip(self.node.inputs, self.lies, strict=True) if lies]
 
     @property
+    def layouts(self) -> list[tuple[Source, ChannelLayout]]:
+        """What would lie in blocks, and how."""
+        given = zip(self.node.inputs, self.given, strict=True)
+        results = (Source(self.node.id, n) for n in range(len(self.node.outputs)))
+        return [
+            *((source, layout) for source, layout in given if layout is not None),
+            *zip(results, self.made, strict=True),
+        ]
+
+    @property
     def tensors(self) -> set[Source]:
         """What would lie in blocks: these inputs, and all results."""
         return {*self.sources, *(Source(self.node.id, n) for n in range(len(self.node.outputs)))}

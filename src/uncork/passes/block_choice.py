@@ -14,6 +14,7 @@ from uncork.kernels.extents import extents, pixels_of_picture
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.stored_types import multiplies_pairs
 from uncork.passes.between_blocks import between
+from uncork.passes.block_borders import transpose_before, transposes_behind
 from uncork.passes.block_candidates import (
     TURNED,
     Candidate,
@@ -23,7 +24,6 @@ from uncork.passes.block_candidates import (
 )
 from uncork.passes.channel_layouts import deepened, layouts_of
 from uncork.passes.rewrite import readers
-from uncork.types import TensorSpec
 
 #: Numbers that are converted to or from bf16 in a nanosecond.
 _CONVERTED = 20.0
@@ -67,14 +67,27 @@ class _Borders:
         self.read_by = readers(model)
         self.sources = {number: {*c.sources} for number, c in candidates.items()}
         self.tensors = {number: c.tensors for number, c in candidates.items()}
-        self.costs = {s: self._cost(model.spec(s)) for own in self.tensors.values() for s in own}
+        layouts = {s: made for c in candidates.values() for s, made in c.layouts}
+        self.costs = {s: self._cost(model, s, made) for s, made in layouts.items()}
 
-    def _cost(self, spec: TensorSpec) -> float:
-        if spec.value is not None:
+    def _cost(self, model: Model, source: Source, layout: ChannelLayout) -> float:
+        spec = model.spec(source)
+        if spec.value is not None or (layout.is_full and self._is_transposed(model, source)):
             return 0.0
         images, *others = extents(spec)
         numbers = images if isinstance(images, int) else 1
         return numbers * prod(map(pixels_of_picture, others)) / TURNED
+
+    def _is_transposed(self, model: Model, source: Source) -> bool:
+        """Whether a tensor is made by a transpose of channels that come last, and only layers that
+        may be over blocks read it; or only transposes that put its channels last do. These become
+        its changes of layout.
+        """
+        before = transpose_before(model, source)
+        if before is None:
+            return bool(transposes_behind(model, self.read_by, source))
+        own = self.read_by.get(source, [])
+        return all(source in self.sources.get(reader.id, ()) for reader in own)
 
     def of(self, source: Source, chosen: set[int]) -> float:
         """The change of layout of a tensor, if there is one."""
@@ -127,7 +140,9 @@ def _halves(model: Model, chosen: Mapping[int, Candidate]) -> set[int]:
         if not saved or any(time is None for time in saved):
             continue
         spent = borders.around(group, group) * (TURNED / _CONVERTED)
-        if sum(time for time in saved if time is not None) > spent:
+        gained = sum(time for time in saved if time is not None)
+        # Between transposes that are there already these move half the bytes.
+        if gained > spent or not spent:
             found |= group
     return found
 

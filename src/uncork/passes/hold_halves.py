@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from uncork.internal_ops.attention import FusedAttention
 from uncork.internal_ops.fused import Fused, FusedLinear
 from uncork.internal_ops.held import HALF, HeldAttention, HeldProduct
+from uncork.internal_ops.view import View
 from uncork.ir.model import Model, Node, Port, Source
 from uncork.kernels.gemm.select_matmul import refused_pairs
 from uncork.kernels.layer import Layer
@@ -27,6 +28,7 @@ from uncork.kernels.select import is_view, select_kernel
 from uncork.kernels.stored_types import multiplies_pairs
 from uncork.ops import Operation
 from uncork.ops.attention import ScaledDotProductAttention
+from uncork.ops.convert import Convert1
 from uncork.ops.matmul import MatMul
 from uncork.passes.rewrite import NewLayers, readers
 from uncork.types import ElementType, TensorSpec
@@ -129,7 +131,7 @@ class _Layers(NewLayers):
 
     def take(self, node: Node) -> None:
         """The layer as it is in the new model."""
-        made = self._product(node) or self._attention(node) or self._moved(node)
+        made = self._product(node) or self._attention(node) or self._moved(node) or self._same(node)
         if made is None:
             inputs = tuple(self._as(source, self._type(source)) for source in node.inputs)
             made = replace(node, inputs=inputs)
@@ -203,6 +205,19 @@ class _Layers(NewLayers):
         )
         ports = tuple(_half(port) for port in node.outputs)
         return replace(node, inputs=inputs, outputs=ports)
+
+    def _same(self, node: Node) -> Node | None:
+        """A conversion that leaves bf16 as it is: what it reads is made so, or what it makes is read
+        so; None where it is none.
+        """
+        if not isinstance(node.operation, Convert1):
+            return None
+        made, (source,) = Source(node.id, 0), node.inputs
+        given = HALF if source in self._halves else self._type(source)
+        if given is not HALF or not (self._type(made) is HALF or self._is_wanted(made)):
+            return None
+        view = View(node.outputs[0].spec.shape)
+        return replace(node, operation=view, attributes={}, outputs=(_half(node.outputs[0]),))
 
     def _held(self, node: Node, operation: Operation, inputs: Sequence[Source]) -> Node:
         assert isinstance(operation, (HeldAttention, HeldProduct))

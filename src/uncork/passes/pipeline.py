@@ -362,6 +362,12 @@ WITH_SIZES: tuple[Pass, ...] = (
         types_of("convolution"),
         option="target",
     ),
+    # Before `hold_halves`, to which it is a move like others.
+    Pass(
+        "block_borders",
+        "channels that come last are moved into blocks, and back, without planes between",
+        frozenset({"FromBlocks", "ToBlocks"}),
+    ),
     Pass(
         "made_filters",
         "filters that no kernel reads as they are stored are numbers",
