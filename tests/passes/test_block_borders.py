@@ -4,6 +4,8 @@ them, with the results of NumPy's.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -19,7 +21,8 @@ HIGH, WIDE = 6, 5
 
 
 def numbers(*shape: int) -> np.ndarray:
-    return (GENERATOR.standard_normal(shape) / np.sqrt(np.prod(shape[1:]))).astype(np.float32)
+    values: np.ndarray = GENERATOR.standard_normal(shape) / np.sqrt(np.prod(shape[1:]))
+    return values.astype(np.float32)
 
 
 def turned(b: uncork.Builder, x: Source, *order: int) -> Source:
@@ -60,7 +63,7 @@ def mixed(
     return b.model()
 
 
-def agree(model: uncork.Model, *arrays: np.ndarray, bound: float = 1e-5, **more: object) -> None:
+def agree(model: uncork.Model, *arrays: np.ndarray, bound: float = 1e-5, **more: Any) -> None:
     fast, slow = compile_model(model, **more), compile_model(model, backend="reference")
     for mine, wanted in zip(fast(*arrays), slow(*arrays), strict=True):
         assert mine.shape == wanted.shape
