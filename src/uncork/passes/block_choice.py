@@ -107,8 +107,8 @@ class _Borders:
 def _profitable(
     model: Model, candidates: Mapping[int, Candidate], halved: Mapping[int, float]
 ) -> dict[int, Candidate]:
-    """Those of some candidates that save more than changes of layout at their borders take, by what
-    bf16 saves of them, too.
+    """Those of some candidates that save more than changes of layout at their borders take, where
+    bf16 saves what is `halved` of them.
     """
     borders = _Borders(model, candidates)
     saved = {n: candidate.saved + halved.get(n, 0.0) for n, candidate in candidates.items()}

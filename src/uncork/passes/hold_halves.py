@@ -207,8 +207,8 @@ class _Layers(NewLayers):
         return replace(node, inputs=inputs, outputs=ports)
 
     def _same(self, node: Node) -> Node | None:
-        """A conversion that leaves bf16 as it is: what it reads is made so, or what it makes is read
-        so; None where it is none.
+        """The view in the place of a conversion of bf16 whose result is bf16, or is read so; None
+        where it is none.
         """
         if not isinstance(node.operation, Convert1):
             return None
