@@ -211,14 +211,7 @@ def _by_pixels(
     spatial = list(range(2, rank))
     if sorted(int(axis) % rank for axis in axes.reshape(-1)) != spatial:
         return None
-    if isinstance(operation, MVN6) and _divides(operation):
-        operation = BlockedNormalization(operation, (True, False), made[0].block)
     return Between((made[0], None), made, operation, {1: np.array(spatial, axes.dtype)})
-
-
-def _divides(operation: MVN6) -> bool:
-    """Whether it divides by the root of a variance and a small number, as group norms do."""
-    return operation.normalize_variance and operation.eps_mode == "inside_sqrt"
 
 
 def _normalisation(

@@ -21,7 +21,9 @@ from uncork.internal_ops.held import HALF
 from uncork.internal_ops.view import View
 from uncork.ir.model import Model, Node, Source
 from uncork.kernels.runtime.target import Target
+from uncork.ops import Operation
 from uncork.ops.convert import Convert1
+from uncork.ops.mvn import MVN6
 from uncork.passes.between_blocks import MOVES
 from uncork.passes.block_candidates import Candidate, side_of, stored_filters_of
 from uncork.passes.block_choice import chosen_of
@@ -174,6 +176,8 @@ def _rewritten(
             if other is None
             else other.operation
         )
+        if half and _by_deviation(blocked):
+            blocked = BlockedNormalization(blocked, lies, candidate.made[0].block)
         if half and isinstance(blocked, _READ_HALVES):
             blocked = blocked.replace(half=True)
         results = [lying(Source(node.id, n)) for n in range(len(node.outputs))]
@@ -191,4 +195,17 @@ def _in_f32(candidate: Candidate | None) -> bool:
     element, or a mean.
     """
     other = None if candidate is None else candidate.other
-    return other is not None and not isinstance(other.operation, (*_READ_HALVES, *MOVES))
+    if other is None or _by_deviation(other.operation):
+        return False
+    return not isinstance(other.operation, (*_READ_HALVES, *MOVES))
+
+
+def _by_deviation(operation: Operation) -> bool:
+    """Whether it normalises the pixels of each channel as group normalisation does: of bf16 its
+    kernel does so, too; of f32 that of MVN is faster.
+    """
+    return (
+        isinstance(operation, MVN6)
+        and operation.normalize_variance
+        and operation.eps_mode == "inside_sqrt"
+    )

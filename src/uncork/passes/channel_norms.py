@@ -59,7 +59,9 @@ class _Norm(Struct, frozen=True):
 def channel_norms(model: Model) -> Model:
     """The model with one layer in place of the parts of each normalisation over channels."""
     read_by = readers(model)
-    hearts = [_standardising(model, node) or _by_squares(model, read_by, node) for node in model.nodes]
+    hearts = [
+        _standardising(model, node) or _by_squares(model, read_by, node) for node in model.nodes
+    ]
     norms = [_found(model, read_by, heart) for heart in hearts if heart is not None]
     by_last = {norm.last.id: norm for norm in norms if norm is not None}
     layers = NewLayers(model)
@@ -109,7 +111,9 @@ def _by_squares(model: Model, read_by: _ReadBy, mean: Node) -> _Heart | None:
     if only_reader(read_by, square) is not mean:
         return None
     added = only_reader(read_by, mean)
-    epsilon = None if added is None or added.type_name != "Add" else _other_number(model, added, mean)
+    epsilon = (
+        None if added is None or added.type_name != "Add" else _other_number(model, added, mean)
+    )
     if added is None or epsilon is None or not epsilon > 0:
         return None
     root = only_reader(read_by, added)
@@ -188,8 +192,8 @@ def _is_readable(model: Model, source: Source) -> bool:
 
 
 def _before(model: Model, read_by: _ReadBy, heart: _Heart) -> Iterator[Source]:
-    """The tensors with channels behind the images of which layers that only move pixels and channels
-    make what a heart reads; the nearest first.
+    """The tensors with channels behind the images of which layers that only move axes make what a
+    heart reads; the nearest first.
     """
     source, axis = heart.data, heart.axis
     inside = heart.layers
@@ -220,7 +224,11 @@ def _behind(
         if axis == 1:
             yield node, factors, summands
         reader = only_reader(read_by, node)
-        if reader is None or len(reader.outputs) != 1 or not _is_readable(model, Source(reader.id, 0)):
+        if (
+            reader is None
+            or len(reader.outputs) != 1
+            or not _is_readable(model, Source(reader.id, 0))
+        ):
             return
         if reader.type_name in ("Add", "Multiply"):
             numbers = _by_channel(model, reader, node, axis, channels)
@@ -259,9 +267,7 @@ def _moved(model: Model, node: Node, axis: int) -> int | None:
     return place if place in (1, len(axes) - 1) and rest == sorted(rest) else None
 
 
-def _by_channel(
-    model: Model, node: Node, other: Node, axis: int, channels: int
-) -> Array | None:
+def _by_channel(model: Model, node: Node, other: Node, axis: int, channels: int) -> Array | None:
     """The constant that a layer takes beside the result of another, as numbers for channels; None
     where it is no such constant.
     """

@@ -18,10 +18,10 @@ with a colon, statements separated by `;`, or both.
     name = expression                         View[index, ..] = expression
 
 An index is a sum of axes times numbers (the vector's axis times 1 to 4, or -1, in the last place),
-`x // 2`, `x % 16` (the vector's axis over its lanes: the same vector each time), an element of a view of integers (`near(..)` where a vector's positions lie within two
-vectors that may be read, from the first one or from a second expression on), `at(value)` with a
-computed position, or any integer expression without the vector's axis. A small name that is no
-axis is an argument.
+`x // 2`, `x % 16` (the vector's axis by its lanes: the same vector each time), an element of a view
+of integers (`near(..)` where a vector's positions lie within two vectors that may be read, from the
+first one or from a second expression on), `at(value)` with a computed position, or any integer
+expression without the vector's axis. A small name that is no axis is an argument.
 
     pad(View[..], value)        what lies outside is `value`
     inside(View[..])            1 inside and 0 outside

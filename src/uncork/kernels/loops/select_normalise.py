@@ -173,8 +173,8 @@ def _blocked_channels(
     name: str,
     target: Target,
 ) -> Selection:
-    """ChannelNormalization over blocks of channels, of some pixels at a time: sums of each lane, and
-    of the lanes of a pixel. Blocks of several vectors are summed pixel by pixel.
+    """ChannelNormalization over blocks of channels, of some pixels at a time: sums of each lane,
+    and of the lanes of a pixel. Blocks of several vectors are summed pixel by pixel.
     """
     images, blocks, *pixels, block = shape
     assert isinstance(blocks, int) and isinstance(block, int)
@@ -186,7 +186,10 @@ def _blocked_channels(
         ELEMENT: (images, blocks, inner * block) if by_vectors else (images, blocks, inner, block),
         NUMBER: (1,),
     }
-    at = {"c": f"c, x % {block}" if by_vectors else "c, l", "e": "n, c, x" + ", l" * (not by_vectors)}
+    at = {
+        "c": f"c, x % {block}" if by_vectors else "c, l",
+        "e": "n, c, x" + ", l" * (not by_vectors),
+    }
     less = f"X[{at['e']}] - m" if norm.centred else f"X[{at['e']}]"
     loops, of_lanes = ("c", "across({})") if by_vectors else ("c l*", "{}")
 
