@@ -295,7 +295,7 @@ def test_rough_ends(name: str, way: str) -> None:
     side = 2 if way == "by tiles" else 0
     around = ((1, 1), (1, 1), (1, 1), (1, 1))
     plain, arrays, _ = described((1, 2 * b, 5, 9), filters, (b, b), around, side)
-    # Sums around 1: what tiles round of larger ones is more than functions that end at 1 may be off.
+    # Sums around 1: of larger ones tiles round more than functions that end at 1 may be off.
     arrays[1] /= np.float32(np.sqrt(np.prod(filters[2:])))
     type_name, opset = name.split("-")
     members = [FusedMember(find(type_name, int(opset))(), (0,))]

@@ -249,7 +249,8 @@ def test_maxima_of_zeros_beside_numbers_that_are_not_below() -> None:
 
 
 #: Filters of which one is infinite.
-INFINITE = np.where(FILTERS == FILTERS.max(), np.float32(np.inf), FILTERS)
+INFINITE = FILTERS.copy()
+INFINITE.flat[FILTERS.argmax()] = np.inf
 
 
 STAYS: dict[str, Make] = {
