@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from uncork.internal_ops.attention import FusedAttention
+from uncork.internal_ops.blocks import FromBlocks, ToBlocks
 from uncork.internal_ops.fused import Fused, FusedLinear
 from uncork.internal_ops.held import HALF, HeldAttention, HeldProduct
 from uncork.internal_ops.view import View
@@ -273,6 +274,11 @@ def _is_attention(operation: Operation | None) -> bool:
 
 
 def _moves(operation: Operation) -> bool:
+    """Whether it moves numbers of any type. Changes of layout do not: they have kernels of words of
+    four bytes alone.
+    """
+    if isinstance(operation, (FromBlocks, ToBlocks)):
+        return False
     return is_view(operation) or (operation.moves_values and operation.deterministic)
 
 
