@@ -209,13 +209,15 @@ class _Layers(NewLayers):
 
     def _same(self, node: Node) -> Node | None:
         """The view in the place of a conversion of bf16 whose result is bf16, or is read so; None
-        where it is none.
+        where it is none. One that a chain of operations element by element reads is a part of it.
         """
         if not isinstance(node.operation, Convert1):
             return None
         made, (source,) = Source(node.id, 0), node.inputs
         given = HALF if source in self._halves else self._type(source)
-        if given is not HALF or not (self._type(made) is HALF or self._is_wanted(made)):
+        chained = any(_is_chained(reader.operation) for reader in self._readers.get(made, []))
+        read_so = self._is_wanted(made) and not chained
+        if given is not HALF or not (self._type(made) is HALF or read_so):
             return None
         view = View(node.outputs[0].spec.shape)
         return replace(node, operation=view, attributes={}, outputs=(_half(node.outputs[0]),))
@@ -256,7 +258,7 @@ class _Layers(NewLayers):
             return False
         if _moves(operation):
             return all(self._is_wanted(Source(node.id, i)) for i in range(len(node.outputs)))
-        return operation.elementwise or isinstance(operation, Fused)
+        return _is_chained(operation)
 
     def _as(self, source: Source, element_type: ElementType) -> Source:
         """A tensor in a type: itself, or converted."""
@@ -265,6 +267,11 @@ class _Layers(NewLayers):
             return source
         spec = replace(self.old.spec(source), element_type=there, value=None, elements=None)
         return self.once((source, element_type), lambda: self.converted(source, spec, element_type))
+
+
+def _is_chained(operation: Operation | None) -> bool:
+    """Whether it computes element by element, so that a chain takes the conversions beside it."""
+    return operation is not None and (operation.elementwise or isinstance(operation, Fused))
 
 
 def _is_attention(operation: Operation | None) -> bool:
