@@ -58,7 +58,7 @@ _FUNCTIONS: dict[str, Callable[..., Value]] = {
     "remainder": _remainder,
     **{word: (lambda k, a, word=word: k.intrinsic(word, a)) for word in ("sqrt", "rint", "floor")},
     "abs": absolute,
-    "across": lambda k, a: joined(k, a, plus),
+    "lane_sum": lambda k, a: joined(k, a, plus),
 }
 
 

@@ -28,7 +28,7 @@ expression without the vector's axis. A small name that is no axis is an argumen
     size(axis)                  as a number of the computation; number(integer expression)
     integer(expression)         an integer expression in 32 bits, lane by lane
     fused(a, b, c)              a * b + c, rounded once
-    across(a)                   the sum of the lanes of each vector, all of which are whole
+    lane_sum(a)                 the sum of the lanes of each vector, all of which are whole
     remainder(a, b)             of whole numbers, from 0 to below b
     index(lanes, expression)    32 bits lane by lane and an integer, added in 64
     real(expression)            whole numbers of a view as numbers of the computation
@@ -256,7 +256,7 @@ FUNCTIONS = frozenset(
         "smaller",
     }
     | {"where", "both", "either", "differs", "index", "near", "truncated", "remainder", "fused"}
-    | {"across"}
+    | {"lane_sum"}
     | {"real", *STORES}
 )
 

@@ -191,7 +191,7 @@ def _blocked_channels(
         "e": "n, c, x" + ", l" * (not by_vectors),
     }
     less = f"X[{at['e']}] - m" if norm.centred else f"X[{at['e']}]"
-    loops, of_lanes = ("c", "across({})") if by_vectors else ("c l*", "{}")
+    loops, of_lanes = ("c", "lane_sum({})") if by_vectors else ("c l*", "{}")
 
     def mean(value: str, term: str) -> list[str]:
         total = of_lanes.format(f"{value}_sum")
