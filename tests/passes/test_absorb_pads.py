@@ -14,6 +14,7 @@ import pytest
 import uncork
 from uncork.compiler.compile import compile_model
 from uncork.ir.model import Source
+from uncork.kernels import select
 from uncork.ops.convolution import Convolution1
 from uncork.passes.absorb_pads import absorb_pads
 from uncork.types import Array
@@ -99,7 +100,8 @@ def agrees(given: uncork.Model, x: Array, wanted: Array) -> None:
 def test_a_convolution_pads_itself(open_sizes: bool) -> None:
     shape = (None, CHANNELS, None, None) if open_sizes else (2, CHANNELS, 11, 12)
     given = model(lambda b, x: convolution(b, pad(b, x)), shape)
-    assert not any("Pad" in step.layer for step in compile_model(given).plan.steps)
+    if not select.unavailable():
+        assert not any("Pad" in step.layer for step in compile_model(given).plan.steps)
     if not open_sizes:
         (node,) = [n for n in absorb_pads(given).nodes if n.type_name == "Convolution"]
         assert isinstance(operation := node.operation, Convolution1)
@@ -212,8 +214,9 @@ def test_codes_of_quantized_layers() -> None:
     rounded = np.rint((np.clip(x, -1, 2.984375) + 1) * 64) / 64 - 1
     wanted = convolved(framed(rounded), codes * np.float32(0.01))
     compiled = compile_model(quantized)
-    assert any(step.operation.startswith("QuantizedProduct") for step in compiled.plan.steps)
-    assert not any("Pad" in step.layer for step in compiled.plan.steps)
+    if not select.unavailable():
+        assert any(step.operation.startswith("QuantizedProduct") for step in compiled.plan.steps)
+        assert not any("Pad" in step.layer for step in compiled.plan.steps)
     np.testing.assert_allclose(compiled(x)["y"], wanted, rtol=1e-4, atol=1e-4)
 
 
