@@ -38,6 +38,7 @@ OTHERS |= {
     "held_codes",
     "layers_of_codes",
     "match_moves",
+    "match_norms",
     "match_parts",
     "match_masks",
     "match_scores",

@@ -16,6 +16,11 @@ from uncork.compiler.work import depth
 from uncork.ir.model import Model, Node, Source
 from uncork.ops._body import SubGraphOperation
 from uncork.ops._common.recurrent import RecurrentSequence
+from uncork.ops.attention import ScaledDotProductAttention
+from uncork.ops.convolution import Convolution1
+from uncork.ops.convolution_backprop import ConvolutionBackpropData1
+from uncork.ops.einsum import Einsum
+from uncork.ops.matmul import MatMul
 from uncork.passes.stored_values import steps_from_constant
 from uncork.types import ElementType, TensorSpec
 
@@ -34,6 +39,11 @@ _STEPS = {
 #: How far rounded rows may move what one product gives, relative to its largest value: a step of
 #: the whole numbers that they become.
 _OF_ROWS = {"f32": 0.0, "i16": 2.0**-15, "i8": 2.0**-7}
+#: What multiplies factors that may be rounded.
+_ROUNDED = (
+    *(Convolution1, ConvolutionBackpropData1, Einsum, MatMul),
+    *(RecurrentSequence, ScaledDotProductAttention),
+)
 _PRODUCTS = frozenset({"Convolution", "Einsum", "MatMul"})
 #: The most that is allowed for a whole model, and what factors that are sums of two bf16 add.
 _MOST = {"f32": 1e-2, "bf16": 1e-1, "bf16x3": 1e-2}
@@ -100,7 +110,7 @@ def _of_factors(node: Node, precision: str) -> float:
     turn is off by more than that of one.
     """
     repeated = isinstance(node.operation, (RecurrentSequence, SubGraphOperation))
-    if precision == "f32" or not (repeated or node.checked_operation.multiplies):
+    if precision == "f32" or not (repeated or isinstance(node.operation, _ROUNDED)):
         return 0.0
     if precision == "bf16x3":
         return _IN_PARTS if isinstance(node.operation, RecurrentSequence) else 0.0

@@ -105,7 +105,7 @@ class Candidate(Struct, frozen=True):
     @property
     def tensors(self) -> set[Source]:
         """What would lie in blocks: these inputs, and all results."""
-        return {*self.sources, *(Source(self.node.id, n) for n in range(len(self.node.outputs)))}
+        return {source for source, _ in self.layouts}
 
 
 def candidates_of(

@@ -52,11 +52,13 @@ def _choice(
     """
     if not candidates:
         return {}, set()
+    borders = _Borders(model, candidates)
     if not multiplies_pairs(target):
-        return _profitable(model, candidates, {}), set()
+        return _profitable(borders, candidates, {}), set()
     hoped = {n: c.halved for n, c in candidates.items() if c.halved}
-    halves = _halves(model, _profitable(model, candidates, hoped))
-    chosen = _profitable(model, candidates, {n: time for n, time in hoped.items() if n in halves})
+    halves = _halves(model, _profitable(borders, candidates, hoped))
+    kept = {n: time for n, time in hoped.items() if n in halves}
+    chosen = _profitable(borders, candidates, kept)
     return chosen, _halves(model, chosen)
 
 
@@ -105,12 +107,11 @@ class _Borders:
 
 
 def _profitable(
-    model: Model, candidates: Mapping[int, Candidate], halved: Mapping[int, float]
+    borders: _Borders, candidates: Mapping[int, Candidate], halved: Mapping[int, float]
 ) -> dict[int, Candidate]:
     """Those of some candidates that save more than changes of layout at their borders take, where
     bf16 saves what is `halved` of them.
     """
-    borders = _Borders(model, candidates)
     saved = {n: candidate.saved + halved.get(n, 0.0) for n, candidate in candidates.items()}
     chosen = set(candidates)
     for _ in range(_ROUNDS):

@@ -13,21 +13,28 @@ factors and summands that are constants of channels; any of these may be missing
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 from msgspec import Struct
 
 from uncork.internal_ops.channel_norm import ChannelNormalization
 from uncork.ir.model import Model, Node, Source
-from uncork.kernels.extents import extents, has_extents, same, same_extents
-from uncork.ops._common.indices import normalised_axes
+from uncork.kernels.extents import extents, same, same_extents
 from uncork.ops.mvn import MVN1, MVN6
-from uncork.passes.rewrite import NewLayers, only_reader, readers
-from uncork.types import Array, ElementType
-
-_RESHAPES = frozenset({"Reshape", "View"})
-_ReadBy = Mapping[Source, "list[Node]"]
+from uncork.passes.match_moves import transpose_order
+from uncork.passes.match_norms import (
+    RESHAPES,
+    Norm,
+    ReadBy,
+    is_readable,
+    numbers_behind,
+    standardised_axes,
+    with_norms,
+)
+from uncork.passes.match_scores import constant_scalar
+from uncork.passes.rewrite import only_reader, readers
+from uncork.types import Array
 
 
 class _Heart(Struct, frozen=True):
@@ -43,39 +50,15 @@ class _Heart(Struct, frozen=True):
     centred: bool
 
 
-class _Norm(Struct, frozen=True):
-    """A normalisation over channels: the tensor, and for each channel a factor and a summand.
-
-    `last` is the layer whose result it is.
-    """
-
-    last: Node
-    data: Source
-    operation: ChannelNormalization
-    factors: Array
-    summands: Array
-
-
 def channel_norms(model: Model) -> Model:
     """The model with one layer in place of the parts of each normalisation over channels."""
     read_by = readers(model)
     hearts = [
         _standardising(model, node) or _by_squares(model, read_by, node) for node in model.nodes
     ]
-    norms = [_found(model, read_by, heart) for heart in hearts if heart is not None]
-    by_last = {norm.last.id: norm for norm in norms if norm is not None}
-    layers = NewLayers(model)
-
-    def normalise(node: Node) -> bool:
-        norm = by_last.get(node.id)
-        if norm is None:
-            return False
-        numbers = [layers.constant(n, ElementType.f32) for n in (norm.factors, norm.summands)]
-        layers.put(norm.operation, norm.data, *numbers)
-        layers.finish(node)
-        return True
-
-    return layers.rewritten(normalise)
+    return with_norms(
+        model, [_found(model, read_by, heart) for heart in hearts if heart is not None]
+    )
 
 
 # ---- hearts
@@ -83,22 +66,13 @@ def channel_norms(model: Model) -> Model:
 
 def _standardising(model: Model, node: Node) -> _Heart | None:
     """An MVN of one axis as a heart."""
-    operation, rank = node.operation, model.spec(node.inputs[0]).rank if node.inputs else None
-    if not isinstance(operation, (MVN1, MVN6)) or rank is None or not operation.normalize_variance:
-        return None
-    if isinstance(operation, MVN1):
-        axes = operation.axes(rank)
-    else:
-        given = model.spec(node.inputs[1]).value
-        if given is None or operation.eps_mode != "inside_sqrt":
-            return None
-        axes = normalised_axes(operation, given, rank)
-    if len(axes) != 1:
+    axes, operation = standardised_axes(model, node), node.operation
+    if not axes or len(axes) != 1 or not isinstance(operation, (MVN1, MVN6)):
         return None
     return _Heart(node.inputs[0], node, frozenset({node.id}), axes[0], operation.eps, True)
 
 
-def _by_squares(model: Model, read_by: _ReadBy, mean: Node) -> _Heart | None:
+def _by_squares(model: Model, read_by: ReadBy, mean: Node) -> _Heart | None:
     """A tensor divided by the root of the mean of its squares, whose mean this is, as a heart."""
     if mean.type_name != "ReduceMean" or not getattr(mean.operation, "keep_dims", False):
         return None
@@ -122,12 +96,12 @@ def _by_squares(model: Model, read_by: _ReadBy, mean: Node) -> _Heart | None:
     chain += [added, root]
     if root.type_name == "Sqrt":
         last = only_reader(read_by, root)
-        if last is not None and _number(model, last.inputs[0]) == 1 and last.type_name == "Divide":
+        if last is not None and constant_scalar(model, last, 0) == 1 and last.type_name == "Divide":
             chain, root = [*chain, last], last
             last, over = only_reader(read_by, root), False
         else:
             over = True
-    elif root.type_name == "Power" and _number(model, root.inputs[1]) == -0.5:
+    elif root.type_name == "Power" and constant_scalar(model, root, 1) == -0.5:
         last, over = only_reader(read_by, root), False
     else:
         return None
@@ -145,31 +119,25 @@ def _squared(model: Model, node: Node) -> Source | None:
     """The tensor of which a layer makes the squares."""
     if node.type_name == "Multiply" and node.inputs[0] == node.inputs[1]:
         return node.inputs[0]
-    if node.type_name == "Power" and _number(model, node.inputs[1]) == 2:
+    if node.type_name == "Power" and constant_scalar(model, node, 1) == 2:
         return node.inputs[0]
     return None
 
 
-def _number(model: Model, source: Source) -> float | None:
-    """The one number of a constant; None of any other tensor."""
-    value = model.spec(source).value
-    return None if value is None or value.size != 1 else float(value.reshape(-1)[0])
-
-
 def _other_number(model: Model, node: Node, made: Node) -> float | None:
     """The number that a layer takes beside what another one makes."""
-    others = [source for source in node.inputs if source.node != made.id]
-    return _number(model, others[0]) if len(others) == 1 else None
+    others = [at for at, source in enumerate(node.inputs) if source.node != made.id]
+    return constant_scalar(model, node, others[0]) if len(others) == 1 else None
 
 
 # ---- around them
 
 
-def _found(model: Model, read_by: _ReadBy, heart: _Heart) -> _Norm | None:
+def _found(model: Model, read_by: ReadBy, heart: _Heart) -> Norm | None:
     """The normalisation over channels around a heart; None where it is along another axis."""
     rank = model.spec(heart.data).rank
     specs = [port.spec for port in heart.last.outputs]
-    if rank is None or rank < 3 or not all(_is_readable(model, s) for s in (heart.data,)):
+    if rank is None or rank < 3 or not is_readable(model.spec(heart.data)):
         return None
     size = extents(model.spec(heart.data))[heart.axis]
     if not isinstance(size, int) or not size or heart.axis not in (1, rank - 1):
@@ -182,16 +150,11 @@ def _found(model: Model, read_by: _ReadBy, heart: _Heart) -> _Norm | None:
         for last, factors, summands in reversed(ends):
             if same_extents(extents(last.outputs[0].spec), extents(model.spec(data))):
                 operation = ChannelNormalization(epsilon=heart.epsilon, centred=heart.centred)
-                return _Norm(last, data, operation, factors, summands)
+                return Norm(last, data, operation, factors, summands)
     return None
 
 
-def _is_readable(model: Model, source: Source) -> bool:
-    spec = model.spec(source)
-    return spec.element_type is ElementType.f32 and has_extents(spec) and len(spec.shape) >= 3
-
-
-def _before(model: Model, read_by: _ReadBy, heart: _Heart) -> Iterator[Source]:
+def _before(model: Model, read_by: ReadBy, heart: _Heart) -> Iterator[Source]:
     """The tensors with channels behind the images of which layers that only move axes make what a
     heart reads; the nearest first.
     """
@@ -204,7 +167,7 @@ def _before(model: Model, read_by: _ReadBy, heart: _Heart) -> Iterator[Source]:
         if not all(reader.id in inside for reader in read_by[source]) or not node.inputs:
             return
         before = node.inputs[0]
-        if not _is_readable(model, before):
+        if not is_readable(model.spec(before)):
             return
         ways = [a for a in {1, len(model.spec(before).shape) - 1} if _moved(model, node, a) == axis]
         if len(ways) != 1:
@@ -213,7 +176,7 @@ def _before(model: Model, read_by: _ReadBy, heart: _Heart) -> Iterator[Source]:
 
 
 def _behind(
-    model: Model, read_by: _ReadBy, heart: _Heart, channels: int
+    model: Model, read_by: ReadBy, heart: _Heart, channels: int
 ) -> Iterator[tuple[Node, Array, Array]]:
     """The layers behind a heart whose results have channels behind the images, and what all so far
     multiply by and add.
@@ -227,17 +190,14 @@ def _behind(
         if (
             reader is None
             or len(reader.outputs) != 1
-            or not _is_readable(model, Source(reader.id, 0))
+            or not is_readable(model.spec(Source(reader.id, 0)))
         ):
             return
         if reader.type_name in ("Add", "Multiply"):
-            numbers = _by_channel(model, reader, node, axis, channels)
+            numbers = numbers_behind(model, reader, node, axis, factors, summands)
             if numbers is None:
                 return
-            if reader.type_name == "Add":
-                summands = summands + numbers
-            else:
-                factors, summands = factors * numbers, summands * numbers
+            factors, summands = numbers
         else:
             moved = _moved(model, reader, axis)
             if moved is None or reader.inputs[0] != Source(node.id, 0):
@@ -251,32 +211,16 @@ def _moved(model: Model, node: Node, axis: int) -> int | None:
     pixels in their order; None behind any other layer.
     """
     made = node.outputs[0].spec if len(node.outputs) == 1 else None
-    if made is None or not node.inputs or not _is_readable(model, Source(node.id, 0)):
+    if made is None or not node.inputs or not is_readable(model.spec(Source(node.id, 0))):
         return None
     before, after = extents(model.spec(node.inputs[0])), extents(made)
-    if node.type_name in _RESHAPES:
+    if node.type_name in RESHAPES:
         there = 1 if axis == 1 else len(after) - 1
         kept = same(before[0], after[0]) and same(before[axis], after[there])
         return there if kept and (axis in (1, len(before) - 1)) else None
-    order = model.spec(node.inputs[1]).value if node.type_name == "Transpose" else None
+    order = transpose_order(model, node)
     if order is None:
         return None
-    axes = [int(n) for n in order.reshape(-1)]
-    place = axes.index(axis) if len(axes) == len(before) else -1
-    rest = [a for a in axes if a != axis]
-    return place if place in (1, len(axes) - 1) and rest == sorted(rest) else None
-
-
-def _by_channel(model: Model, node: Node, other: Node, axis: int, channels: int) -> Array | None:
-    """The constant that a layer takes beside the result of another, as numbers for channels; None
-    where it is no such constant.
-    """
-    sources: Sequence[Source] = [source for source in node.inputs if source.node != other.id]
-    value = model.spec(sources[0]).value if len(sources) == 1 else None
-    rank = len(node.outputs[0].spec.shape)
-    if value is None or value.size not in (1, channels) or value.ndim > rank:
-        return None
-    aligned = (1,) * (rank - value.ndim) + value.shape
-    if len(other.outputs[0].spec.shape) != rank or (value.size > 1 and aligned[axis] != channels):
-        return None
-    return np.broadcast_to(value.reshape(-1).astype(np.float64), (channels,))
+    place = order.index(axis)
+    rest = [a for a in order if a != axis]
+    return place if place in (1, len(order) - 1) and rest == sorted(rest) else None

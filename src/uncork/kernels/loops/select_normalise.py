@@ -91,15 +91,9 @@ def _group(
     ]
     text = "\n  ".join(["n g:", *lines])
     whole = (shape[0], groups, channels, inner)
-    views = {
-        "F": View(In(0), name, (shape[0], groups, length)),
-        "X": View(In(0), name, whole),
-        "W": View(In(1), name, (groups, channels)),
-        "B": View(In(2), name, (groups, channels)),
-        "Y": View(Out(0), name, whole),
-    }
     lie = {CHANNEL: (groups, channels), ELEMENT: whole, NUMBER: (1,)}
-    views |= _end_views(end, positions, inputs, lie)
+    views = {"F": View(In(0), name, (shape[0], groups, length))}
+    views |= _views(name, name, lie) | _end_views(end, positions, inputs, lie)
     sizes = {"n": shape[0], "g": groups, "r": length, "c": channels, "x": inner}
     sizes |= {"count": length, "blocks": length // BLOCK}
     return Call(
@@ -137,13 +131,7 @@ def _channels(
     ]
     text = "\n  ".join(["n x*:", *lines])
     lie = {CHANNEL: (channels,), ELEMENT: (shape[0], channels, inner), NUMBER: (1,)}
-    views = {
-        "X": View(In(0), name, lie[ELEMENT]),
-        "W": View(In(1), name, lie[CHANNEL]),
-        "B": View(In(2), name, lie[CHANNEL]),
-        "Y": View(Out(0), name, lie[ELEMENT]),
-    }
-    views |= _end_views(end, positions, inputs, lie)
+    views = _views(name, name, lie) | _end_views(end, positions, inputs, lie)
     sizes = g.sizes | {"count": channels, "blocks": channels // BLOCK}
     return Call(
         *("channel_normalise", text, sizes, views, target, 4, product(shape) // 6),
@@ -206,13 +194,7 @@ def _blocked_channels(
         *(f"  {line}" for line in _end_lines(end, at["c"], at["e"])),
     ]
     text = "\n  ".join(["n x*:" if by_vectors else "n x:", *lines])
-    views = {
-        "X": View(In(0), name, lie[ELEMENT]),
-        "W": View(In(1), held, lie[CHANNEL]),
-        "B": View(In(2), held, lie[CHANNEL]),
-        "Y": View(Out(0), name, lie[ELEMENT]),
-    }
-    views |= _end_views(end, positions, inputs, lie)
+    views = _views(name, held, lie) | _end_views(end, positions, inputs, lie)
     sizes: dict[str, SizeLike] = dict(zip("ncxl", lie[ELEMENT], strict=False))
     unroll, cost = _PIXELS if by_vectors else 1, product(shape) // 6
     return Call(
@@ -335,6 +317,18 @@ def _in_chains(name: str, term: str, count: SizeLike) -> list[str]:
         last,
         f"{name} = {name}_of_parts + {total} + {name}_of_rest",
     ]
+
+
+def _views(name: str, held: str, lie: Mapping[str, tuple[SizeLike, ...]]) -> dict[str, View]:
+    """The views of data and result, which are of one type, and of factors and summands of channels,
+    of another; `lie` has the sizes of each kind.
+    """
+    return {
+        "X": View(In(0), name, lie[ELEMENT]),
+        "W": View(In(1), held, lie[CHANNEL]),
+        "B": View(In(2), held, lie[CHANNEL]),
+        "Y": View(Out(0), name, lie[ELEMENT]),
+    }
 
 
 def _end_views(
