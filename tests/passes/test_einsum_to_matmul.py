@@ -237,3 +237,65 @@ def test_attention_by_einsum_is_one_step() -> None:
     wanted = np.einsum("bhqk,bhkd->bhqd", exact / exact.sum(-1, keepdims=True), given[2])
     np.testing.assert_allclose(compiled(*given)[0], wanted, rtol=1e-4, atol=1e-5)
     assert kernels(compiled) == ["FusedAttention"]
+
+
+@pytest.mark.parametrize("is_open", [False, True])
+def test_projections_of_heads_are_products_with_their_biases(is_open: bool) -> None:
+    """Attention as Keras writes it: weights with an axis of heads, biases of each head."""
+    generator = np.random.default_rng(3)
+
+    def numbers(*shape: int) -> np.ndarray:
+        return (generator.standard_normal(shape) / 4).astype(np.float32)
+
+    b, width, heads, size = Builder("heads"), 32, 2, 16
+    x = b.parameter("x", "f32", [None, None, width] if is_open else [2, 9, width])
+    projected = []
+    for _ in range(3):
+        (y,) = b.add(
+            "Einsum", 7, x, b.constant(numbers(width, heads, size)), equation="abc,cde->abde"
+        )
+        projected += b.add("Add", 1, y, b.constant(numbers(heads, size)))
+    query, key, value = projected
+    (query,) = b.add("Multiply", 1, query, b.constant(np.float32(0.25)))
+    (scores,) = b.add("Einsum", 7, key, query, equation="aecd,abcd->acbe")
+    (weights,) = b.add("SoftMax", 8, scores, axis=-1)
+    (y,) = b.add("Einsum", 7, weights, value, equation="acbe,aecd->abcd")
+    (y,) = b.add("Einsum", 7, y, b.constant(numbers(heads, size, width)), equation="abcd,cde->abe")
+    (y,) = b.add("Add", 1, y, b.constant(numbers(width)))
+    b.result(b.add("Add", 1, y, x)[0], "y")
+    compiled = uncork.compile_model(b.model(), threads=1)
+    slow = uncork.compile_model(b.model(), backend="reference")
+    data = numbers(2, 9, width)
+    np.testing.assert_allclose(compiled(data)[0], slow(data)[0], rtol=0, atol=1e-5)
+    steps = [name for name in kernels(compiled) if name != "View"]
+    assert steps == ["FusedLinear"] * 3 + ["FusedAttention", "FusedLinear"]
+
+
+@pytest.mark.parametrize("is_open", [False, True])
+@pytest.mark.parametrize(
+    ("equation", "shape"),
+    [
+        ("abc,cd->abd", (7, 5)),
+        ("abc,dc->abd", (5, 7)),
+        ("abc,cde->abde", (7, 2, 5)),
+        ("abc,dec->abde", (2, 5, 7)),
+        ("abc,dce->abde", (2, 7, 5)),  # the constant is put in order
+        ("abc,bcd->ad", (4, 7, 5)),
+        ("abc,c->ab", (7,)),
+        ("abc,acd->abd", (3, 7, 5)),  # a matrix for each index
+        ("abc,bcd->abd", (4, 7, 5)),  # data would have to be moved
+        ("abc,bd->acd", (4, 5)),
+        ("abc,cd->dab", (7, 5)),
+    ],
+)
+def test_products_by_constants(equation: str, shape: tuple[int, ...], is_open: bool) -> None:
+    generator = np.random.default_rng(4)
+    matrix = generator.standard_normal(shape).astype(np.float32)
+    data = generator.standard_normal((3, 4, 7)).astype(np.float32)
+    builder = Builder("constants")
+    x = builder.parameter("x", "f32", [None, None, None] if is_open else [3, 4, 7])
+    (y,) = builder.add("Einsum", 7, x, builder.constant(matrix), equation=equation)
+    builder.result(y, "y")
+    result = uncork.compile_model(builder.model(), threads=1)(data)[0]
+    expected = np.einsum(equation, data.astype(np.float64), matrix.astype(np.float64))
+    np.testing.assert_allclose(result, expected, rtol=0, atol=1e-5)

@@ -4,9 +4,9 @@ nothing is summed; that of one tensor a sum and a transpose.
 A label is a batch dimension (in both operands and the output), summed (in both operands alone), or
 a row or column (in one operand and the output). Operands come in the order batch, rows, columns;
 where they lie so already, or with rows and columns exchanged, nothing is moved. What else there is
-stays as it is: more operands, a label twice in one operand, or summed in one alone, dimensions that
-stretch, and sums of integers; and products by a constant that a kernel of their own computes, as
-their sums run over the last dimensions of the other operand.
+stays as it is: more operands, a label twice in one operand, or summed in one alone, dimensions
+that stretch, sums of integers; and products by a constant for which data would have to be moved, if
+a kernel of their own reads them as they lie. A constant itself is put in order here.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from uncork.ops.einsum import Einsum
 from uncork.ops.matmul import MatMul
 from uncork.ops.reduce import ReduceSum
 from uncork.passes.rewrite import NewLayers, has_kernel
-from uncork.types import Dimension
+from uncork.types import Dimension, PartialShape
 
 _FLOATS = frozenset({"f16", "bf16", "f32", "f64"})
 _Labels = Sequence[Label]
@@ -38,6 +38,17 @@ class _Product(Struct, frozen=True):
     roles: Roles
     output: _Labels
     sizes: Mapping[Label, Dimension]
+
+    def moves(self, model: Model) -> bool:
+        """Whether data of the call, or the result, change the order of their dimensions."""
+        batch, rows, columns = self.roles.batch, self.roles.rows, self.roles.columns
+        summed = self.roles.summed
+        wanted = [*batch, *rows, *summed], [*batch, *summed, *columns]
+        lies = [
+            model.spec(source).value is not None or list(labels) == order
+            for (source, labels), order in zip(self.operands, wanted, strict=True)
+        ]
+        return not all(lies) or list(self.output) != [*batch, *rows, *columns]
 
 
 def einsum_to_matmul(model: Model, target: Target) -> Model:
@@ -68,14 +79,17 @@ def _product(model: Model, node: Node, target: Target) -> _Product | None:
         **dict(zip(a, specs[0].shape.dims, strict=True)),
     }
     constant = [spec.value is not None for spec in specs]
-    if all(constant) or (any(constant) and roles.summed and has_kernel(model, node, target)):
+    if all(constant):
         return None
     if roles.summed and output.element_type.name not in _FLOATS:
         return None
     both = [*roles.batch, *roles.summed]
     if not all(_same(sizes[n], specs[1].shape[b.index(n)]) for n in both):
         return None
-    return _Product(((sources[0], a), (sources[1], b)), roles, result, sizes)
+    product = _Product(((sources[0], a), (sources[1], b)), roles, result, sizes)
+    if any(constant) and roles.summed and product.moves(model) and has_kernel(model, node, target):
+        return None
+    return product
 
 
 def _single(model: Model, node: Node) -> tuple[_Labels, _Labels] | None:
@@ -124,14 +138,18 @@ class _Layers(NewLayers):
     def multiply(self, node: Node, product: _Product) -> None:
         """Put the product in the place of a layer."""
         (a, of_a), (b, of_b) = product.operands
-        rows, summed, columns = product.roles.rows, product.roles.summed, product.roles.columns
-        first, turn_a = self._matrix(node, a, of_a, product, rows, summed)
-        second, turn_b = self._matrix(node, b, of_b, product, summed, columns)
+        batch, rows = product.roles.batch, product.roles.rows
+        summed, columns = product.roles.summed, product.roles.columns
+        # A matrix multiplies all rows where they lie, along whichever axes.
+        lead = [] if batch or list(of_a) != [*rows, *summed] else rows[:-1]
+        last = rows[len(lead) :]
+        first, turn_a = self._matrix(node, a, of_a, product.sizes, ([*batch, *lead], last, summed))
+        second, turn_b = self._matrix(node, b, of_b, product.sizes, (batch, summed, columns))
         matmul = MatMul(transpose_a=turn_a, transpose_b=turn_b)
         multiply = matmul if summed else Multiply()
         made = self.add(f"{node.name}/product", multiply, [first, second])
-        labels = [*product.roles.batch, *rows, *columns]
-        if len(rows) != 1 or len(columns) != 1:
+        labels = [*batch, *rows, *columns]
+        if len(last) != 1 or len(columns) != 1:
             made = self.viewed(node, made, [product.sizes[label] for label in labels])
         self.ordered(node, made, labels, product.output)
         self.finish(node)
@@ -155,19 +173,24 @@ class _Layers(NewLayers):
         node: Node,
         source: Source,
         labels: _Labels,
-        product: _Product,
-        rows: _Labels,
-        columns: _Labels,
+        of: Mapping[Label, Dimension],
+        parts: tuple[_Labels, _Labels, _Labels],
     ) -> tuple[Source, bool]:
-        """An operand as matrices, and whether these have their columns first."""
-        batch = product.roles.batch
+        """An operand as matrices of the labels in `parts`, which are those of the batch, of rows
+        and of columns, and whether these have their columns first; `of` are the sizes of labels.
+        """
+        batch, rows, columns = parts
         turned = list(labels) == [*batch, *columns, *rows] and bool(rows and columns)
         wanted = list(labels) if turned else [*batch, *rows, *columns]
+        sizes = [of[label] for label in batch]
+        for part in (columns, rows) if turned else (rows, columns):
+            sizes.append(math.prod((of[label] for label in part), start=Dimension.of(1)))
+        spec = self.old.spec(source)
+        if spec.value is not None:
+            value = spec.value.transpose([list(labels).index(label) for label in wanted])
+            shape = PartialShape(sizes).static
+            return self.constant(value.reshape(shape), spec.element_type, node.name), turned
         source = self.ordered(node, source, labels, wanted)
         if len(rows) != 1 or len(columns) != 1:
-            sizes = [product.sizes[label] for label in batch]
-            for part in (columns, rows) if turned else (rows, columns):
-                own = (product.sizes[label] for label in part)
-                sizes.append(math.prod(own, start=Dimension.of(1)))
             source = self.viewed(node, source, sizes)
         return source, turned

@@ -99,6 +99,13 @@ def is_product(model: Model, node: Node) -> bool:
     return not unsuited(node.operation, extents(data), extents(weights))
 
 
+def channel_axis(node: Node) -> int | None:
+    """The axis of a product's result along which its columns or channels lie; None of what is no
+    product.
+    """
+    return _PRODUCTS[node.type_name][1] if node.type_name in _PRODUCTS else None
+
+
 def _following(
     model: Model,
     product: Node,

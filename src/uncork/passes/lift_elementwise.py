@@ -2,38 +2,55 @@
 the product or join the layer whose result is moved.
 
     move(product) -> activation        becomes        move(activation(product))
+    reshape(product) + [H, D]                         reshape(product + [H * D])
+
+Other operands are numbers that are the same for all elements, or constants along one dimension of
+the result before it was moved.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+from msgspec import Struct
 from msgspec.structs import replace
 
 from uncork.ir.model import Model, Node, Port, Source
 from uncork.kernels.elementwise.lowering import has_lowering
-from uncork.passes.fuse_epilogue import is_product
-from uncork.passes.rewrite import only_reader, readers
-from uncork.types import ElementType
+from uncork.passes.fuse_epilogue import channel_axis, is_product
+from uncork.passes.match_moves import transpose_order
+from uncork.passes.rewrite import NewLayers, only_reader, readers
+from uncork.types import Array, ElementType
 
 #: Moves that have every element of their input once in their result.
 _MOVES = frozenset({"Reshape", "Squeeze", "Transpose", "Unsqueeze", "View"})
 
 
+class _Chain(Struct, frozen=True):
+    """A product or element-wise layer, the moves of its result that nothing else reads, and an
+    operation on the last of them, with the constants that it takes before the moves.
+    """
+
+    first: Node
+    moves: Sequence[Node]
+    last: Node
+    constants: dict[Source, Array]
+
+
 def lift_elementwise(model: Model) -> Model:
-    """The model with unary operations put before the moves that they followed."""
+    """The model with such operations put before the moves that they followed."""
     while chains := _chains(model):
         model = _swapped(model, chains)
     return model
 
 
-def _chains(model: Model) -> list[list[Node]]:
-    """The chains to rewrite: a product or element-wise layer, the moves of its result that nothing
-    else reads, and a unary operation on the last of them. No two chains have a node in common but
-    for an operation that is the first of another chain, which waits for the next round.
+def _chains(model: Model) -> list[_Chain]:
+    """The chains to rewrite. No two have a node in common but for an operation that is the first of
+    another chain, which waits for the next round.
     """
     read_by = readers(model)
-    result: list[list[Node]] = []
+    result: list[_Chain] = []
     taken: set[int] = set()
     for node in model.nodes:
         if not _moves(model, node):
@@ -41,13 +58,14 @@ def _chains(model: Model) -> list[list[Node]]:
         first = model.by_id[node.inputs[0].node]
         if first.id in taken or not (is_product(model, first) or _by_element(first)):
             continue
-        chain: list[Node] = [first]
+        moves: list[Node] = []
         reader = only_reader(read_by, first)
         while reader is not None and _moves(model, reader):
-            chain.append(reader)
+            moves.append(reader)
             reader = only_reader(read_by, reader)
-        if len(chain) > 1 and reader is not None and _is_unary(model, reader, chain):
-            result.append([*chain, reader])
+        constants = _constants(model, first, moves, reader) if reader is not None else None
+        if reader is not None and constants is not None:
+            result.append(_Chain(first, moves, reader, constants))
             taken.add(reader.id)
     return result
 
@@ -63,48 +81,134 @@ def _by_element(node: Node) -> bool:
     return len(node.outputs) == 1 and has_lowering(node.operation)
 
 
-def _is_unary(model: Model, node: Node, chain: Sequence[Node]) -> bool:
-    """Whether a layer computes each element of one tensor, with numbers that are the same for all;
-    neither shapes nor types change.
+def _constants(
+    model: Model, first: Node, moves: Sequence[Node], node: Node
+) -> dict[Source, Array] | None:
+    """The other operands of a layer that computes each element of one tensor with constants, as
+    they are before the moves; None where it computes with anything else, or where shapes or types
+    change.
     """
-    if not _by_element(node):
-        return False
-    moved = Source(chain[-1].id, 0)
-    others = [model.spec(source) for source in node.inputs if source != moved]
-    ranks = [step.outputs[0].spec.rank for step in chain]
-    given, made = chain[-1].outputs[0].spec, node.outputs[0].spec
-    return (
-        len(others) == len(node.inputs) - 1
-        and given.element_type is made.element_type is ElementType.f32
-        and given.rank == made.rank
-        and all(
-            spec.value is not None
-            and spec.value.size == 1
-            and all(rank is not None and spec.value.ndim <= rank for rank in ranks)
-            for spec in others
-        )
-    )
+    if not moves or not _by_element(node):
+        return None
+    moved = Source(moves[-1].id, 0)
+    others = [source for source in node.inputs if source != moved]
+    given, made = moves[-1].outputs[0].spec, node.outputs[0].spec
+    if (
+        len(others) != len(node.inputs) - 1
+        or not given.element_type is made.element_type is ElementType.f32
+        or given.rank is None
+        or given.rank != made.rank
+    ):
+        return None
+    axis = channel_axis(first)
+    result: dict[Source, Array] = {}
+    for source in others:
+        value = model.spec(source).value
+        value = _before(model, moves, value) if value is not None else None
+        along = [] if value is None else [i for i, size in enumerate(value.shape) if size > 1]
+        if value is None or len(along) > 1:
+            return None
+        if axis is not None and along not in ([], [axis % value.ndim]):
+            return None
+        result[source] = value if along else value.reshape(())
+    return result
 
 
-def _swapped(model: Model, chains: Sequence[Sequence[Node]]) -> Model:
+def _before(model: Model, moves: Sequence[Node], value: Array) -> Array | None:
+    """A constant that stretches to the last move's result, as one that stretches to the first one's
+    input with the same elements; None where there is no such constant.
+    """
+    given = moves[-1].outputs[0].spec.shape.dims
+    if value.ndim > len(given):
+        return None
+    value = value.reshape((1,) * (len(given) - value.ndim) + value.shape)
+    own: Sequence[int] = value.shape
+    if any(size not in (1, dim.size) for size, dim in zip(own, given, strict=True)):
+        return None
+    for move in reversed(moves):
+        source, result = model.spec(move.inputs[0]), move.outputs[0].spec
+        order = transpose_order(model, move)
+        if order is not None:
+            value = value.transpose(np.argsort(order))
+            continue
+        if source.rank is None or result.rank is None:
+            return None
+        sizes = [
+            [dim.size if isinstance(dim.size, int) else None for dim in spec.shape.dims]
+            for spec in (source, result)
+        ]
+        before = _reshaped(value, *sizes)
+        if before is None:
+            return None
+        value = before
+    return value
+
+
+def _reshaped(
+    value: Array, source: Sequence[int | None], result: Sequence[int | None]
+) -> Array | None:
+    """A constant that stretches to a result of these sizes, as one for the tensor whose elements
+    the result has, in their order. From the last dimension on, the fewest of both that have as many
+    elements go together.
+    """
+    i, j = len(source), len(result)
+    shape: list[int] = []  # from the last dimension on
+    stretched: list[int] = []
+    while i and j:
+        own, other = i, j
+        n, m = source[i - 1], result[j - 1]
+        i, j = i - 1, j - 1
+        while n is not None and m is not None and n != m and (i if n < m else j):
+            if n < m:
+                more, i = source[i - 1], i - 1
+                n = None if more is None else n * more
+            else:
+                more, j = result[j - 1], j - 1
+                m = None if more is None else m * more
+        part = value.shape[j:other]
+        if max(part) == 1:
+            stretched += part
+            shape += [1] * (own - i)
+        elif n is None or n != m:
+            return None
+        else:
+            stretched += [k or 1 for k in reversed(result[j:other])]
+            shape += [k or 1 for k in reversed(source[i:own])]
+        if n is None or n != m:
+            break
+    if max(value.shape[:j], default=1) > 1:
+        return None
+    stretched += [1] * j
+    shape += [1] * i
+    return np.broadcast_to(value, stretched[::-1]).reshape(shape[::-1])
+
+
+def _swapped(model: Model, chains: Sequence[_Chain]) -> Model:
     """The nodes of the chains in the new order: the last node of each right after its first one,
     then the moves, all where the last one stood, under the same ids.
     """
-    made = {chain[-1].id: _order(chain) for chain in chains}
-    gone = {node.id for chain in chains for node in chain[1:]}
+    layers = NewLayers(model)
+    made = {chain.last.id: _order(layers, chain) for chain in chains}
+    gone = {node.id for chain in chains for node in (*chain.moves, chain.last)}
     nodes: list[Node] = []
     for node in model.nodes:
         nodes += made.get(node.id, [] if node.id in gone else [node])
     return replace(model, nodes=tuple(nodes))
 
 
-def _order(chain: Sequence[Node]) -> list[Node]:
-    first, *moves, last = chain
+def _order(layers: NewLayers, chain: _Chain) -> list[Node]:
+    first, moves, last = chain.first, chain.moves, chain.last
     ids = [node.id for node in (*moves, last)]
-    moved = Source(moves[-1].id, 0)
+    operands = {
+        Source(moves[-1].id, 0): Source(first.id, 0),
+        **{
+            source: layers.constant(value, layers.spec(source).element_type)
+            for source, value in chain.constants.items()
+        },
+    }
     shaped = replace(last.outputs[0].spec, shape=first.outputs[0].spec.shape)
-    inputs = tuple(Source(first.id, 0) if source == moved else source for source in last.inputs)
-    result = [replace(last, id=ids[0], inputs=inputs, outputs=(Port(shaped),))]
+    inputs = tuple(operands[source] for source in last.inputs)
+    result = [*layers.taken(), replace(last, id=ids[0], inputs=inputs, outputs=(Port(shaped),))]
     for move, before, id_ in zip(moves, ids, ids[1:], strict=False):
         inputs = (Source(before, 0), *move.inputs[1:])
         ports = last.outputs if id_ == last.id else move.outputs
