@@ -4,8 +4,9 @@ the product or join the layer whose result is moved.
     move(product) -> activation        becomes        move(activation(product))
     reshape(product) + [H, D]                         reshape(product + [H * D])
 
-Other operands are numbers that are the same for all elements, or constants along one dimension of
-the result before it was moved.
+Other operands are numbers that are the same for all elements; or, where nothing changes its place,
+constants along the columns of the product. Behind a Transpose such an operation stays: most are
+followed by others that stay as well, and what is moved first is narrower in bf16.
 """
 
 from __future__ import annotations
@@ -19,9 +20,8 @@ from msgspec.structs import replace
 from uncork.ir.model import Model, Node, Port, Source
 from uncork.kernels.elementwise.lowering import has_lowering
 from uncork.passes.fuse_epilogue import channel_axis, is_product
-from uncork.passes.match_moves import transpose_order
 from uncork.passes.rewrite import NewLayers, only_reader, readers
-from uncork.types import Array, ElementType
+from uncork.types import Array, ElementType, PartialShape
 
 #: Moves that have every element of their input once in their result.
 _MOVES = frozenset({"Reshape", "Squeeze", "Transpose", "Unsqueeze", "View"})
@@ -100,48 +100,48 @@ def _constants(
         or given.rank != made.rank
     ):
         return None
-    axis = channel_axis(first)
+    ranks = [move.outputs[0].spec.rank for move in (first, *moves)]
     result: dict[Source, Array] = {}
     for source in others:
         value = model.spec(source).value
-        value = _before(model, moves, value) if value is not None else None
-        along = [] if value is None else [i for i, size in enumerate(value.shape) if size > 1]
-        if value is None or len(along) > 1:
+        if value is None:
             return None
-        if axis is not None and along not in ([], [axis % value.ndim]):
+        if value.size > 1:
+            value = _before(model, first, moves, value)
+        elif any(rank is None or value.ndim > rank for rank in ranks):
             return None
-        result[source] = value if along else value.reshape(())
+        if value is None:
+            return None
+        result[source] = value
     return result
 
 
-def _before(model: Model, moves: Sequence[Node], value: Array) -> Array | None:
-    """A constant that stretches to the last move's result, as one that stretches to the first one's
-    input with the same elements; None where there is no such constant.
+def _before(model: Model, first: Node, moves: Sequence[Node], value: Array) -> Array | None:
+    """A constant that stretches to the last move's result, as one along the columns of the first
+    layer's result; None where there is no such constant.
     """
     given = moves[-1].outputs[0].spec.shape.dims
-    if value.ndim > len(given):
+    own: Sequence[int] = (1,) * (len(given) - value.ndim) + value.shape
+    if len(own) > len(given) or any(
+        size not in (1, dim.size) for size, dim in zip(own, given, strict=True)
+    ):
         return None
-    value = value.reshape((1,) * (len(given) - value.ndim) + value.shape)
-    own: Sequence[int] = value.shape
-    if any(size not in (1, dim.size) for size, dim in zip(own, given, strict=True)):
-        return None
+    made: Array | None = value.reshape(own)
     for move in reversed(moves):
-        source, result = model.spec(move.inputs[0]), move.outputs[0].spec
-        order = transpose_order(model, move)
-        if order is not None:
-            value = value.transpose(np.argsort(order))
-            continue
-        if source.rank is None or result.rank is None:
+        before, after = model.spec(move.inputs[0]).shape, move.outputs[0].spec.shape
+        if made is None or move.type_name == "Transpose" or None in (before.rank, after.rank):
             return None
-        sizes = [
-            [dim.size if isinstance(dim.size, int) else None for dim in spec.shape.dims]
-            for spec in (source, result)
-        ]
-        before = _reshaped(value, *sizes)
-        if before is None:
-            return None
-        value = before
-    return value
+        made = _reshaped(made, _known(before), _known(after))
+    if made is None:
+        return None
+    axis, along = channel_axis(first), [i for i, size in enumerate(made.shape) if size > 1]
+    in_columns = axis is None or along in ([], [axis % made.ndim])
+    return made if in_columns and len(along) < 2 else None
+
+
+def _known(shape: PartialShape) -> list[int | None]:
+    """The sizes of a shape; None of those that the call tells."""
+    return [dim.size if isinstance(dim.size, int) else None for dim in shape.dims]
 
 
 def _reshaped(
