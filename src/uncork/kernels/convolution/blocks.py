@@ -203,10 +203,10 @@ class _BlockCalls:
 
     def _strips(self) -> list[tuple[SizeLike, SizeLike]]:
         """The rows of the result in strips whose data stay in the second-level cache; one strip of
-        all rows where only the call knows sizes.
+        all rows where only the call knows sizes of an image.
         """
         g = self.g
-        if g.is_open:
+        if g.is_image_open:
             return [(0, g.rows.count)]
         count = known(g.rows.count)
         row = known(self.row) * self.work.channels * known(g.depth.size)

@@ -177,7 +177,12 @@ class Geometry(Struct, frozen=True):
     @property
     def is_open(self) -> bool:
         """Whether only the call knows some of the sizes."""
-        return not is_known(self.images) or any(axis.is_open for axis in self.axes)
+        return not is_known(self.images) or self.is_image_open
+
+    @property
+    def is_image_open(self) -> bool:
+        """Whether only the call knows some of the sizes of one image."""
+        return any(axis.is_open for axis in self.axes)
 
     @property
     def inside(self) -> bool:
