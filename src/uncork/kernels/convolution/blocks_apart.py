@@ -46,8 +46,6 @@ _LANES = 16
 #: Data and products of the tiles that are computed together take about so many bytes; and so many
 #: groups of tiles at least.
 _SCRATCH_BYTES, _FEWEST = 1 << 20, 2
-#: Vectors of pixels of groups of several channels at a time, at least.
-_FEWEST_PIXELS = 4
 #: Vectors of pixels of depthwise convolutions at a time, at most: networks have rows of 14.
 _MOST_PIXELS = 14
 #: Registers that groups have beside those of a tile of two blocks.
@@ -232,14 +230,15 @@ def groups_fit(g: Geometry, inner: int, lanes: int) -> bool:
 def _most_vectors(g: Geometry, block_vectors: int, target: Target) -> int:
     """The most vectors of pixels at a time, or as many vectors as a long block has: as many as
     registers hold the sums of, beside the filters of a row of taps and a pixel or, for groups of
-    several channels, beside the data that they see.
+    several channels, beside the data that they see: but not so few that sums wait for each other,
+    which costs more than to read data again.
     """
     registers, taps = target.vector_registers // block_vectors, g.columns.taps
     if g.channels == 1:
         return max(1, min(registers - 1 - taps, _MOST_PIXELS // block_vectors))
     room = (2 * most_pixels(target) + _BESIDE) // block_vectors
     span = (taps - 1) * g.columns.dilation
-    return max(1, _FEWEST_PIXELS // block_vectors, (room - span) // (1 + g.columns.stride))
+    return max(1, ENOUGH_SUMS // block_vectors, (room - span) // (1 + g.columns.stride))
 
 
 def depthwise_over_blocks(work: BlockedWork, target: Target) -> KernelPlan:
