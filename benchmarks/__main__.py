@@ -30,6 +30,7 @@ COMMANDS = {
     "share it",
     "growth": "how cost grows with the work, and with the number of layers",
     "limits": "what this machine can do at most",
+    "shares": "which share of that single layers reach, as AVX2 alone, too",
     "scoring": "rows per second over whole tables, memory of workers that share a table",
     "traffic": "calls of ever new sizes: time of each, memory, kernels and plans",
     "streams": "one frame of a stream, and sessions side by side, against OpenVINO on the same IR",
@@ -134,6 +135,7 @@ def main(arguments: list[str] | None = None) -> int:
         calls=given.calls,
         simulate=given.simulate,
         source=given.source,
+        target=given.target or "",
         seconds=given.seconds or (0.2 if given.quick else 2.0),
     )
     status = 0

@@ -24,7 +24,7 @@ from uncork import Builder, Model
 from uncork.compiler.compile import Precision
 from uncork.types import Array
 
-_GATES = {"gru": 3, "lstm": 4, "rnn": 1}
+GATES = {"gru": 3, "lstm": 4, "rnn": 1}
 #: (batch, steps, input size, hidden size)
 _SHAPES = (
     (1, 1, 64, 128),
@@ -144,15 +144,15 @@ def cases() -> Iterator[Case]:
 def prepare(case: Sequence_, options: Options) -> Prepared:
     """Arrays and contenders of a case."""
     generator = np.random.default_rng(case.batch + case.steps)
-    weights = _weights(case, generator)
+    weights = random_weights(case, generator)
     count = 2 if case.batch * case.steps * case.inner > 4_000_000 else 4
-    sets = [_inputs(case, generator) for _ in range(count)]
+    sets = [random_inputs(case, generator) for _ in range(count)]
     full = None if case.ragged else np.full(case.batch, case.steps, np.int32)
     sizes = [given[-1] if full is None else full for given in sets]
     constants = [weights.w, weights.r, weights.bias(case)]
     apart = [weights.w, weights.r, weights.input_bias, weights.recurrent_bias]
     steps = float(np.mean([size.sum() for size in sizes])) * case.directions
-    operations = 2.0 * steps * _GATES[case.cell] * case.hidden * (case.inner + case.hidden)
+    operations = 2.0 * steps * GATES[case.cell] * case.hidden * (case.inner + case.hidden)
     prepared = Prepared(
         sets=count,
         expect=lambda i: [Expected(a) for a in expected(case, weights, sets[i], sizes[i])],
@@ -216,7 +216,7 @@ def _limit(case: Sequence_, operations: float) -> float | None:
     """
     if case.batch > 1:
         return operations / limits.peak() * 1e6
-    gates = _GATES[case.cell] * case.hidden
+    gates = GATES[case.cell] * case.hidden
     state_bytes = 4.0 * gates * case.hidden
     speed = limits.bandwidth_for(
         state_bytes if case.steps > 1 else state_bytes + 4.0 * gates * case.inner
@@ -229,8 +229,9 @@ def _limit(case: Sequence_, operations: float) -> float | None:
     return (steps * state_bytes / speed + 2.0 * steps * gates * case.inner / limits.peak()) * 1e6
 
 
-def _weights(case: Sequence_, generator: np.random.Generator) -> _Weights:
-    gates, directions = _GATES[case.cell] * case.hidden, case.directions
+def random_weights(case: Sequence_, generator: np.random.Generator) -> _Weights:
+    """W, R and the biases, as large as trained ones begin."""
+    gates, directions = GATES[case.cell] * case.hidden, case.directions
     bound = case.hidden**-0.5
     shapes = (
         (directions, gates, case.inner),
@@ -243,7 +244,7 @@ def _weights(case: Sequence_, generator: np.random.Generator) -> _Weights:
     )
 
 
-def _inputs(case: Sequence_, generator: np.random.Generator) -> list[Array]:
+def random_inputs(case: Sequence_, generator: np.random.Generator) -> list[Array]:
     """X, the first states and, where rows differ in length, the lengths."""
     states = 2 if case.cell == "lstm" else 1
     given = [arrays.normal(generator, (case.batch, case.steps, case.inner))]

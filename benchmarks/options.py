@@ -75,5 +75,8 @@ class Options:
     source: str = "ir"
     """What `zoo` opens: the networks as "ir" or as "onnx"."""
 
+    target: str = ""
+    """The level whose instructions alone are used; none: this processor's own."""
+
     def wants(self, name: str) -> bool:
         return self.only.search(name) is not None

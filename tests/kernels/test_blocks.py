@@ -31,10 +31,17 @@ from uncork.internal_ops.fused import FusedConvolution, FusedMember
 from uncork.internal_ops.held import HALF
 from uncork.ir.hints import NO_HINTS, Hints
 from uncork.kernels.convolution.spec_blocks import Dense
-from uncork.kernels.convolution.tiles import CHOSEN, KIND_BITS, next_tiles, widths_of
+from uncork.kernels.convolution.tiles import (
+    CHOSEN,
+    KIND_BITS,
+    blocks_together,
+    next_tiles,
+    runs_of_sets,
+    widths_of,
+)
 from uncork.kernels.epilogue import PLAIN
 from uncork.kernels.kernel_plan import KernelPlan
-from uncork.kernels.runtime.target import LEVELS, Target, host_target
+from uncork.kernels.runtime.target import LEVELS, Target, host_target, lacking
 from uncork.kernels.select import select_kernel
 from uncork.kernels.stored_types import multiplies_pairs
 from uncork.ops import Operation, find
@@ -407,6 +414,56 @@ def test_tiles_of_a_row_whose_length_the_call_tells() -> None:
     }  # fmt: skip
     assert {left: parts(left) for left in by_hand} == by_hand
     assert all(sum(parts(left)) == left for left in range(1, 100))
+
+
+def test_sets_of_short_rows_have_three_blocks() -> None:
+    """Of up to four pixels, whose sums of two blocks are eight at most; an open row has more."""
+    avx2, avx512 = LEVELS["x86-64-v3"], LEVELS["x86-64-v4"]
+    assert [blocks_together([n], avx2) for n in (1, 3, 4, 5, 6, 7, 8, 9, 14)] == [
+        *(3, 3, 3, 2, 2, 3, 3, 2, 2)
+    ]
+    assert [blocks_together([n], avx512) for n in (1, 3, 4, 5, 7, 8)] == [3, 3, 3, 2, 2, 2]
+    assert blocks_together([3, 12], avx2) == 2, "regions share the filters of sets"
+    symbol = Facts().symbol("n", 0, None, "input", Origin(0, 0, 0))
+    assert blocks_together([Size.of(symbol)], avx2) == 2
+
+
+@pytest.mark.parametrize("most", [1, 2, 3, 4])
+def test_sets_have_every_block_once(most: int) -> None:
+    for blocks in range(20):
+        found = [
+            number
+            for size, first, sets in runs_of_sets(blocks, most)
+            for number in range(first, first + size * sets)
+        ]
+        assert found == list(range(blocks))
+    assert list(runs_of_sets(4, 3)) == [(2, 0, 2)], "a block alone would wait for itself"
+    assert list(runs_of_sets(7, 3)) == [(3, 0, 1), (2, 3, 2)]
+    assert list(runs_of_sets(8, 3)) == [(3, 0, 2), (2, 6, 1)]
+
+
+@pytest.mark.parametrize("target", [None, "x86-64-v3"])
+@pytest.mark.parametrize("outputs", [16, 24, 32, 56, 100, 112])
+def test_rows_of_a_few_pixels(outputs: int, target: str | None) -> None:
+    """By sets of three blocks and what is left of them; some outputs fill no blocks."""
+    machine = host_target() if target is None else LEVELS[target]
+    if lacking(machine):
+        pytest.skip(f"needs {lacking(machine)}")
+    rng = np.random.default_rng(outputs)
+    builder = uncork.Builder("short rows")
+    value = builder.parameter("x", "f32", [2, 16, 7, 7])
+    for channels, to, taps, stride in ((16, 48, 1, 1), (48, outputs, 3, 2), (outputs, 16, 1, 1)):
+        filters = rng.normal(size=(to, channels, taps, taps)) / taps
+        (value,) = builder.add(
+            "Convolution", 1, value, builder.constant(filters.astype(np.float32)),
+            strides=[stride] * 2, dilations=[1, 1], pads_begin=[taps // 2] * 2,
+            pads_end=[taps // 2] * 2,
+        )  # fmt: skip
+    builder.result(value, "y")
+    model, x = builder.model(), rng.normal(size=(2, 16, 7, 7)).astype(np.float32)
+    (expected,) = uncork.compile_model(model, backend="reference")(x).values()
+    (got,) = uncork.compile_model(model, threads=1, target=target)(x).values()
+    np.testing.assert_allclose(got, expected, atol=2e-5 * np.abs(expected).max())
 
 
 def test_tiles_past_the_end() -> None:

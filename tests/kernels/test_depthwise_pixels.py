@@ -29,7 +29,7 @@ TARGETS = ["x86-64-v3", "x86-64-v4", "aarch64"]
 @pytest.mark.parametrize("columns", [7, 14, 28, 56, 112])
 def test_rows_are_divided_evenly(columns: int, taps: int, target: str) -> None:
     """In networks' rows no pixel is computed twice, and registers hold the sums beside a row of
-    taps and a pixel.
+    taps and a pixel, where there are few taps.
     """
     axis = WindowAxis(columns, taps, columns, begin=taps // 2)
     g, machine = Geometry(1, 64, 1, 1, axis, axis), LEVELS[target]
@@ -37,6 +37,19 @@ def test_rows_are_divided_evenly(columns: int, taps: int, target: str) -> None:
     assert width >= 7
     assert columns % width == 0
     assert width + taps + 1 <= machine.vector_registers
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("members", [1, 4, 8])
+@pytest.mark.parametrize("taps", [3, 9, 13, 21, 31])
+@pytest.mark.parametrize("target", TARGETS)
+def test_sums_do_not_wait_for_each_other(target: str, taps: int, members: int, stride: int) -> None:
+    """A register holds a sum, a factor is in one, and the other in memory: two multipliers of four
+    cycles want eight sums, however long windows and however large groups are.
+    """
+    axis = WindowAxis(stride * 56, taps, 56, stride, begin=taps // 2)
+    g, machine = Geometry(1, 64, members, members, axis, axis), LEVELS[target]
+    assert 8 <= _most_vectors(g, 1, machine) <= machine.vector_registers - 2
 
 
 @pytest.mark.parametrize(

@@ -150,8 +150,11 @@ def depth(type_name: str, inputs: Sequence[TensorSpec], output: TensorSpec) -> f
         return 1.0
     many = max(1.0, sizes[0] / max(1.0, _count(output)))
     if type_name in ("MatMul", "Einsum", "FusedLinear") and len(sizes) > 1:
-        # [.., m, k] times [.., k, n]: both together have k times k more elements than the result.
-        return max(1.0, math.sqrt(sizes[0] * sizes[1] / max(1.0, _count(output))))
+        # [m, k] times [k, n]: both together have k times k more elements than the result, and of
+        # pairs of matrices so many times more as there are pairs.
+        one = type_name == "Einsum"  # whose axes may lie in any order
+        shared = 1.0 if one else _batch(inputs[0]) * _batch(inputs[1]) / _batch(output)
+        return max(1.0, math.sqrt(sizes[0] * sizes[1] / max(1.0, _count(output) * shared)))
     if "Convolution" in type_name and len(sizes) > 1:
         if "Backprop" in type_name:  # each value of the input goes to a filter's worth of elements
             return max(
@@ -185,6 +188,11 @@ def depth(type_name: str, inputs: Sequence[TensorSpec], output: TensorSpec) -> f
     if type_name.startswith("Embedding") and len(sizes) > 1:
         return max(1.0, sizes[1])
     return many
+
+
+def _batch(spec: TensorSpec) -> float:
+    """How many matrices there are."""
+    return math.prod(float(d.static_size or 1) for d in spec.shape[:-2]) if spec.shape.rank else 1.0
 
 
 def _filters(type_name: str, filters: TensorSpec) -> float:

@@ -32,12 +32,19 @@ def holds_vectors(registers: int, rows: int, vectors: int, chains: int) -> bool:
     return (chains * rows + 1) * vectors + 1 <= registers
 
 
+def most_sums(registers: int) -> int:
+    """The sums of a tile of one vector, whose products read the other factor from memory."""
+    return int(_SUMS * registers)
+
+
 def most_rows(registers: int, vectors: int, most: int = _ROWS[0]) -> int:
     """The most rows, at most so many, of a tile of vectors: a power of two where that is enough
     sums, else as many as registers hold.
     """
     rows = next(n for n in _ROWS if n == 1 or (n <= most and fits(registers, n, vectors)))
-    while rows * vectors < _SUMS * registers and rows < most and fits(registers, rows + 1, vectors):
+    while (
+        rows * vectors < most_sums(registers) and rows < most and fits(registers, rows + 1, vectors)
+    ):
         rows += 1
     return rows
 

@@ -24,6 +24,7 @@ from uncork.kernels.convolution.spec_blocks import KINDS, Dense, number_size
 from uncork.kernels.convolution.tap_regions import Region, regions_of
 from uncork.kernels.convolution.tap_tables import LyingData, TapTables
 from uncork.kernels.convolution.tiles import (
+    blocks_together,
     most_pixels,
     open_widths,
     some_of_tiles,
@@ -142,6 +143,9 @@ class _BlockCalls:
         self.vector_members = max(1, target.lanes // work.lanes)
         self.block_vectors = max(1, work.lanes // target.lanes)
         most = max(1, 2 * self.vector_members // self.block_vectors)
+        amx = work.half and target.tiles
+        if self.vector_members == self.block_vectors == 1 and not amx:
+            most = blocks_together([region.columns[1] for region in self.regions], target)
         self.runs = sets_of_outputs(work, most)
         #: Whether filters are decoded in calls.
         self.decodes = decodes(work)

@@ -32,6 +32,7 @@ from uncork.kernels.kernel_plan import (
     grid,
 )
 from uncork.kernels.layer import shared_call, staged
+from uncork.kernels.register_tiles import most_sums
 from uncork.kernels.runtime.addresses import address_of
 from uncork.kernels.runtime.packed_weights import arranged, packed, zeros
 from uncork.kernels.runtime.target import Target
@@ -46,9 +47,7 @@ _LANES = 16
 #: Data and products of the tiles that are computed together take about so many bytes; and so many
 #: groups of tiles at least.
 _SCRATCH_BYTES, _FEWEST = 1 << 20, 2
-#: Vectors of pixels of groups of several channels at a time, at least.
-_FEWEST_PIXELS = 4
-#: Vectors of pixels of depthwise convolutions at a time, at most: networks have rows of 14.
+#: Vectors of pixels at a time, at most: networks have rows of 14.
 _MOST_PIXELS = 14
 #: Registers that groups have beside those of a tile of two blocks.
 _BESIDE = 2
@@ -231,15 +230,16 @@ def groups_fit(g: Geometry, inner: int, lanes: int) -> bool:
 
 def _most_vectors(g: Geometry, block_vectors: int, target: Target) -> int:
     """The most vectors of pixels at a time, or as many vectors as a long block has: as many as
-    registers hold the sums of, beside the filters of a row of taps and a pixel or, for groups of
-    several channels, beside the data that they see.
+    registers hold the sums of. Filters that they do not hold beside these are factors in memory.
+    Groups of several channels whose windows share few columns want the data that they see in
+    registers, too, but not so few sums that these wait for each other.
     """
-    registers, taps = target.vector_registers // block_vectors, g.columns.taps
-    if g.channels == 1:
-        return max(1, min(registers - 1 - taps, _MOST_PIXELS // block_vectors))
+    registers = target.vector_registers // block_vectors
+    if g.channels == 1 or g.columns.stride == 1:
+        return max(1, min(most_sums(registers), _MOST_PIXELS // block_vectors))
     room = (2 * most_pixels(target) + _BESIDE) // block_vectors
-    span = (taps - 1) * g.columns.dilation
-    return max(1, _FEWEST_PIXELS // block_vectors, (room - span) // (1 + g.columns.stride))
+    span = (g.columns.taps - 1) * g.columns.dilation
+    return max(1, ENOUGH_SUMS // block_vectors, (room - span) // (1 + g.columns.stride))
 
 
 def depthwise_over_blocks(work: BlockedWork, target: Target) -> KernelPlan:

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 
 from uncork.kernels.convolution.geometry import Geometry, known, typical
-from uncork.kernels.convolution.spec_blocks import KINDS, number_size
+from uncork.kernels.convolution.spec_blocks import ENOUGH_SUMS, KINDS, number_size
 from uncork.kernels.extents import PICTURE
-from uncork.kernels.register_tiles import AMX_WORDS
+from uncork.kernels.register_tiles import AMX_WORDS, fits
 from uncork.kernels.runtime.target import Target
 from uncork.symbolic import Size, SizeLike, plain
 
@@ -123,6 +123,15 @@ def widths_of(count: SizeLike, target: Target) -> tuple[tuple[int, ...], list[Si
     return tiles_of(count, most)
 
 
+def blocks_together(counts: Sequence[SizeLike], target: Target) -> int:
+    """How many blocks of outputs, of a vector each, are computed together: two, or three where all
+    runs, of so many pixels, have tiles so narrow that the sums of two wait for each other.
+    """
+    widest = max(widths_of(count, target)[0][0] for count in counts)
+    waits = 2 * widest <= ENOUGH_SUMS
+    return 3 if waits and fits(target.vector_registers, widest, 3) else 2
+
+
 def tiles_of(count: SizeLike, most: int) -> tuple[tuple[int, ...], list[SizeLike]]:
     """Tiles of a run of pixels, about as large as each other: their widths, and how many of
     each.
@@ -202,12 +211,15 @@ def next_tiles(widths: Sequence[int]) -> int:
 
 
 def runs_of_sets(blocks: int, most: int) -> Iterator[tuple[int, int, int]]:
-    """Blocks in sets of as many as can be, at most so many: blocks of a set, the first block,
-    sets.
+    """Blocks in sets of as many as can be, at most so many, but rather two of two than one of three
+    and a block alone: blocks of a set, the first block, sets.
     """
     first = 0
     while most:
-        sets = (blocks - first) // most
-        if sets:
+        sets, left = divmod(blocks - first, most)
+        if most == 3 and left == 1:
+            sets -= 1
+        if sets > 0:
             yield most, first, sets
-        first, most = first + sets * most, most // 2
+            first += sets * most
+        most = (1 << (most - 1).bit_length()) >> 1
