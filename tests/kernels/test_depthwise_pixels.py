@@ -14,6 +14,7 @@ pytest.importorskip("llvmlite")
 
 import uncork
 from uncork.compiler.compile import compile_model
+from uncork.compiler.compiled_model import compile_for
 from uncork.kernels.convolution.blocks_apart import _most_vectors
 from uncork.kernels.convolution.geometry import Geometry, WindowAxis
 from uncork.kernels.convolution.row_tiles import Around, around, pixels_at_a_time
@@ -178,3 +179,50 @@ def test_rows_of_all_lengths(
         ].reshape(channels // members, members, *count)
         expected += np.einsum("goc,gcyx->goyx", filters[:, :, :, i, j].astype(np.float64), seen)
     np.testing.assert_array_equal(np.asarray(found)[0], expected.reshape(channels, *count))
+
+
+@pytest.mark.parametrize(
+    ("members", "taps", "stride", "dilation", "pads"),
+    [
+        (1, 3, 1, 1, (1, 1)),
+        (1, 5, 1, 1, (2, 2)),
+        (1, 7, 1, 1, (3, 3)),  # rows as short as what both ends see
+        (1, 5, 1, 2, (8, 0)),  # causal
+        (1, 3, 2, 1, (0, 1)),
+        (4, 3, 1, 1, (1, 1)),
+        (8, 3, 2, 1, (1, 0)),
+    ],
+)
+@pytest.mark.parametrize("level", ["x86-64-v3", "x86-64-v4"])
+def test_rows_of_any_length_by_one_plan(
+    level: str, members: int, taps: int, stride: int, dilation: int, pads: Any
+) -> None:
+    """One pixel, fewer than a tile, and some tiles: always the layers' results."""
+    if lacking(LEVELS[level]):
+        pytest.skip(f"needs {level}")
+    generator = np.random.default_rng(7)
+    b, channels = uncork.Builder("rows"), 64
+    x = b.parameter("x", "f32", [1, channels, None, None])
+    alone = {"strides": [1, 1], "dilations": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0]}
+
+    def filters(*shape: int) -> Any:
+        return b.constant((generator.standard_normal(shape) / 4).astype(np.float32))
+
+    (y,) = b.add("Convolution", 1, x, filters(channels, channels, 1, 1), **alone)
+    (y,) = b.add(
+        *("GroupConvolution", 1, y),
+        filters(channels // members, members, members, 3, taps),
+        strides=[1, stride],
+        dilations=[1, dilation],
+        pads_begin=[1, pads[0]],
+        pads_end=[1, pads[1]],
+    )
+    (y,) = b.add("ReLU", 1, y)
+    b.result(b.add("Convolution", 1, y, filters(16, channels, 1, 1), **alone)[0], "y")
+    fast = compile_for(b.model(), LEVELS[level], 1)
+    slow = compile_model(b.model(), backend="reference")
+    assert any(step.kernel.startswith("depthwise") for step in fast.plan.steps)
+    least = max(1, dilation * (taps - 1) + 1 - sum(pads))
+    for columns in range(least, 26):
+        data = generator.standard_normal((1, channels, 3, columns)).astype(np.float32)
+        np.testing.assert_allclose(fast(data)[0], slow(data)[0], rtol=0, atol=2e-5)

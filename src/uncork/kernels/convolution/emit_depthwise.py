@@ -15,9 +15,8 @@ from uncork.kernels.convolution.emit_blocks import side_by_side
 from uncork.kernels.convolution.emit_numbers import read, write
 from uncork.kernels.convolution.emit_rows import (
     OfRow,
-    Pixel,
     PixelRow,
-    Tile,
+    Pixels,
     columns_seen,
     taps_seen,
     walk_rows,
@@ -31,7 +30,9 @@ from uncork.kernels.runtime.target import LINE
 def emit_depthwise(k: Kernel, spec: Depthwise) -> None:
     """The LLVM text of the kernel."""
     a, own = k.named, spec.lanes * F32.bytes
+    whole_rows = [(0, spec.columns)] * spec.pixels
     places = relative_operands(spec.end, a, a["target"])
+    zeros = _zeros(k, spec)
 
     def of_plane(plane: Value) -> OfRow:
         whole = plane // a["result_depth"] if spec.deep else plane
@@ -39,13 +40,24 @@ def emit_depthwise(k: Kernel, spec: Depthwise) -> None:
         filters = a["filters"] + block * (spec.lines * _filters_of_row(spec))
         ends = advanced_operands(spec.end, places, block * own)
 
-        def of_row(row: PixelRow) -> tuple[Pixel, Tile]:
-            lines = _LinesSeen(k, spec, row, filters)
-            return partial(_border, k, spec, lines, ends), partial(_tile, k, spec, lines, ends)
+        def of_row(row: PixelRow) -> Pixels:
+            tile = partial(_tile, k, spec, _LinesSeen(k, spec, row, filters), ends)
+            return Pixels(partial(tile, None), any_tile=lambda x: tile(zeros, x, whole_rows))
 
         return of_row
 
     walk_rows(k, spec, of_plane)
+
+
+def _zeros(k: Kernel, spec: Depthwise) -> Value | None:
+    """The address of a pixel of zeros, where tiles read it; None where all know their ends."""
+    if spec.around is not None and not spec.around.open:
+        return None
+    size = spec.lanes * spec.size
+    place = k.stack_bytes(size)
+    for first in range(0, size, F32.bytes):
+        k.store(k.constant(0.0, F32), place + first)
+    return place
 
 
 def _filters_of_row(spec: Depthwise) -> int:
@@ -89,10 +101,13 @@ def _tile(
     spec: Depthwise,
     lines: _LinesSeen,
     ends: Mapping[str, Value],
+    zeros: Value | None,
     x: Value,
     seen: Sequence[tuple[int, int]],
 ) -> None:
-    """Neighbouring pixels, each of which sees these columns of taps."""
+    """Neighbouring pixels, each of which sees these columns of taps. With a pixel of `zeros`, it is
+    read in place of cells outside of the data, and pixels behind the row are not stored.
+    """
     pixel = spec.lanes * spec.size
     wide = spec.lanes * spec.vector_members
     # Vectors of less than a line of the cache ask for the line that the next row sees first, as
@@ -103,7 +118,8 @@ def _tile(
             k.prefetch(ahead + apart)
     sums = [k.variable(k.constant(0.0, F32, wide)) for _ in range(spec.width)]
     sees = columns_seen(spec, seen, spec.vector_members)
-    for line, filters in lines.each((x * spec.stride[1] - k.named["left"]) * pixel):
+    column = x * spec.stride[1] - k.named["left"]
+    for line, filters in lines.each(column * pixel):
         for member in range(spec.members):
             weights = [
                 k.load(filters + (tap * spec.members + member) * (wide * F32.bytes), F32, wide)
@@ -112,56 +128,56 @@ def _tile(
             # Several windows see a pixel: what a member has there is brought to all lanes once for
             # them.
             for (place, there), windows in sees.items():
-                cell = _member(k, spec, line + place * pixel, there, member)
+                cells: list[Value | None] = [
+                    line + number * pixel if is_there else None
+                    for number, is_there in enumerate(there, place)
+                ]
+                if zeros is not None:
+                    cells = [
+                        k.select((column + number).below(k.named["width"]), cell, zeros)
+                        for number, cell in enumerate(cells, place)
+                        if cell is not None
+                    ]
+                elif all(there):
+                    cells = cells[:1]
+                cell = _member(k, spec, cells, member)
                 for p, tap in windows:
                     sums[p].set(k.fma(cell, weights[tap], sums[p].get()))
     made = lines.row.made + x * pixel
     for p, total in enumerate(sums):
-        _store(k, spec, total.get(), made + p * spec.vector_members * pixel, ends)
+        target = made + p * spec.vector_members * pixel
+        if zeros is None:
+            _store(k, spec, total.get(), target, ends)
+            continue
+        for number in range(spec.vector_members):
+            with k.if_((x + (p * spec.vector_members + number)).below(k.named["result_width"])):
+                one = total.get().part(number * spec.lanes, spec.lanes)
+                _store(k, spec, one, target + number * pixel, ends)
 
 
-def _border(
-    k: Kernel, spec: Depthwise, lines: _LinesSeen, ends: Mapping[str, Value], x: Value
-) -> None:
-    """A pixel of which some columns of taps may be outside."""
-    a, pixel = k.named, spec.lanes * spec.size
-    first = x * spec.stride[1] - a["left"]
-    total = k.variable(k.constant(0.0, F32, spec.lanes))
-    for line, filters in lines.each(first * pixel):
-        with (
-            k.loop(0, spec.columns) as tap,
-            k.if_((first + tap * spec.dilation[1]).below(a["width"])),
-        ):
-            for member in range(spec.members):
-                place = line + tap * (spec.dilation[1] * pixel)
-                cell = _member(k, spec, place, (True,), member)
-                number = tap * spec.members + member
-                apart = number * (spec.lanes * F32.bytes * spec.vector_members)
-                weight = k.load(filters + apart, F32, spec.lanes)
-                total.set(k.fma(cell, weight, total.get()))
-    _store(k, spec, total.get(), lines.row.made + x * pixel, ends)
-
-
-def _member(k: Kernel, spec: Depthwise, place: Value, there: Sequence[bool], member: int) -> Value:
-    """A vector that has, in each lane, the member with number `member` of that lane's group, of
-    neighbouring pixels from a place on, of which these are there; others are zeros.
+def _member(k: Kernel, spec: Depthwise, cells: Sequence[Value | None], member: int) -> Value:
+    """A vector that has, in each lane, the member with number `member` of that lane's group, of the
+    pixels in some cells, None for zeros; the first of neighbours stands for all.
     """
-    members, lanes = spec.members, spec.lanes * len(there)
-    if members == lanes:
-        return k.splat(read(k, place + member * spec.size, 1, spec.half), lanes)
-    if all(there):
-        cell = read(k, place, lanes, spec.half)
+    wide = spec.lanes * spec.vector_members
+    first = cells[0]
+    if spec.members == wide and first is not None:
+        return k.splat(read(k, first + member * spec.size, 1, spec.half), wide)
+    if len(cells) == 1 and first is not None:
+        cell = read(k, first, wide, spec.half)
     else:
         own = [
-            read(k, place + number * spec.lanes * spec.size, spec.lanes, spec.half)
-            if is_there
-            else k.constant(0.0, F32, spec.lanes)
-            for number, is_there in enumerate(there)
+            k.constant(0.0, F32, spec.lanes)
+            if place is None
+            else read(k, place, spec.lanes, spec.half)
+            for place in cells
         ]
         cell = k.side_by_side(own)
-    if members == 1:
+    if spec.members == 1:
         return cell
-    return k.picked(cell, cell, [lane // members * members + member for lane in range(lanes)])
+    return k.picked(
+        cell, cell, [lane // spec.members * spec.members + member for lane in range(wide)]
+    )
 
 
 def _store(

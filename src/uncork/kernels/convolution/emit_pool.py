@@ -10,9 +10,8 @@ from uncork.kernels.codegen.joining import COMBINE, identity
 from uncork.kernels.convolution.emit_numbers import read, write
 from uncork.kernels.convolution.emit_rows import (
     Lines,
-    Pixel,
     PixelRow,
-    Tile,
+    Pixels,
     columns_seen,
     lines_of,
     walk_rows,
@@ -27,9 +26,9 @@ def emit_pool(k: Kernel, spec: Pooled) -> None:
     with k.loop(0, a["width"]) as x:
         write(k, _begin(k, spec), outside + x * (spec.lanes * spec.size), spec.half)
 
-    def of_row(row: PixelRow) -> tuple[Pixel, Tile]:
+    def of_row(row: PixelRow) -> Pixels:
         lines = lines_of(k, spec, row, outside)
-        return partial(_border, k, spec, row, lines), partial(_tile, k, spec, row, lines)
+        return Pixels(partial(_tile, k, spec, row, lines), partial(_border, k, spec, row, lines))
 
     walk_rows(k, spec, lambda _plane: of_row)
 

@@ -2,7 +2,8 @@
 time.
 
 Where the sizes of a row say so, tiles of pixels reach its ends: their pixels there leave out the
-columns of taps that are outside of the data. Else these pixels are computed one by one.
+columns of taps that are outside of the data. Else these pixels are computed one by one, or by tiles
+that ask of each cell whether it is on the data.
 """
 
 from __future__ import annotations
@@ -39,8 +40,19 @@ Pixel = Callable[[Value], None]
 #: What computes neighbouring pixels from one on; the columns of taps that each of them sees, as
 #: (first, end).
 Tile = Callable[[Value, Sequence[tuple[int, int]]], None]
-#: What computes the pixels of a row.
-OfRow = Callable[[PixelRow], tuple[Pixel, Tile]]
+
+
+class Pixels(Struct, frozen=True):
+    """What computes the pixels of a row: either `pixel`, or a tile of which the call tells what its
+    pixels see, and how many of them there are, computes what other tiles do not.
+    """
+
+    tile: Tile
+    pixel: Pixel | None = None
+    any_tile: Pixel | None = None
+
+
+OfRow = Callable[[PixelRow], Pixels]
 
 
 def walk_rows(k: Kernel, spec: Depthwise | Pooled, of_plane: Callable[[Value], OfRow]) -> None:
@@ -55,49 +67,57 @@ def walk_rows(k: Kernel, spec: Depthwise | Pooled, of_plane: Callable[[Value], O
         target = a["target"] + plane * a["result_height"] * a["result_width"] * pixel
         with k.loop(a["first_row"], a["end_row"]) as y:
             made = target + y * a["result_width"] * pixel
-            walk(*of_row(PixelRow(made, y * spec.stride[0] - a["top"], seen)))
+            walk(of_row(PixelRow(made, y * spec.stride[0] - a["top"], seen)))
 
 
-def _walk(k: Kernel, spec: Depthwise | Pooled) -> Callable[[Pixel, Tile], None]:
+def _walk(k: Kernel, spec: Depthwise | Pooled) -> Callable[[Pixels], None]:
     """What emits the walk over the pixels of a row."""
     count, around, step = k.named["result_width"], spec.around, spec.pixels
     whole = [(0, spec.columns)] * step
+    begin, end = _whole_pixels(k, spec) if around is None or around.open else (count, count)
 
-    def by_pixels(border: Pixel, first: Value | int, end: Value) -> None:
+    def by_pixels(of: Pixels, first: Value | int, end: Value) -> None:
+        assert of.pixel is not None
         with k.loop(first, end) as x:
-            border(x)
+            of.pixel(x)
+
+    def any_ends(of: Pixels) -> None:
+        if of.any_tile is not None:
+            with k.loop(0, count, step) as first:
+                x = k.maximum(k.minimum(first, count - step), k.integer(0))
+                with k.if_else((x >= begin) & (x + step <= end), likely=True) as (inside, outside):
+                    with inside:
+                        of.tile(x, whole)
+                    with outside:
+                        of.any_tile(x)
+            return
+        by_pixels(of, 0, begin)
+        with k.if_else(end - begin >= step, likely=True) as (long, short):
+            with long, k.loop(begin, end, step) as first:
+                of.tile(k.minimum(first, end - step), whole)
+            with short:
+                by_pixels(of, begin, end)
+        by_pixels(of, end, count)
 
     if around is None:
-        begin, end = _whole_pixels(k, spec)
-
-        def any_ends(border: Pixel, tile: Tile) -> None:
-            by_pixels(border, 0, begin)
-            with k.if_else(end - begin >= step, likely=True) as (long, short):
-                with long, k.loop(begin, end, step) as first:
-                    tile(k.minimum(first, end - step), whole)
-                with short:
-                    by_pixels(border, begin, end)
-            by_pixels(border, end, count)
-
         return any_ends
-
     if around.alone:
-        return lambda _border, tile: tile(k.integer(0), around.seen(spec, step, "both"))
+        return lambda of: of.tile(k.integer(0), around.seen(spec, step, "both"))
     left, right = (around.seen(spec, step, end) for end in ("left", "right"))
     last = count - (step + around.cut(spec)[1])
 
-    def tiles(_border: Pixel, tile: Tile) -> None:
-        tile(k.integer(0), left)
+    def tiles(of: Pixels) -> None:
+        of.tile(k.integer(0), left)
         with k.loop(step, count - step, step) as first:
-            tile(k.minimum(first, last), whole)
-        tile(count - step, right)
+            of.tile(k.minimum(first, last), whole)
+        of.tile(count - step, right)
 
-    def open_tiles(border: Pixel, tile: Tile) -> None:
+    def open_tiles(of: Pixels) -> None:
         with k.if_else(count >= around.fewest(spec, step), likely=True) as (long, short):
             with long:
-                tiles(border, tile)
+                tiles(of)
             with short:
-                by_pixels(border, 0, count)
+                any_ends(of)
 
     return open_tiles if around.open else tiles
 

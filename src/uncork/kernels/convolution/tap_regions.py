@@ -60,7 +60,7 @@ def runs_of_taps(
 
 def regions_of(g: Geometry) -> list[Region] | None:
     """Regions of a plane with equal taps, where taps outside of the data are many; None where they
-    are few, or only the call knows a size of the image: tables of taps that calls fill have all taps.
+    are few, or only the call knows a size of the image: tables that calls fill have all taps.
     """
     if g.is_image_open or g.plane.inside or (g.rows.dilation == 1 and g.columns.dilation == 1):
         return None
