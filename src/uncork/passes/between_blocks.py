@@ -1,5 +1,5 @@
 """Layers between convolutions that can run over blocks of channels: element by element, joined and
-cut along the channels, spatial means, normalisations, poolings, pixels that are resized.
+cut along the channels, spatial means, normalisations, poolings, resizing.
 
 The operation stays what it is, on tensors of one more dimension: `[N, C / b, .., b]` instead of
 `[N, C, ..]`.
