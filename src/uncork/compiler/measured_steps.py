@@ -28,6 +28,7 @@ from uncork.errors import InputError, UncorkError
 from uncork.internal_ops.appended_state import AppendState
 from uncork.ir.build import Builder
 from uncork.ir.model import Model, Node, Source
+from uncork.kernels.runtime.layout import OK
 from uncork.ops.parameter import Const
 from uncork.types import Array, PartialShape, TensorSpec
 
@@ -113,12 +114,36 @@ def _bound(
         pass
     else:
         return call
-    try:
-        return compiled.bind(*arrays)
-    except InputError:  # of types that NumPy does not have: without their conversions
-        given = carriers(compiled.inputs, arrays)
-        executor = compiled.executor
-        return lambda: executor.run_as_before(given) or executor.run(given)
+    executor, given = compiled.executor, carriers(compiled.inputs, arrays)
+    if all(port.element_type.is_native for port in (*compiled.inputs, *compiled.outputs)):
+        try:
+            return compiled.bind(*arrays)
+        except InputError:
+            pass
+    elif bound := _natively(compiled, given, results):
+        return bound
+    # Types that NumPy does not have stay as they are: a call would convert them.
+    return lambda: executor.run_as_before(given) or executor.run(given)
+
+
+def _natively(
+    compiled: CompiledModel, given: Sequence[Array], results: Sequence[Array]
+) -> Callable[[], Any] | None:
+    """The native call on carriers of the inputs, into those of the results; None where there is
+    none.
+    """
+    compiled.executor.run(given)  # which makes it
+    native = compiled.executor.native_call(given)
+    made = None if native is None else native.results(given)
+    call = None if native is None else native.bound(given, compiled.users.bound)
+    if call is None or made is None or [a.nbytes for a in made] != [a.nbytes for a in results]:
+        return None
+    arrays = (*given, *results)
+    return (
+        functools.partial(call.run, *arrays)
+        if call.finish(call.run(*arrays), arrays) == OK
+        else None
+    )
 
 
 @functools.lru_cache(maxsize=1)

@@ -1,5 +1,5 @@
 """Layers between convolutions that can run over blocks of channels: element by element, joined and
-cut along the channels, spatial means, normalisations.
+cut along the channels, spatial means, normalisations, poolings, resizing.
 
 The operation stays what it is, on tensors of one more dimension: `[N, C / b, .., b]` instead of
 `[N, C, ..]`.
@@ -33,10 +33,16 @@ from uncork.ops import Operation
 from uncork.ops._common.indices import normalised_axis
 from uncork.ops.avg_pool import Pooling
 from uncork.ops.concat import Concat1
+from uncork.ops.interpolate import InterpolateByInputs
 from uncork.ops.mvn import MVN6
 from uncork.ops.slice import Slice8
 from uncork.ops.split import VariadicSplit1
-from uncork.passes.blocked_layers import NORMALISATIONS, REDUCTIONS, channels_of
+from uncork.passes.blocked_layers import (
+    NORMALISATIONS,
+    REDUCTIONS,
+    channels_of,
+    resizes_pixels,
+)
 from uncork.passes.channel_layouts import first_of_slice
 from uncork.passes.match_parts import SPLITS, split_axis
 from uncork.symbolic import SizeLike
@@ -45,8 +51,8 @@ from uncork.types import Array, ElementType, TensorSpec
 #: What cuts tensors, and what joins them, too: over blocks it moves whole ones, of any type.
 _CUTS = (*SPLITS, Slice8)
 MOVES = (Concat1, *_CUTS)
-#: What a result of a pooling saves over blocks, in nanoseconds.
-_POOLED = 0.4
+#: What a result of a pooling saves over blocks, and one of a mean of pixels, in nanoseconds.
+_POOLED, _RESIZED = 0.4, 0.1
 
 
 class Between(Struct, frozen=True):
@@ -72,7 +78,7 @@ def between(model: Model, node: Node, layouts: Mapping[Source, ChannelLayout]) -
     wanted = (
         pool
         or has_lowering(operation)
-        or isinstance(operation, MOVES)
+        or isinstance(operation, (*MOVES, InterpolateByInputs))
         or node.type_name in REDUCTIONS
         or isinstance(product_of(operation), NORMALISATIONS)
     )
@@ -84,6 +90,8 @@ def between(model: Model, node: Node, layouts: Mapping[Source, ChannelLayout]) -
     known = tuple(layout for layout in made if layout is not None)
     if pool is not None:
         return _pooling(operation, pool, specs[0], parts[0], known)
+    if isinstance(operation, InterpolateByInputs):
+        return _resized(operation, specs, known) if resizes_pixels(model, node) else None
     if node.type_name in REDUCTIONS or isinstance(operation, MVN6):
         return _by_pixels(operation, specs, known)
     if cuts:
@@ -246,3 +254,20 @@ def _pooling(
     saved = math.prod(map(pixels_of_picture, counts[1:])) * _POOLED
     pooling = BlockedPooling(operation, (True,), made[0].block)
     return Between((made[0],), made, pooling, saved=saved)
+
+
+def _resized(
+    operation: InterpolateByInputs, specs: Sequence[TensorSpec], made: tuple[ChannelLayout, ...]
+) -> Between:
+    """The way to resize the pixels of each channel over blocks: these are one more axis that keeps
+    its size.
+    """
+    wanted, axes = operation.chosen(*specs[1:])
+    constants: dict[int, Array] = {}
+    if axes is None:
+        assert wanted.value is not None
+        images, channels, *others = wanted.value
+        of_blocks = (made[0].blocks, made[0].block) if operation.by_sizes else (channels, channels)
+        values = np.array([images, of_blocks[0], *others, of_blocks[1]], wanted.value.dtype)
+        constants[next(n for n, spec in enumerate(specs) if spec is wanted)] = values
+    return Between((made[0], *[None] * (len(specs) - 1)), made, operation, constants)

@@ -23,6 +23,7 @@ from uncork.ir.model import Model, Node, Source
 from uncork.kernels.runtime.target import Target
 from uncork.ops import Operation
 from uncork.ops.convert import Convert1
+from uncork.ops.interpolate import InterpolateByInputs
 from uncork.ops.mvn import MVN6
 from uncork.passes.between_blocks import MOVES
 from uncork.passes.block_candidates import Candidate, side_of, stored_filters_of
@@ -197,7 +198,7 @@ def _in_f32(candidate: Candidate | None) -> bool:
     other = None if candidate is None else candidate.other
     if other is None or _by_deviation(other.operation):
         return False
-    return not isinstance(other.operation, (*_READ_HALVES, *MOVES))
+    return not isinstance(other.operation, (*_READ_HALVES, *MOVES, InterpolateByInputs))
 
 
 def _by_deviation(operation: Operation) -> bool:

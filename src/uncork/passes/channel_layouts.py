@@ -1,9 +1,9 @@
 """How the channels of each tensor lie in blocks, where layers are done over these.
 
-What is computed element by element, pooled or summed over pixels lies as its operands do. Concat
-and what cuts tensors move whole blocks: where parts begin, blocks begin. Blocks are filled with
-zeros where that makes few channels more; else a tensor lies in blocks that its channels fill, and
-what would cut them takes it out of blocks.
+What is computed element by element, pooled, resized or summed over pixels lies as its operands do.
+Concat and what cuts tensors move whole blocks: where parts begin, blocks begin. Blocks are filled
+with zeros where that makes few channels more; else a tensor lies in blocks that its channels fill,
+and what would cut them takes it out of blocks.
 
 Layers that might make an infinity of zeros (`finite_zeros`) keep what they read and make in blocks
 that are full.
@@ -32,6 +32,7 @@ from uncork.passes.blocked_layers import (
     channels_of,
     is_depthwise,
     product_of_node,
+    resizes_pixels,
 )
 from uncork.passes.finite_zeros import beside_infinities
 from uncork.passes.match_parts import only_cut, split_axis
@@ -210,6 +211,7 @@ def _like(model: Model, node: Node) -> Iterator[Source]:
         or pooling_of(product)
         or node.type_name in REDUCTIONS
         or isinstance(product, NORMALISATIONS)
+        or resizes_pixels(model, node)
     ):
         rank = model.spec(Source(node.id, 0)).rank
         yield from (source for source in node.inputs if model.spec(source).rank == rank)

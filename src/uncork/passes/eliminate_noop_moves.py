@@ -1,7 +1,8 @@
-"""Moves that leave every element in its place become views.
+"""Moves that leave every element in its place become views, or nothing where the shape stays, too.
 
 A transposition that only axes of size 1 take part in, a slice of everything, tensors of which all
-but one are empty: what converters write for all shapes is nothing to do for many.
+but one are empty: what converters write for all shapes is nothing to do for many. What reads a view
+of the same shape reads what that does, and is beside it for passes that look at neighbours.
 """
 
 from __future__ import annotations
@@ -13,16 +14,41 @@ from msgspec.structs import replace
 
 from uncork.internal_ops.view import View
 from uncork.ir.model import Model, Node, Source
-from uncork.kernels import select
-from uncork.kernels.extents import KernelDeclined, extents, product, same
+from uncork.kernels.extents import (
+    KernelDeclined,
+    extents,
+    has_extents,
+    product,
+    same,
+    same_extents,
+)
+from uncork.kernels.select import is_view
 from uncork.ops.transpose import order_of
-from uncork.passes.rewrite import rewritten
+from uncork.passes.rewrite import replaced
 from uncork.types import ElementType, TensorSpec
 
 
 def eliminate_noop_moves(model: Model) -> Model:
-    """The model, whose shapes are those of the call, with a `View` for each such layer."""
-    return rewritten(model, lambda node: _viewed(model, node))
+    """The model, whose shapes are those of the call, with a `View` for each such layer; of the same
+    shape only where it is a result, or what is kept for the next call.
+    """
+    views = {node.id: view for node in model.nodes if (view := _viewed(model, node)) is not None}
+    moved: dict[Source, Source] = {}
+    for node in model.nodes:
+        view = views.get(node.id, node)
+        if is_view(view.operation) and _is_same(model, view):
+            moved[Source(node.id, 0)] = moved.get(view.inputs[0], view.inputs[0])
+    borders = {*model.results, *model.sinks}
+    layers = [views.get(node.id, node) for node in model.nodes]
+    read = {n.id: n if n.id in borders else n.reading(moved) for n in layers}
+    return replaced(model, {n.id: read[n.id] for n in model.nodes if read[n.id] is not n})
+
+
+def _is_same(model: Model, view: Node) -> bool:
+    """Whether a view has the shape of what it is a view of, and refuses no call."""
+    (data, *others), made = [model.spec(source) for source in view.inputs], view.outputs[0].spec
+    known = has_extents(data) and has_extents(made) and made.value is None and _is_told(others)
+    return known and same_extents(extents(data), extents(made))
 
 
 def _viewed(model: Model, node: Node) -> Node | None:
@@ -60,11 +86,7 @@ def _is_sure(model: Model, source: Source) -> bool:
         if node.type_name == "Parameter":
             return True
         specs = [model.spec(given) for given in node.inputs]
-        if (
-            not select.is_view(node.operation)
-            or not specs[0].shape.is_static
-            or not _is_told(specs[1:])
-        ):
+        if not is_view(node.operation) or not specs[0].shape.is_static or not _is_told(specs[1:]):
             return False
         source = node.inputs[0]
     return True

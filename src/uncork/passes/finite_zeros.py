@@ -21,6 +21,7 @@ from uncork.kernels.epilogue import CHANNEL
 from uncork.kernels.extents import KernelDeclined
 from uncork.kernels.select_epilogue import epilogue_of
 from uncork.ops.concat import Concat1
+from uncork.ops.interpolate import InterpolateByInputs
 from uncork.ops.mvn import MVN6
 from uncork.ops.slice import Slice8
 from uncork.ops.split import Split1, VariadicSplit1
@@ -30,6 +31,7 @@ from uncork.passes.blocked_layers import (
     channels_of,
     is_depthwise,
     product_of_node,
+    resizes_pixels,
 )
 from uncork.types import TensorSpec
 
@@ -43,6 +45,8 @@ _KEEP = frozenset(
         *("sigmoid", "softplus", "softsign", "swish", "swish_scaled", "tanh"),
     )
 )
+#: Modes of Interpolate that make means of pixels.
+_MEANS = frozenset({"nearest", "linear", "linear_onnx", "bilinear_pillow"})
 #: How much larger than its operands and constants the result of one of the last may be, and the
 #: largest number that is surely finite after some more layers.
 _TIMES, _MOST = 2.0, 1e30
@@ -82,6 +86,9 @@ def _largest(model: Model, node: Node, given: Sequence[float]) -> float:
         return max(given)
     if isinstance(product, MVN6):
         return max(1.0, *given) if product.eps > 0 else inf
+    if isinstance(operation, InterpolateByInputs) and resizes_pixels(model, node):
+        # Means of pixels; what cubic makes of others than zeros depends on its coefficient.
+        return max(given) if max(given) == 0 or operation.mode in _MEANS else inf
     if node.type_name in REDUCTIONS:
         return inf if node.type_name == "ReduceSum" else max(given)
     if not has_lowering(operation) or channels_of(result) == 0:

@@ -268,8 +268,8 @@ WITH_SIZES: tuple[Pass, ...] = (
     ),
     Pass(
         "eliminate_noop_moves",
-        "moves that leave every element in place become views",
-        frozenset({"Concat", "Pad", "Slice", "StridedSlice", "Tile", "Transpose"}),
+        "moves that leave every element in place become views, or nothing",
+        frozenset({"Concat", "Pad", "Reshape", "Slice", "StridedSlice", "Tile", "Transpose"}),
     ),
     # Behind `eliminate_noop_moves`, to which a Pad by nothing is a view; before whatever makes one
     # step of convolutions and what is beside them.

@@ -25,7 +25,7 @@ _WRITTEN_OUT = 8
 #: A row in working memory is followed by so many elements that may be read, though not used.
 _SLACK = 32
 #: Bytes of elements that processors pick out of two vectors.
-_PICKED = 4
+PICKED = 4
 
 
 class Resizing:
@@ -152,7 +152,7 @@ class Resizing:
         if times := last.repeats:
             return self._row(x, f"{x} // {times}", f"Y[{out}]", ends=True)
         self.tables["S"] = last.cells
-        if not last.weighted and last.is_near and element_bytes(self.name) == _PICKED:
+        if not last.weighted and last.is_near and element_bytes(self.name) == PICKED:
             return [*self._row("u", "u", "T[u]"), f"{x}*: Y[{out}] = T[near(S[0, {x}])]"]
         if not last.weighted:
             return self._row(x, f"S[0, {x}]", f"Y[{out}]", ends=True)

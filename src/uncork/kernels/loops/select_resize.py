@@ -8,7 +8,7 @@ from uncork.kernels.extents import KernelDeclined, compute_nothing_of, decline_i
 from uncork.kernels.kernel_plan import Selection
 from uncork.kernels.layer import Layer
 from uncork.kernels.loops.nest_call import WORDS, computed_type
-from uncork.kernels.loops.resize_nest import Resizing
+from uncork.kernels.loops.resize_nest import PICKED, Resizing
 from uncork.kernels.loops.resize_taps import KnownTaps, OpenAxis, OpenTaps, Taps
 from uncork.kernels.stored_types import element_bytes
 from uncork.ops._common.resize import Axis, taps_of_place
@@ -33,12 +33,13 @@ def select_resizing(layer: Layer) -> Selection:
     compute_nothing_of(result, "resize")
     decline_if(any(begin or end for begin, end in operation.pads(len(shape))), "no kernel for pads")
     how = operation.settings(is_padded=False, rank=len(shape))
+    numbers, scales = _axes(operation, inputs, len(shape))
     if how.mode == "nearest":
-        name = WORDS[element_bytes(name)]
+        shape, result, size = _in_words(shape, result, element_bytes(name))
+        name = WORDS[size]
     elif name not in (_WHOLE | _FLOATS if how.mode in _WHOLE_MODES else _FLOATS):
         return f"no kernel for {name}"
     computed = computed_type(name) if how.mode == "nearest" or name in _FLOATS else "f64"
-    numbers, scales = _axes(operation, inputs, len(shape))
     axes = [
         OpenAxis(a, shape[a], result[a], scale) for a, scale in zip(numbers, scales, strict=True)
     ]
@@ -71,6 +72,19 @@ def select_resizing(layer: Layer) -> Selection:
         f"no kernel for {name} along these axes",
     )
     return Resizing(along, shape, result, name, computed).nest(target).native()
+
+
+def _in_words(
+    shape: Sequence[SizeLike], result: Sequence[SizeLike], size: int
+) -> tuple[Sequence[SizeLike], Sequence[SizeLike], int]:
+    """Shapes, and the bytes of an element, where neighbours along a last axis that stays are one
+    element, of up to as many bytes as processors pick out of vectors.
+    """
+    last = shape[-1] if shape else 0
+    while size < PICKED and isinstance(last, int) and same(last, result[-1]) and last % 2 == 0:
+        size, last = size * 2, last // 2
+        shape, result = [*shape[:-1], last], [*result[:-1], last]
+    return shape, result, size
 
 
 def _with_channels(
