@@ -8,7 +8,6 @@ errors.
 
 from __future__ import annotations
 
-import functools
 import inspect
 import operator
 from collections.abc import Callable, Collection, Sequence

@@ -20,7 +20,6 @@ from uncork.kernels.embedding.emit_ids import BagIds
 from uncork.kernels.embedding.emit_rows import Parts, RowReader, reader_of
 from uncork.kernels.embedding.spec_bags import Bag
 
-
 #: Rows of a bag, one of several sizes, from which on it is summed in several chains. Bags of about
 #: 10 rows of 64 bytes take 0.85 of the time with one, those of 80 as long with either.
 _LONG_BAG = 32
