@@ -228,9 +228,7 @@ class _Calls:
         """Make the `entry` of a native call the first that the next call tries."""
         run = entry.run
         if given.numbers:
-            settle = partial(
-                self._settle, native, _array_positions(given.all), given.numbers
-            )
+            settle = partial(self._settle, native, _array_positions(given.all), given.numbers)
             run = _with_numbers(run, given.numbers, self._patience, settle)
         self.last = run
 
