@@ -34,7 +34,8 @@ def written_out(
     with their defaults, and returns what the expression `returned` makes of the answer `found`.
     Where that is a number, it returns what `otherwise` makes of the arguments.
     """
-    parameters, by_name = [], []
+    parameters: list[str] = []
+    by_name: list[str] = []
     given: dict[str, Any] = {
         "_calls": calls,
         "_otherwise": otherwise,
