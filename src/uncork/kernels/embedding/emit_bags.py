@@ -126,11 +126,11 @@ class _BagSums:
             done.set(position + 1)
         with k.loop(done.get(), end) as position:
             add(position, totals, False)
-        for (first, _), variable in zip(parts, totals, strict=True):
-            total = variable.get()
+        for (first, _), total in zip(parts, totals, strict=True):
+            made = total.get()
             if spec.mean:
-                total = _mean(k, total, end - self.start)
-            reader.store(total, target + (column + first) * reader.result.bytes)
+                made = _mean(k, made, end - self.start)
+            reader.store(made, target + (column + first) * reader.result.bytes)
 
 
 def _mean(k: Kernel, total: Value, count: Value) -> Value:
