@@ -28,6 +28,9 @@ ROWS, DIMS, POOLS, BAGS = (10_000, 1_000_000), (16, 64, 128, 256), (1, 10, 80), 
 #: Bytes of rows that all sets of inputs touch together, so that large work does not take all
 #: memory.
 _TOUCHED = 300e6
+#: Rows of a call that is made as a function, too, as peers make it: in larger ones the work hides
+#: what a call costs.
+_SMALL = 20_000
 
 
 @dataclass(frozen=True)
@@ -153,7 +156,7 @@ def prepare(bags: Bags, options: Options) -> Prepared:
     prepared.add(
         "uncork", lambda: contenders_uncork.of_model(model(bags, table), inputs, options.threads)
     )
-    if bags.bags == 1:  # in larger calls the work hides what a call costs
+    if bags.bags * bags.pool <= _SMALL:
         prepared.add("uncork functional", lambda: [_functional(bags, table, sets)])
     openvino, torch, fbgemm, numpy = (
         options.peers.get(name) for name in ("openvino", "torch", "fbgemm", "numpy")

@@ -120,8 +120,9 @@ def prepare(gather: Gather, options: Options) -> Prepared:
         "uncork", lambda: contenders_uncork.of_model(model(gather, data), inputs, options.threads)
     )
     if math.prod(gather.output) < 100_000:
+        axis, batch_dims = gather.axis, gather.batch_dims
         function = contenders_uncork.functional(
-            lambda i: F.gather(data, indices[i], gather.axis, gather.batch_dims)
+            lambda i: F.gather(data, indices[i], axis, batch_dims)
         )
         prepared.add("uncork functional", lambda: [function])
     openvino, torch, runtime, numpy = (

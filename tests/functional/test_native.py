@@ -16,7 +16,7 @@ from uncork import functional as F
 from uncork.compiler import plan_set
 from uncork.compiler.native_call import NativeCall
 from uncork.functional._call import Call
-from uncork.functional._native import _MOST_PATIENCE
+from uncork.functional._native import _MOST_PATIENCE, _Calls
 
 F32 = np.float32
 
@@ -618,3 +618,25 @@ def test_integers_that_i64_does_not_hold_are_no_settings() -> None:
     expected = [[1, 0], [0, 1], [0, 0]]
     for _ in range(3):
         np.testing.assert_array_equal(F.one_hot(large, 2, 1.0, 0.0, axis=-1), expected)
+
+
+def test_calls_by_name_and_by_position_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once one of them was made, neither is looked at in Python; defaults may be said."""
+    pytest.importorskip("llvmlite")
+    table, where = floats(9, 3), ids(2, 8, -1)
+    for _ in range(2 * _MOST_PATIENCE):
+        F.gather(table, where, 0)
+    expected = table[where]
+
+    def refused(*_: Any) -> Any:
+        raise AssertionError("a call that is known")
+
+    monkeypatch.setattr(_Calls, "__call__", refused)
+    for got in (
+        F.gather(table, where, 0),
+        F.gather(table, where, axis=0),
+        F.gather(indices=where, axis=0, data=table, batch_dims=0, strict=False),
+    ):
+        np.testing.assert_array_equal(got, expected)
+    with pytest.raises(AssertionError, match="known"):
+        F.gather(table, where, 0, strict=True)

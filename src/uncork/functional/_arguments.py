@@ -18,6 +18,13 @@ Record = TypeVar("Record", bound=Struct)
 Result = TypeVar("Result")
 
 
+class Unsaid:
+    """The default of an attribute whose value follows from elsewhere."""
+
+    def __repr__(self) -> str:
+        return "..."
+
+
 class Arguments:
     """The arguments of a call, with the arrays among them and the call's kind."""
 
@@ -184,4 +191,5 @@ def stays(value: Any) -> bool:
     """Whether the argument cannot change: a number, a text, None, or a tuple of these."""
     if isinstance(value, tuple):
         return all(map(stays, value))
-    return value is None or isinstance(value, (bool, int, float, str, np.number, np.bool_))
+    never_change = (bool, int, float, str, np.number, np.bool_, Unsaid)
+    return value is None or isinstance(value, never_change)

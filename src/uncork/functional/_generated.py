@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from uncork.functional._arguments import bound
+from uncork.functional._arguments import Unsaid, bound
 from uncork.functional._call import Call
 from uncork.functional._native import one, several
 from uncork.ops import Operation, versions_of
@@ -109,14 +109,7 @@ def _described(name: str, operation: type[Operation]) -> Callable[..., Call]:
     return describe
 
 
-class _Unsaid:
-    """The default of an attribute whose value follows from elsewhere."""
-
-    def __repr__(self) -> str:
-        return "..."
-
-
-_UNSAID = _Unsaid()
+_UNSAID = Unsaid()
 
 
 def _shown(default: Any) -> Any:

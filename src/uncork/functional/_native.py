@@ -8,8 +8,8 @@ errors.
 
 from __future__ import annotations
 
-import functools
 import inspect
+import operator
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import Any, ParamSpec, TypeVar
@@ -23,6 +23,7 @@ from uncork.concurrency import WorkLock, unforked
 from uncork.errors import UncorkError
 from uncork.functional._arguments import Arguments, seen, stays
 from uncork.functional._call import Call
+from uncork.functional._signature import written_out
 from uncork.ir.bodies import configure
 from uncork.ir.build import Builder
 from uncork.ir.model import Source
@@ -48,32 +49,15 @@ def one(describe: Callable[Parameters, Call]) -> Callable[Parameters, Array]:
     call.
     """
     calls = _Calls(describe, ALONE)
-
-    @functools.wraps(describe)
-    def function(*args: Parameters.args, **options: Parameters.kwargs) -> Array:
-        if not options:
-            found = calls.last(*args)
-            if type(found) is not int:
-                only: Array = found
-                return only
-        return calls(args, options)[0]
-
-    return _returning(function, "Array")
+    made = written_out(describe, calls, "found", lambda *given: calls(*given)[0])
+    return _returning(made, "Array")
 
 
 def several(describe: Callable[Parameters, Call]) -> Callable[Parameters, tuple[Array, ...]]:
     """The public function of a call with several results, which it returns in a tuple."""
     calls = _Calls(describe)
-
-    @functools.wraps(describe)
-    def function(*args: Parameters.args, **options: Parameters.kwargs) -> tuple[Array, ...]:
-        if not options:
-            found = calls.last(*args)
-            if type(found) is list:
-                return tuple(found)
-        return tuple(calls(args, options))
-
-    return _returning(function, "tuple[Array, ...]")
+    made = written_out(describe, calls, "_tuple(found)", lambda *given: tuple(calls(*given)))
+    return _returning(made, "tuple[Array, ...]")
 
 
 def one_or_several(
@@ -84,17 +68,15 @@ def one_or_several(
     """
     calls = _Calls(describe)
 
-    @functools.wraps(describe)
-    def function(*args: Any, **options: Any) -> Any:
-        found = _nothing() if options else calls.last(*args)
-        if type(found) is not list:
-            args, options = prepared(args, options)
-            found = _nothing() if options else calls.last(*args)
-        if type(found) is not list:
+    def otherwise(args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        args, options = prepared(args, options)
+        found = calls.last(*args, *options.values())
+        if type(found) is int:
             found = calls(args, options)
         return found[0] if len(found) == 1 else tuple(found)
 
-    return function
+    returned = "found[0] if _len(found) == 1 else _tuple(found)"
+    return written_out(describe, calls, returned, otherwise)
 
 
 def _returning(function: Function, result: str) -> Function:
@@ -128,13 +110,11 @@ class _Calls:
         self._came: dict[tuple[Any, ...], None] = {}
         #: Arguments that are no inputs.
         self._attributes: frozenset[str] = frozenset()
-        #: The last call without names as one native entry: a list of results, or the only one, or a
-        #: number when this call is another.
+        #: The last call as one native entry, which takes all arguments in order, defaults too: a
+        #: list of results, or the only one, or a number when this call is another.
         self.last: Callable[..., Any] = _nothing
         #: How often the same integers come before an entry knows them.
         self._patience = _PATIENCE
-        # the same with names, by the names
-        self._named: dict[tuple[str, ...], Callable[..., Any]] = {}
         #: By kind, then by attributes, some of which follow from shapes, and by what of the shapes
         #: is fixed. None: references do it.
         self._executors: dict[tuple[Any, ...], dict[tuple[Any, ...], Executor | None]] = {}
@@ -148,9 +128,8 @@ class _Calls:
         given = Arguments(
             tuple(map(seen, args)), {name: seen(value) for name, value in options.items()}
         )
-        if options:
-            named: Callable[..., Any] = self._named.get(tuple(options), _nothing)
-            result = named(*given.all)
+        if not all(map(operator.is_, given.all, (*args, *options.values()))):  # seen as arrays
+            result = self.last(*given.all)
             if type(result) is not int:
                 return _listed(result)
         if any(isinstance(value, (list, tuple)) for value in given.all):
@@ -249,31 +228,20 @@ class _Calls:
         """Make the `entry` of a native call the first that the next call tries."""
         run = entry.run
         if given.numbers:
-            settle = partial(
-                self._settle, native, _array_positions(given.all), given.numbers, (*given.options,)
-            )
+            settle = partial(self._settle, native, _array_positions(given.all), given.numbers)
             run = _with_numbers(run, given.numbers, self._patience, settle)
-        self._try_first(run, (*given.options,))
-
-    def _try_first(self, run: Callable[..., Any], names: tuple[str, ...]) -> None:
-        if names:
-            self._named[names] = run
-        else:
-            self.last = run
+        self.last = run
 
     def _settle(
         self,
         native: NativeCall,
         positions: Sequence[int],
         numbers: Collection[int],
-        names: tuple[str, ...],
         arguments: Sequence[Any],
     ) -> list[Array] | Array | None:
         """What an entry gives for a call whose `numbers`, among the `positions` of the plan's
         inputs, have come again and again: from now on an entry is tried first that knows them. None
         where there is none.
-
-        `names` are those of the arguments that are given by name.
         """
         if _array_positions(arguments) != [p for p in positions if p not in numbers]:
             return None  # objects that can be seen as arrays
@@ -286,7 +254,7 @@ class _Calls:
             return None
         found = _found(entry, arguments)
         if found is not None:
-            self._try_first(entry.run, names)
+            self.last = entry.run
         return found
 
     def _compiled(

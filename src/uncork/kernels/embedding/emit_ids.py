@@ -15,6 +15,7 @@ class BagIds:
 
     def __init__(self, k: Kernel, spec: Bag, arguments: Mapping[str, Value]) -> None:
         self.k, self.spec = k, spec
+        self._type = I64 if spec.index == "narrowed" else INDEX_TYPES[spec.index]
         self.rows, self.indices, self.count, self.offsets, self.bags, self.default = (
             arguments[name] for name in ("rows", "indices", "count", "offsets", "bags", "default")
         )
@@ -22,6 +23,14 @@ class BagIds:
     def at(self, position: Value) -> Value:
         """The id at a position, not checked."""
         return self._number(self.indices, position)
+
+    def look_ahead(self, by: Value) -> None:
+        """Let `ahead` give ids that are so many positions on."""
+        self.further = self.indices + by * self._type.bytes
+
+    def ahead(self, position: Value) -> Value:
+        """The id that is some positions on, not checked."""
+        return self._number(self.further, position)
 
     def checked(self, position: Value) -> Value:
         """The id at a position; the kernel stops when there is no such row."""
@@ -65,6 +74,5 @@ class BagIds:
 
     def _number(self, array: Value, position: Value) -> Value:
         """An id or an offset."""
-        type_ = I64 if self.spec.index == "narrowed" else INDEX_TYPES[self.spec.index]
-        value = self.k.load(array + position * type_.bytes, type_)
+        value = self.k.load(array + position * self._type.bytes, self._type)
         return value.to(I32).to(I64) if self.spec.index == "narrowed" else value.to(I64)

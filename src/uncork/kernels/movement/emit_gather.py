@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from msgspec import Struct
 
-from uncork.kernels.codegen.copies import copy_open
+from uncork.kernels.codegen.copies import COPIED_AT_ONCE, copy_long, copy_open
 from uncork.kernels.codegen.emit import (
     F32,
     I8,
@@ -34,8 +34,6 @@ from uncork.kernels.kernel_spec import OPEN
 from uncork.kernels.movement.spec import LONG, LONG_BYTES, Gather
 from uncork.kernels.runtime.target import LINE
 
-#: Bytes that a turn of a loop copies.
-_TURN = 256
 #: Items ahead that are prefetched, for items of up to so many bytes.
 _AHEAD = {1024: 16, 2**62: 4}
 #: The same for items of a length that only the call knows.
@@ -374,7 +372,7 @@ def stream(k: Kernel, source: Value, target: Value, size: int | Value) -> None:
 
     parts(k.integer(0), shift)
     before_last = size - 64
-    for offset in k.unrolled(before_last, _TURN // 64, 64):
+    for offset in k.unrolled(before_last, COPIED_AT_ONCE // 64, 64):
         line(shift + offset)
     last = shift + before_last
     k.either(
@@ -412,26 +410,3 @@ def copy(k: Kernel, source: Value | None, target: Value, size: int | Value) -> N
         straight(0, size)
     else:
         copy_long(k, source, target, size)
-
-
-def copy_long(k: Kernel, source: Value | None, target: Value, size: int | Value) -> None:
-    """Copy at least 64 bytes, by whole lines of the target but for the first and the last vector:
-    bytes that these share with their neighbours are written twice.
-    """
-
-    def lines(offset: Value | int, count: int) -> None:
-        for byte in range(0, count, 64):
-            value = (
-                k.constant(0.0, F32, 16)
-                if source is None
-                else k.load(source + offset + byte, F32, 16)
-            )
-            k.store(value, target + offset + byte)
-
-    lines(0, 64)
-    done = k.variable(-(target & 63) + 64)
-    for step in (_TURN, 64):
-        with k.loop(done.get(), size - (step - 1), step) as offset:
-            lines(offset, step)
-            done.set(offset + step)
-    lines(size - 64, 64)
