@@ -231,15 +231,20 @@ def groups_fit(g: Geometry, inner: int, lanes: int) -> bool:
 def _most_vectors(g: Geometry, block_vectors: int, target: Target) -> int:
     """The most vectors of pixels at a time, or as many vectors as a long block has: as many as
     registers hold the sums of. Filters that they do not hold beside these are factors in memory.
-    Groups of several channels whose windows share few columns want the data that they see in
-    registers, too, but not so few sums that these wait for each other.
+
+    Groups of several channels want the filters of a row of taps in registers, and where windows
+    share few columns the data that they see, too; but not so few sums that these wait for each
+    other.
     """
     registers = target.vector_registers // block_vectors
-    if g.channels == 1 or g.columns.stride == 1:
-        return max(1, min(most_sums(registers), _MOST_PIXELS // block_vectors))
-    room = (2 * most_pixels(target) + _BESIDE) // block_vectors
-    span = (g.columns.taps - 1) * g.columns.dilation
-    return max(1, ENOUGH_SUMS // block_vectors, (room - span) // (1 + g.columns.stride))
+    most, taps = _MOST_PIXELS // block_vectors, g.columns.taps
+    if g.channels == 1:
+        return max(1, min(most_sums(registers), most))
+    held = min(registers - 1 - taps, most)
+    if g.columns.stride > 1:
+        room = (2 * most_pixels(target) + _BESIDE) // block_vectors
+        held = (room - (taps - 1) * g.columns.dilation) // (1 + g.columns.stride)
+    return max(1, ENOUGH_SUMS // block_vectors, held)
 
 
 def depthwise_over_blocks(work: BlockedWork, target: Target) -> KernelPlan:
