@@ -1,5 +1,5 @@
-"""Selection of kernels that make tensors of few numbers: OneHot and Range are loop nests, Eye is
-copies.
+"""Selection of kernels that make tensors of few numbers: OneHot sets places, Range is a loop
+nest, Eye is copies.
 """
 
 from __future__ import annotations
@@ -7,9 +7,10 @@ from __future__ import annotations
 import numpy as np
 
 from uncork.kernels.extents import decline_if, extents, largest, nanoseconds, product, smallest
+from uncork.kernels.generation.spec import OneHot
 from uncork.kernels.kernel_plan import In, KernelPlan, Out, Selection
 from uncork.kernels.layer import Layer
-from uncork.kernels.loops.nest_call import WORDS, Call, View
+from uncork.kernels.loops.nest_call import Call, View
 from uncork.kernels.movement.nd_copy import Loop, nd_copy
 from uncork.kernels.movement.spec import FillBytes
 from uncork.kernels.runtime.addresses import address_of
@@ -25,31 +26,27 @@ _FARTHEST = 1 << 40
 
 
 def select_one_hot(layer: Layer) -> Selection:
-    """Select a fill, and a nest that sets one place of each row, where there is such a place."""
-    operation, made = layer.of(OneHot1), layer.result()
+    operation, outputs = layer.of(OneHot1), layer.outputs
+    indices, value = layer.input(0), layer.input(2)
     layer.require_numbers(2)
+    made = extents(outputs[0])
     along = normalised_axis(operation, operation.axis, len(made))
-    index, item = layer.input(0).element_type, layer.input(2).element_type.dtype.itemsize
-    lines = ["p = index(0, I[o, i])"]
-    if index.kind == "signed":
-        if operation.strict and not isinstance(operation, OneHot16):
-            lines.append("refused = p < 0")
-        if getattr(operation, "negative_indices_mode", "") == "normalize":
-            lines.append("p = where(p < 0, p + index(0, d), p)")
-    lines.append("inside = where(both(p >= 0, p < index(0, d)), 1, 0)")
-    lines.append("here=0..inside: Y[o, at(p), i] = V[0]")
-    outer, depth, inner = product(made[:along]), made[along], product(made[along + 1 :])
-    views = {
-        "I": View(In(0), index.name, (outer, inner)),
-        "V": View(In(2), WORDS[item], (1,)),
-        "Y": View(Out(0), WORDS[item], (outer, depth, inner)),
-    }
-    text = "\n  ".join(["o i:", *lines])
-    sizes = {"o": outer, "i": inner, "d": depth}
-    call = Call("one_hot", text, sizes, views, layer.target, scalar_type="i32").kernel_call()
+    item = value.element_type.dtype.itemsize
+    wraps = getattr(operation, "negative_indices_mode", "") == "normalize"
+    strict = operation.strict and not isinstance(operation, OneHot16)
+    spec = OneHot(item, indices.element_type.name, wraps, strict)
+
+    call = spec(
+        indices=In(0),
+        value=In(2),
+        output=Out(0),
+        outer=product(made[:along]),
+        depth=made[along],
+        inner=product(made[along + 1 :]),
+    )
     whole = product(made) * item
     fill = FillBytes(item)(value=In(3), target=Out(0), count=whole)
-    return KernelPlan(call[0].name, [fill, call], cost=nanoseconds(whole, 1 / 16))
+    return KernelPlan(spec.name, [fill, call], cost=nanoseconds(whole, 1 / 16))
 
 
 def select_range(layer: Layer) -> Selection:
