@@ -10,9 +10,8 @@ import numpy as np
 from msgspec import Struct
 
 from uncork.kernels.extents import product
+from uncork.kernels.gemm.spec_address_table import LOOPS, AddressTable
 from uncork.kernels.kernel_plan import KernelCall, Operand, Scratch
-from uncork.kernels.loops.language import parse
-from uncork.kernels.loops.spec import Nest
 from uncork.kernels.runtime.addresses import address_of
 from uncork.symbolic import SizeLike
 
@@ -20,21 +19,14 @@ from uncork.symbolic import SizeLike
 Loop = tuple[SizeLike, SizeLike, SizeLike]
 
 
-#: The kernel's loops: how many turns each has, and what it adds to the place.
-LOOPS = "abcd"
-_PLACE = "first + a * by_a + b * by_b + c * by_c + d * by_d"
-_TABLE = Nest("address_table", f"a b c d*: T[a, b, c, d] = index(0, {_PLACE})", (("T", "i64"),), 1)
-
-
 def address_table_call(table: Operand, first: SizeLike, loops: Sequence[Loop]) -> KernelCall:
     """The call that writes `first` plus the steps of every turn, by at most four loops, outermost
     first.
     """
-    given: list[Loop] = [*[(1, 0, 0)] * (len(LOOPS) - len(loops)), *loops]
-    operands: dict[str, Operand] = {"first": first, "T": table}
-    for d, (axis, (count, step, by)) in enumerate(zip(LOOPS, given, strict=True)):
-        operands |= {axis: count, f"by_{axis}": by, f"T_size_{d}": count, f"T_stride_{d}": step}
-    return _TABLE, [operands[name] for name in parse(_TABLE.text).arguments]
+    given: list[Loop] = [*[(1, 0, 0)] * (LOOPS - len(loops)), *loops]
+    assert len(given) == LOOPS
+    operands: list[Operand] = [table, first, *(word for loop in given for word in loop)]
+    return AddressTable(), operands
 
 
 def in_order(table: Operand, loops: Sequence[tuple[SizeLike, SizeLike]]) -> KernelCall:

@@ -16,8 +16,9 @@ from uncork.kernels.extents import (
     nanoseconds,
     product,
 )
-from uncork.kernels.gemm.address_table import LOOPS, row_tables
+from uncork.kernels.gemm.address_table import row_tables
 from uncork.kernels.gemm.indirect import RowProducts, panels
+from uncork.kernels.gemm.spec_address_table import LOOPS
 from uncork.kernels.gemm.spec_indirect import indirect_gemm
 from uncork.kernels.kernel_plan import (
     In,
@@ -85,7 +86,7 @@ def _chosen(
     ):
         return "no kernel for sums over other than the last dimensions of the data"
     parts, apart = _with_neighbours(parts, made)
-    if not is_known(_count(parts.rows, sizes)) and len(parts.rows) > len(LOOPS):
+    if not is_known(_count(parts.rows, sizes)) and len(parts.rows) > LOOPS:
         return "no kernel for rows of that many open dimensions"
     if _known_count(parts.batch[:-1], sizes) > _MOST_CALLS:
         return "no kernel for that many batches of several dimensions"
