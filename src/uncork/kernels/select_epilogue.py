@@ -6,11 +6,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from msgspec.structs import replace
 
-from uncork.internal_ops.fused import FusedProduct
+from uncork.internal_ops.fused import FusedMember, FusedProduct
 from uncork.kernels.elementwise.lowering import Lowered, has_lowering, lowered
 from uncork.kernels.epilogue import CHANNEL, ELEMENT, NUMBER, PLAIN, Epilogue, ScalarOp
 from uncork.kernels.extents import KernelDeclined, certainly, has_extents, same
@@ -94,6 +95,71 @@ def kind_of(shape: Sequence[SizeLike], result: PartialShape, axis: int) -> str:
     )
 
 
+class EndBuilder:
+    """The end of a product under construction: it reads members one after the other. Tensors are
+    numbered as members know them: the product, then others, then what members make.
+    """
+
+    def __init__(
+        self, operation: Operation, others: Sequence[TensorSpec], result: TensorSpec, axis: int
+    ) -> None:
+        """`others` are inputs beside those of the product, whose channels (or columns) are along
+        the axis.
+        """
+        self.result, self.axis, self.specs = result, axis, [result, *others]
+        self.first = len(self.specs)
+        self.members = list(operation.members) if isinstance(operation, FusedProduct) else []
+        #: What a number of members stands for: an operand (True, number), or a value (False, 0 for
+        #: the sums, else words counted from 1).
+        self.stands: dict[int, tuple[bool, int]] = {0: (False, 0)}
+        #: Of each operand how it lies on the result, and what it is.
+        self.operands: list[tuple[str, Any]] = []
+        self.ops: list[tuple[str, list[tuple[bool, int]], tuple[float, ...]]] = []
+
+    def given(self, member: FusedMember) -> list[TensorSpec]:
+        """The specs of what a member reads."""
+        return [self.specs[n] if n < self.first else self.result for n in member.arguments]
+
+    def own(self, member: FusedMember) -> list[bool]:
+        """Which of these are sums, or made of them."""
+        return [n == 0 or n >= self.first for n in member.arguments]
+
+    def read(self, place: int, member: FusedMember) -> None:
+        """Read the member with this number."""
+        own = self.own(member)
+        found = ending(member.operation, self.given(member), own, self.result, self.axis)
+        if found is None:
+            raise KernelDeclined(f"no kernel ends a product with {member.operation.type_name}")
+        arguments: list[tuple[bool, int]] = []
+        for position, shape in zip(found.inputs, found.shapes, strict=True):
+            number = member.arguments[position]
+            if own[position]:
+                arguments.append(self.stands[number])
+            else:
+                kind = kind_of(shape, self.result.shape, self.axis)
+                arguments.append(self.operand(kind, number))
+        self.ops.append((found.op, arguments, found.constants))
+        self.stands[self.first + place] = (False, len(self.ops))
+
+    def operand(self, kind: str, what: Any) -> tuple[bool, int]:
+        """An operand, which is added where it is a new one."""
+        if (kind, what) not in self.operands:
+            self.operands.append((kind, what))
+        return True, self.operands.index((kind, what))
+
+    def words(self) -> list[ScalarOp]:
+        """The scalar operations, whose arguments are the sum, then operands, then results."""
+        count = len(self.operands)
+        return [
+            ScalarOp(
+                op,
+                tuple(1 + n if outside else n + count if n else 0 for outside, n in given),
+                tuple(numbers),
+            )
+            for op, given, numbers in self.ops
+        ]
+
+
 def epilogue_of(
     operation: Operation, inputs: Sequence[TensorSpec | None], result: TensorSpec, axis: int
 ) -> tuple[Epilogue, list[int]]:
@@ -103,39 +169,16 @@ def epilogue_of(
     if not isinstance(operation, FusedProduct):
         return PLAIN, []
     given = operation.given
-    specs: list[TensorSpec] = [result, *(spec for spec in inputs[given:] if spec is not None)]
-    first_member = len(specs)
-    operands: list[tuple[int, str]] = []
-    lowerings: list[tuple[Lowered, list[tuple[bool, int]]]] = []
-    for member in operation.members:
-        own = [number == 0 or number >= first_member for number in member.arguments]
-        found = ending(
-            member.operation, [specs[number] for number in member.arguments], own, result, axis
-        )
-        if found is None:
-            raise KernelDeclined(f"no kernel ends a product with {member.operation.type_name}")
-        arguments: list[tuple[bool, int]] = []
-        for position, shape in zip(found.inputs, found.shapes, strict=True):
-            number = member.arguments[position]
-            if own[position]:
-                arguments.append((False, 0 if number == 0 else number - first_member + 1))
-                continue
-            operand = (number, kind_of(shape, result.shape, axis))
-            if operand not in operands:
-                operands.append(operand)
-            arguments.append((True, operands.index(operand)))
-        lowerings.append((found, arguments))
-        specs.append(result)
-    ops: list[ScalarOp] = []
-    for found, arguments in lowerings:
-        operand_numbers = [
-            1 + n if outside else 0 if n == 0 else n + len(operands) for outside, n in arguments
-        ]
-        if found.op in _COMMUTATIVE:
-            operand_numbers.sort()
-        ops.append(ScalarOp(found.op, tuple(operand_numbers), found.constants))
-    kinds = tuple(kind for _, kind in operands)
-    return Epilogue(kinds, tuple(ops)), [given + number - 1 for number, _ in operands]
+    others = [spec for spec in inputs[given:] if spec is not None]
+    end = EndBuilder(operation, others, result, axis)
+    for place, member in enumerate(end.members):
+        end.read(place, member)
+    ops = tuple(
+        replace(op, arguments=tuple(sorted(op.arguments))) if op.op in _COMMUTATIVE else op
+        for op in end.words()
+    )
+    kinds = tuple(kind for kind, _ in end.operands)
+    return Epilogue(kinds, ops), [given + number - 1 for _, number in end.operands]
 
 
 def read_by_element(epilogue: Epilogue, positions: Sequence[int]) -> set[int]:

@@ -15,8 +15,7 @@ from uncork.internal_ops.compressed_linear import CompressedLinear, CompressedMa
 from uncork.internal_ops.fused import product_of
 from uncork.kernels.compressed.form import laid_out_book, stored_of
 from uncork.kernels.compressed.select_dots import (
-    DotCalls,
-    FewCalls,
+    DigitCalls,
     dot_few,
     dot_rows,
     dot_rows_in_tiles,
@@ -409,16 +408,17 @@ class _Products(Struct, frozen=True):
         if spec is None:
             return self.few(target, dots.end, False, most)
         rows = smallest(self.rows, most)
-        calls = FewCalls(spec, rows, self.weights.inner, self._data, self.begin)
-        return self._of_digits(calls, COLUMNS)
+        return self._of_digits(
+            DigitCalls(spec, rows, self.weights.inner, self._data, self.begin), COLUMNS
+        )
 
     def dots(self, spec: DotRows, groups: int) -> _Way:
         """The way by a kernel that sums in integers."""
         inner, data = self.weights.inner, self._data
-        calls = DotCalls(spec, self.rows, inner, data, self.begin, groups)
+        calls = DigitCalls(spec, self.rows, inner, data, self.begin, groups)
         return self._of_digits(calls, spec.width)
 
-    def _of_digits(self, calls: DotCalls | FewCalls, width: int) -> _Way:
+    def _of_digits(self, calls: DigitCalls, width: int) -> _Way:
         def stages(threads: int) -> Stages:
             products = [
                 calls.product({**one.operands, "first": first, "count": count}, number, one.data)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Generic, TypeVar, Union
+from typing import Union
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -11,15 +11,10 @@ from msgspec.structs import replace
 from uncork.internal_ops.compressed_linear import ACTIVATION_BYTES, CompressedMatrix
 from uncork.kernels.compressed.form import are_moderate, code_added, is_whole, whole_book
 from uncork.kernels.compressed.spec_dots import (
-    FEW_ROWS,
-    FLAG,
-    BlockDigits,
     Blocks,
-    Digits,
     DotFew,
     DotRows,
     places_of,
-    record,
 )
 from uncork.kernels.epilogue import Epilogue
 from uncork.kernels.extents import certainly
@@ -34,10 +29,9 @@ from uncork.kernels.gemm.dots import (
     multiplies_bytes_in_tiles,
 )
 from uncork.kernels.kernel_plan import In, KernelCall, Operand, Scratch, shares, whole_lines
-from uncork.kernels.kernel_spec import KernelSpec
 from uncork.kernels.register_tiles import AMX_ROWS
 from uncork.kernels.runtime.target import Target
-from uncork.kernels.stored_form import FOUR_BITS, Stored
+from uncork.kernels.stored_form import Stored
 from uncork.symbolic import SizeLike
 from uncork.types import ElementType
 
@@ -198,43 +192,31 @@ def _instructions(spec: DotRows) -> int:
     return products + converted + joined + added + scaled + bool(stored.zeros)
 
 
-#: Products by panels, or of few rows.
-AnyDots = TypeVar("AnyDots", bound=Union[DotRows, DotFew])
-
-
-class RowCalls(Struct, Generic[AnyDots], frozen=True):
+class DigitCalls(Struct, frozen=True):
     """The calls of products of so many rows each, of `data` of such, made into whole numbers first:
     working memory has what is made of the rows, from `begin` on, then a share of every thread.
     """
 
-    spec: AnyDots
+    spec: Union[DotRows, DotFew]
     rows: SizeLike
     inner: int
     data: int = 1
     begin: int = 0
-
-    @property
-    def _together(self) -> int:
-        """The rows that are multiplied together."""
-        raise NotImplementedError
+    #: Zero points or scales of a column.
+    parameters: int = 1
 
     @property
     def _made(self) -> SizeLike:
         """The rows that are made for each product, filled up to those that are multiplied
         together.
         """
-        together = self._together
+        together = self.spec.rows
         return (self.rows + (together - 1)) // together * together
 
     @property
     def _sizes(self) -> dict[str, int]:
         """Bytes that are made of a row, by the names that kernels call them."""
-        raise NotImplementedError
-
-    @property
-    def _turning(self) -> tuple[KernelSpec, dict[str, Operand]]:
-        """The kernel that makes them, and operands that it has beside what all such have."""
-        raise NotImplementedError
+        return self.spec.made_of_row(self.inner)
 
     @property
     def _row(self) -> int:
@@ -254,8 +236,8 @@ class RowCalls(Struct, Generic[AnyDots], frozen=True):
 
     @property
     def _own(self) -> int:
-        """Bytes of working memory of a thread."""
-        return self._row
+        """Bytes of working memory of a thread: a row, then what the kernel has room for."""
+        return self._row + whole_lines(self.spec.room(self.inner, self.parameters))
 
     def scratch(self, threads: int) -> SizeLike:
         """Bytes of working memory of so many threads."""
@@ -263,7 +245,7 @@ class RowCalls(Struct, Generic[AnyDots], frozen=True):
 
     def digits(self, threads: int) -> Sequence[KernelCall]:
         """The calls that turn rows into whole numbers, shared by threads."""
-        spec, more = self._turning
+        spec, more = self.spec.turning(self.inner)
         places = {name: Scratch(place) for name, place in self._places[0].items()}
         return [
             spec(
@@ -282,57 +264,14 @@ class RowCalls(Struct, Generic[AnyDots], frozen=True):
         """The call by which thread `number` computes some columns of the product of these data;
         `operands` are those that all products have.
         """
-        places, end = self._places
-        row = self._made * data
+        (places, end), row = self._places, self._made * data
         made = {name: Scratch(place + row * self._sizes[name]) for name, place in places.items()}
-        return self.spec(**operands, **made, **self._memory(end + self._own * number))
-
-    def _memory(self, own: SizeLike) -> dict[str, Operand]:
-        """The working memory of a thread, which begins there."""
-        return {"scratch": Scratch(own)}
-
-
-class DotCalls(RowCalls[DotRows], frozen=True):
-    """Those whose codes are turned into panels, with as many zero points or scales of a column."""
-
-    parameters: int = 1
-
-    @property
-    def _together(self) -> int:
-        return self.spec.rows
-
-    @property
-    def _sizes(self) -> dict[str, int]:
-        spec, runs = self.spec, -(-self.inner // self.spec.unit)
-        return {
-            "digits": runs * spec.run,
-            "records": runs * record(len(spec.places)),
-            "flags": FLAG,
-        }
-
-    @property
-    def _turning(self) -> tuple[KernelSpec, dict[str, Operand]]:
-        spec = self.spec
-        split = spec.stored.element_type in FOUR_BITS
-        sizes = (spec.unit, split, spec.rows, spec.digits, spec.wide, spec.large, spec.middle)
-        return Digits(*sizes, spec.beside), {}
-
-    @property
-    def _own(self) -> int:
-        """Bytes of working memory of a thread: one row, panels with their scales and zero points,
-        and the totals of few rows.
-        """
-        spec = self.spec
-        panels = self._panels * spec.panel_bytes(self.inner, self.parameters)
-        return self._row + whole_lines(panels + FEW_ROWS * spec.width * 4)
-
-    @property
-    def _panels(self) -> int:
-        return self.spec.panels(self.inner, self.parameters)
-
-    def _memory(self, own: SizeLike) -> dict[str, Operand]:
-        panel = Scratch(own + self._row)
-        return {"scratch": Scratch(own), "panel": panel, "panels": self._panels}
+        own = end + self._own * number
+        memory: dict[str, Operand] = {"scratch": Scratch(own)}
+        if isinstance(self.spec, DotRows):
+            panels = self.spec.panels(self.inner, self.parameters)
+            memory |= {"panel": Scratch(own + self._row), "panels": panels}
+        return self.spec(**operands, **made, **memory)
 
 
 def _steps_together(blocks: Blocks, group: int, target: Target) -> int:
@@ -402,31 +341,3 @@ def _columns_side_by_side(spec: DotRows) -> int:
     if stored.group or stored.planes or spec.wide or spec.large:
         return 1
     return spec.lanes // _WORDS_OF_COLUMN
-
-
-class FewCalls(RowCalls[DotFew], frozen=True):
-    """Those of few rows, whose codes are read as they are stored."""
-
-    @property
-    def _together(self) -> int:
-        return self.spec.blocks.rows
-
-    @property
-    def _groups(self) -> int:
-        group = self.spec.stored.group
-        return -(-self.inner // group) if group else 1
-
-    @property
-    def _sizes(self) -> dict[str, int]:
-        blocks = self.spec.blocks
-        steps = -(-self.inner // blocks.length)
-        return {
-            "digits": steps * blocks.step,
-            "units": -(-steps // blocks.together) * blocks.units,
-            "sums": self._groups * 4,
-            "flags": FLAG,
-        }
-
-    @property
-    def _turning(self) -> tuple[KernelSpec, dict[str, Operand]]:
-        return BlockDigits(self.spec.blocks, self.spec.stored.group), {"groups": self._groups}

@@ -22,7 +22,7 @@ from uncork.kernels.compressed.spec import ARGUMENTS
 from uncork.kernels.epilogue import PLAIN, Epilogue
 from uncork.kernels.kernel_spec import KernelSpec
 from uncork.kernels.names import flags
-from uncork.kernels.stored_form import PER_WORD, Stored
+from uncork.kernels.stored_form import FOUR_BITS, PER_WORD, Stored
 
 #: Bytes of a number of f32: the highest digit first.
 DIGITS = 3
@@ -171,6 +171,28 @@ class DotRows(KernelSpec, frozen=True):
     def panels(self, inner: int, parameters: int) -> int:
         """The panels that many rows meet one after the other."""
         return max(1, _PANELS // self.panel_bytes(inner, parameters))
+
+    def room(self, inner: int, parameters: int) -> int:
+        """Bytes of working memory of panels with their scales and zero points, and of the totals of
+        few rows.
+        """
+        panels = self.panels(inner, parameters) * self.panel_bytes(inner, parameters)
+        return panels + FEW_ROWS * self.width * 4
+
+    def made_of_row(self, inner: int) -> dict[str, int]:
+        """Bytes that are made of a row of so many numbers, by the names of arguments."""
+        runs = -(-inner // self.unit)
+        return {
+            "digits": runs * self.run,
+            "records": runs * record(len(self.places)),
+            "flags": FLAG,
+        }
+
+    def turning(self, inner: int) -> tuple[KernelSpec, dict[str, int]]:
+        """The kernel that makes them, and operands that it has beside what all such have."""
+        split = self.stored.element_type in FOUR_BITS
+        sizes = (self.unit, split, self.rows, self.digits, self.wide, self.large, self.middle)
+        return Digits(*sizes, self.beside), {}
 
     @property
     def more_lines(self) -> int:
@@ -351,6 +373,32 @@ class DotFew(KernelSpec, frozen=True):
     def lanes(self) -> int:
         """Words of a vector of codes."""
         return self.blocks.lanes * self.side
+
+    @property
+    def rows(self) -> int:
+        """Rows that lie beside each other."""
+        return self.blocks.rows
+
+    def room(self, inner: int, parameters: int) -> int:
+        """No working memory beside that of a row."""
+        return 0
+
+    def made_of_row(self, inner: int) -> dict[str, int]:
+        """Bytes that are made of a row of so many numbers, by the names of arguments."""
+        blocks, steps = self.blocks, -(-inner // self.blocks.length)
+        return {
+            "digits": steps * blocks.step,
+            "units": -(-steps // blocks.together) * blocks.units,
+            "sums": self._groups(inner) * 4,
+            "flags": FLAG,
+        }
+
+    def turning(self, inner: int) -> tuple[KernelSpec, dict[str, int]]:
+        """The kernel that makes them, and operands that it has beside what all such have."""
+        return BlockDigits(self.blocks, self.stored.group), {"groups": self._groups(inner)}
+
+    def _groups(self, inner: int) -> int:
+        return -(-inner // self.stored.group) if self.stored.group else 1
 
     @property
     def tiles(self) -> tuple[int, ...]:

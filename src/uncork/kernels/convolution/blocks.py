@@ -44,7 +44,7 @@ from uncork.kernels.kernel_plan import (
     grid,
     shares,
 )
-from uncork.kernels.layer import staged
+from uncork.kernels.layer import joined, staged
 from uncork.kernels.movement.nd_copy import Loop, nd_copy, zeros
 from uncork.kernels.movement.shared_moves import shared_moves
 from uncork.kernels.register_tiles import AMX_WORDS
@@ -531,12 +531,9 @@ def _plan_of(makers: Sequence[_BlockCalls]) -> KernelPlan:
     """The plan of direct convolutions one after the other."""
 
     def stages(threads: int) -> Stages:
-        found = [maker.stages(threads) for maker in makers]
+        made = joined([maker.stages(threads) for maker in makers])
         keep[:] = [kept for maker in makers for kept in maker.keep]
-        scratch: SizeLike = 0
-        for some in found:
-            scratch = largest(scratch, some.scratch)
-        return Stages([stage for some in found for stage in some.stages], scratch)
+        return made
 
     keep: list[object] = []
     costs = [nanoseconds(m.g.images * m.g.pixels, m.work.cost) for m in makers]

@@ -8,7 +8,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from uncork.kernels.convolution.blocked_work import BlockedWork
-from uncork.kernels.convolution.geometry import Geometry, known
+from uncork.kernels.convolution.geometry import Geometry
 from uncork.kernels.convolution.group_places import in_pairs
 from uncork.kernels.convolution.row_tiles import around, pixels_at_a_time
 from uncork.kernels.convolution.spec_blocks import (
@@ -31,7 +31,7 @@ from uncork.kernels.kernel_plan import (
     Stages,
     grid,
 )
-from uncork.kernels.layer import shared_call, staged
+from uncork.kernels.layer import joined, shared_call, staged
 from uncork.kernels.register_tiles import most_sums
 from uncork.kernels.runtime.addresses import address_of
 from uncork.kernels.runtime.packed_weights import arranged, packed, zeros
@@ -210,11 +210,7 @@ def winograd_over_blocks(work: BlockedWork, side: int, target: Target) -> Kernel
     cost = nanoseconds(g.images * g.pixels, work.cost * (side + TAPS - 1) ** 2 / (side * TAPS) ** 2)
 
     def stages(threads: int) -> Stages:
-        found = [maker.stages(threads) for maker in makers]
-        return Stages(
-            [stage for some in found for stage in some.stages],
-            max(known(some.scratch) for some in found),
-        )
+        return joined([maker.stages(threads) for maker in makers])
 
     return staged(stages, cost, [makers[0].packed_weights, *work.numbers])
 

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from uncork.kernels.convolution.geometry import Geometry, Windows, Work
 from uncork.kernels.convolution.phases import Phase, are_spread, have_phases, phases_along
 from uncork.kernels.epilogue import ELEMENT
-from uncork.kernels.extents import decline_if, is_empty, largest, same
+from uncork.kernels.extents import decline_if, is_empty, same
 from uncork.kernels.kernel_plan import (
     In,
     KernelCall,
@@ -29,7 +29,7 @@ from uncork.kernels.kernel_plan import (
     Stages,
     shares,
 )
-from uncork.kernels.layer import staged
+from uncork.kernels.layer import joined, staged
 from uncork.kernels.movement.nd_copy import Loop, layout_copy, nd_copy, zeros
 from uncork.symbolic import SizeLike
 
@@ -164,30 +164,29 @@ def by_phases(
     each = groups * outputs
 
     def stages(threads: int) -> Stages:
-        calls: list[list[KernelCall]] = []
-        scratch: SizeLike = 0
+        parts: list[Stages] = []
         for down, across, moved in made:
             pixels = down.axis.count * across.axis.count
-            size = found.images * each * pixels * 4
-            inner, own = replace(moved, scratch=size).stages(threads)
-            calls += inner
             planes = found.images * each
-            calls.append([])
-            for first, number in shares(planes, threads):
-                row = whole.columns.count * 4
-                loops = [
-                    Loop(number, pixels * 4, whole.pixels * 4),
-                    Loop(down.axis.count, across.axis.count * 4, down.step * row),
-                    Loop(across.axis.count, 4, across.step * 4),
-                ]
-                place = (down.first * whole.columns.count + across.first) * 4
-                source = Scratch(first * pixels * 4)
-                target = Out(0, first * whole.pixels * 4 + place)
-                calls[-1].append(layout_copy(source, target, loops))
-            scratch = largest(scratch, size + own)
+            size, row = planes * pixels * 4, whole.columns.count * 4
+            inner, own = replace(moved, scratch=size).stages(threads)
+            loops = [
+                Loop(down.axis.count, across.axis.count * 4, down.step * row),
+                Loop(across.axis.count, 4, across.step * 4),
+            ]
+            place = (down.first * whole.columns.count + across.first) * 4
+            copies = [
+                layout_copy(
+                    Scratch(first * pixels * 4),
+                    Out(0, first * whole.pixels * 4 + place),
+                    [Loop(number, pixels * 4, whole.pixels * 4), *loops],
+                )
+                for first, number in shares(planes, threads)
+            ]
+            parts.append(Stages([*inner, copies], size + own))
         # Tables that only this number of threads wants are there by now.
         keep[:] = [kept for _, _, moved in made for kept in moved.native.keep]
-        return Stages(calls, scratch)
+        return joined(parts)
 
     keep: list[object] = []
     first = made[0][2].native

@@ -105,17 +105,12 @@ def filters_for(g: Geometry, filters: Array, taps: bool, block: int) -> list[Arr
     flat = filters.reshape(g.groups, g.outputs, g.inner)
     if taps:
         return [np.ascontiguousarray(flat)]
-    blocks = [(first, size) for first, size in _channel_blocks(g.outputs, block)]
+    blocks = _channel_blocks(g.outputs, block)
     return [
         np.concatenate(
             [flat[:, f : f + n].transpose(0, 2, 1).reshape(g.groups, -1) for f, n in blocks], 1
         )
     ]
-
-
-def shared(count: int, parts: int, block: int = 1) -> list[tuple[int, int]]:
-    """The `shares` of a known number, as ints."""
-    return shares(count, parts, block)
 
 
 def _channel_blocks(channels: int, block: int) -> Iterator[tuple[int, int]]:
@@ -221,7 +216,7 @@ class _DirectCalls:
             key=lambda rows: known(self.size(replace(group, rows=(0, rows)))),
         )
         heights = shares(height, -(-height // max(fit, 1)))
-        runs = shared(
+        runs = shares(
             g.groups,
             g.groups
             if len(heights) > 1
@@ -369,7 +364,7 @@ class _DirectCalls:
         if isinstance(g.images, int) and g.images >= threads:
             own = [replace(whole, images=images) for images in shares(g.images, threads)]
         elif g.groups >= threads or self.alone:
-            own = [replace(whole, groups=groups) for groups in shared(g.groups, threads)]
+            own = [replace(whole, groups=groups) for groups in shares(g.groups, threads)]
         else:
             own = [
                 replace(whole, channels=(known(first), known(number)), rows=rows)

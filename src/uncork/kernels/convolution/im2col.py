@@ -26,33 +26,27 @@ from uncork.kernels.convolution.geometry import (
 from uncork.kernels.epilogue import PLAIN
 from uncork.kernels.extents import certainly, is_empty, is_known, same
 from uncork.kernels.gemm.address_table import RowTables, row_tables
-from uncork.kernels.gemm.indirect import panels
+from uncork.kernels.gemm.indirect import RowProducts, panels
 from uncork.kernels.gemm.spec_indirect import indirect_gemm
 from uncork.kernels.kernel_plan import (
     In,
     KernelCall,
     KernelPlan,
     Operand,
-    Out,
     Scratch,
     Stages,
-    grid,
     shares,
 )
 from uncork.kernels.movement.nd_copy import Loop, layout_copy, nd_copy, zeros
 from uncork.kernels.movement.shared_moves import shared_moves
 from uncork.kernels.movement.transpose import blocks_fit, transpose_call
-from uncork.kernels.runtime.addresses import address_of
 from uncork.kernels.runtime.packed_weights import packed
-from uncork.kernels.select_epilogue import operands_for
 from uncork.symbolic import SizeLike
 from uncork.types import Array
 
 #: Bytes that are laid out at a time, by one thread and by several, where more than one image is
 #: needed at all.
 _SCRATCH_BYTES, _SHARED_SCRATCH_BYTES = 1 << 18, 1 << 22
-#: Threads share rows by whole blocks of the microkernel.
-_BLOCK = 8
 #: So many channels are brought together by blocks, and copied by vectors.
 _CHANNELS_OF_A_BLOCK = 4
 #: Longer sums' panels no longer fit the second-level cache; more calls that lay out would be a plan
@@ -176,10 +170,21 @@ class _Im2colCalls:
             replace(self.spec, end=PLAIN),
             work.type_name,
         )
-        self.packed_weights = packed(
+        packed_weights = packed(
             [work.source], how, lambda: [panels(self.spec, self._ordered(work.filters))]
         )
-        self.keep: list[object] = [self.packed_weights]
+        lay, plane = self.layout, g.pixels * 4
+        self.products = RowProducts(
+            self.spec,
+            packed_weights,
+            g.groups,
+            g.inner,
+            g.outputs,
+            column=plane,
+            source_batch=lay.group,
+            target_batch=g.outputs * plane,
+        )
+        self.keep: list[object] = [packed_weights]
         self._tables: dict[SizeLike, RowTables] = {}
         #: As many runs as there are where only the call knows the number of images, and the most
         #: images of one.
@@ -335,67 +340,31 @@ class _Im2colCalls:
             source = In(0, first * image + number * g.channels * channel)
             yield nd_copy(source, Scratch(number * lay.group), loops, run)
 
-    def compute(
-        self,
-        first: SizeLike,
-        images: SizeLike,
-        rows: tuple[SizeLike, SizeLike],
-        columns: tuple[SizeLike, SizeLike],
-        share: int,
-        threads: int,
-    ) -> KernelCall:
-        """The call by which thread `share` computes some windows of some images and outputs."""
-        g, lay = self.g, self.layout
-        held = self.held(images)
-        tables = self.tables(held)
-        scratch = self.laid_out(held) + tables.scratch
-        image = (first * g.groups * g.outputs + columns[0]) * (g.pixels * 4)
-        addresses = held * g.pixels * 8
-        operands: dict[str, Operand] = {
-            "source": In(0, first * lay.image) if lay.kind == "direct" else Scratch(0),
-            "target": Out(0, image),
-            "matrix": columns[0] * g.inner * 4 + address_of(self.packed_weights.arrays[0]),
-            **tables.operands(rows[0]),
-            "rows": rows[1],
-            "inner": g.inner,
-            "columns": columns[1],
-            "column": g.pixels * 4,
-            "batches": g.groups,
-            "source_batch": lay.group,
-            "target_batch": g.outputs * g.pixels * 4,
-            "row_addresses": Scratch(
-                scratch + columns[0] // self.spec.width * addresses + rows[0] * 8
-            ),
-            "scratch": Scratch(
-                scratch + self._panels(threads) * addresses + share * self.spec.scratch_bytes
-            ),
-        }
-        operands |= operands_for(self.spec.end, self.others, columns[0] * 4, image)
-        return self.spec(**operands)
-
-    def _panels(self, threads: int) -> int:
-        """Panels of outputs that threads may share: each has room for the addresses of rows."""
-        return 1 if threads < 2 or self.g.groups > 1 else -(-self.g.outputs // self.spec.width)
-
     def calls(self, scratch: int, threads: int) -> Iterator[list[KernelCall]]:
         """Stages: what is laid out for some images, then their products."""
-        if self.g.is_open and (calls := self.tables(self.most).calls):
+        g, lay = self.g, self.layout
+        if g.is_open and (calls := self.tables(self.most).calls):
             yield [*calls]
         for first, images in self.runs(scratch):
             yield from shared_moves(self.lay_out(first, images), threads)
-            panel = self.spec.width if self._panels(threads) > 1 else self.g.outputs
-            axes = [(images * self.g.pixels, _BLOCK), (self.g.outputs, panel)]
-            yield [
-                self.compute(first, images, windows, outputs, share, threads)
-                for share, (windows, outputs) in enumerate(grid(axes, threads))
-            ]
+            held = self.held(images)
+            tables = self.tables(held)
+            yield self.products.calls(
+                In(0, first * lay.image) if lay.kind == "direct" else Scratch(0),
+                first * g.groups * g.outputs * g.pixels * 4,
+                tables,
+                (images * g.pixels, held * g.pixels),
+                self.laid_out(held) + tables.scratch,
+                threads,
+                others=self.others,
+            )
 
     def scratch(self, scratch: int, threads: int) -> SizeLike:
         most = (
             self.most if self.g.is_open else max(known(images) for _, images in self.runs(scratch))
         )
-        places = self.tables(most).scratch + self._panels(threads) * most * self.g.pixels * 8
-        return self.laid_out(most) + places + threads * self.spec.scratch_bytes
+        places = self.tables(most).scratch + self.products.scratch(most * self.g.pixels, threads)
+        return self.laid_out(most) + places
 
     def split(self, threads: int) -> Stages:
         return Stages(

@@ -16,17 +16,15 @@ from msgspec import Struct
 from uncork.kernels.convolution.deformed_columns import Columns
 from uncork.kernels.extents import decline_if, is_empty, largest, nanoseconds, product
 from uncork.kernels.gemm.address_table import RowTables, row_tables
-from uncork.kernels.gemm.indirect import panels
+from uncork.kernels.gemm.indirect import RowProducts, panels
 from uncork.kernels.gemm.spec_indirect import IndirectGemm, indirect_gemm
 from uncork.kernels.kernel_plan import (
     In,
     KernelCall,
     KernelPlan,
-    Out,
     Scratch,
     Selection,
     Stages,
-    grid,
     shares,
 )
 from uncork.kernels.layer import Layer, staged
@@ -35,8 +33,7 @@ from uncork.kernels.loops.windows import Window, windows_of
 from uncork.kernels.movement.nd_copy import Loop
 from uncork.kernels.movement.shared_moves import shared_moves
 from uncork.kernels.movement.transpose import arranged
-from uncork.kernels.runtime.addresses import address_of
-from uncork.kernels.runtime.packed_weights import PackedWeights, packed
+from uncork.kernels.runtime.packed_weights import packed
 from uncork.ops.deformable_convolution import DeformableConvolution1
 from uncork.symbolic import SizeLike
 from uncork.types import Array, ElementType
@@ -45,8 +42,6 @@ from uncork.types import Array, ElementType
 _STRIP_BYTES, _SHARED_STRIP_BYTES = 1 << 19, 1 << 22
 #: More strips of all images would be a plan too long; those of one image.
 _MOST_STRIPS, _STRIPS_OF_IMAGE = 256, 128
-#: Threads share rows by whole blocks of the microkernel.
-_BLOCK = 8
 #: Cells along an axis, padding included: places of f32 are to be exact.
 _MOST_CELLS = 1 << 22
 #: Cells of an image that 32 bits count, the bytes of each included.
@@ -93,7 +88,7 @@ class _Deformable:
     columns: Columns
     filters: Array
     spec: IndirectGemm = field(init=False)
-    packed_weights: PackedWeights = field(init=False)
+    products: RowProducts = field(init=False)
     keep: list[object] = field(init=False)
     _found: dict[tuple[SizeLike, int], RowTables] = field(default_factory=dict)
 
@@ -103,10 +98,18 @@ class _Deformable:
         self.inner = c.channels // c.groups * c.taps
         self.spec = indirect_gemm(self.outputs, c.target.lanes, self.pixels == 1)
         how = "deformable", c.groups, self.filters.shape, self.spec
-        self.packed_weights = packed(
-            [self.filters], how, lambda: [panels(self.spec, self._ordered())]
+        packed_weights = packed([self.filters], how, lambda: [panels(self.spec, self._ordered())])
+        self.keep = [packed_weights]
+        self.products = RowProducts(
+            self.spec,
+            packed_weights,
+            c.groups,
+            self.inner,
+            self.outputs,
+            column=self.pixels * 4,
+            source_batch=self.inner * 4,
+            target_batch=self.outputs * self.pixels * 4,
         )
-        self.keep = [self.packed_weights]
 
     def _ordered(self) -> Array:
         """The filters as `[groups, outputs, inner]`, in the order in which columns lie."""
@@ -150,9 +153,7 @@ class _Deformable:
             for strip in strips:
                 stages.append(c.read((first, some), strip, places.columns, places.rooms, threads))
                 stages += self._multiplied((first, some), strip, places, threads)
-        panels_apart = -(-self.outputs // self.spec.width)
-        addresses = panels_apart * (images * (rows * c.width * 8))
-        return Stages(stages, moved + addresses + threads * self.spec.scratch_bytes)
+        return Stages(stages, moved + self.products.scratch(images * (rows * c.width), threads))
 
     def _turned(self, first: SizeLike, images: SizeLike) -> KernelCall:
         """The call that lays images out with their channels last, each before a row of zeros."""
@@ -171,17 +172,13 @@ class _Deformable:
         threads: int,
     ) -> Iterator[list[KernelCall]]:
         """The stages that multiply the columns of some rows of some images with the filters."""
-        c = self.columns
-        count = images[1] * (strip[1] * c.width)
-        tables = self._tables(images[1], strip[1], places)
+        c, (first, count), (row, rows) = self.columns, images, strip
+        tables, pixels = self._tables(count, rows, places), count * (rows * c.width)
         if tables.calls:
             yield [*tables.calls]
-        panel = self.spec.width if c.groups == 1 else self.outputs
-        axes = [(count, _BLOCK), (self.outputs, panel)]
-        yield [
-            self._product(images, strip, places, tables, part, share)
-            for share, part in enumerate(grid(axes, threads))
-        ]
+        result = first * (len(self.filters) * self.pixels * 4) + row * c.width * 4
+        memory, source = places.addresses, Scratch(places.columns)
+        yield self.products.calls(source, result, tables, (pixels, pixels), memory, threads)
 
     def _tables(self, images: SizeLike, rows: int, places: _Places) -> RowTables:
         """Bytes to each row of columns and to each pixel of the output, of so many images and
@@ -194,38 +191,6 @@ class _Deformable:
             self._found[images, rows] = found
             self.keep += found.keep
         return self._found[images, rows]
-
-    def _product(
-        self,
-        images: tuple[SizeLike, SizeLike],
-        strip: tuple[int, int],
-        places: _Places,
-        tables: RowTables,
-        part: tuple[tuple[SizeLike, SizeLike], ...],
-        share: int,
-    ) -> KernelCall:
-        """The call by which thread `share` computes some pixels of some outputs."""
-        c, (rows, outputs) = self.columns, part
-        addresses = images[1] * (strip[1] * c.width * 8)
-        panel = outputs[0] // self.spec.width
-        first = images[0] * (len(self.filters) * self.pixels * 4) + strip[0] * c.width * 4
-        panels_apart = -(-self.outputs // self.spec.width)
-        scratch = places.addresses + panels_apart * addresses + share * self.spec.scratch_bytes
-        return self.spec(
-            source=Scratch(places.columns),
-            target=Out(0, first + outputs[0] * (self.pixels * 4)),
-            matrix=outputs[0] * (self.inner * 4) + address_of(self.packed_weights.arrays[0]),
-            **tables.operands(rows[0]),
-            rows=rows[1],
-            inner=self.inner,
-            columns=outputs[1],
-            column=self.pixels * 4,
-            batches=c.groups,
-            source_batch=self.inner * 4,
-            target_batch=self.outputs * self.pixels * 4,
-            row_addresses=Scratch(places.addresses + panel * addresses + rows[0] * 8),
-            scratch=Scratch(scratch),
-        )
 
 
 class _Places(Struct, frozen=True):

@@ -22,9 +22,9 @@ from uncork.kernels.codegen.emit import (
 )
 from uncork.kernels.codegen.functions import larger, smaller
 from uncork.kernels.codegen.radix_sort import radix_sort, sortable
-from uncork.kernels.detection.emit_boxes import Boxes, Chosen, PlaceRooms
+from uncork.kernels.detection.emit_boxes import Boxes, Chosen, PlaceRooms, put_row, sides_at
 from uncork.kernels.detection.emit_soft import Decay, SoftClass
-from uncork.kernels.detection.spec import Suppress
+from uncork.kernels.detection.spec import OF_ROWS, Suppress
 
 #: What adds a box taken, with its score, to the rows found.
 _Record = Callable[[Value, Value], None]
@@ -57,7 +57,7 @@ def emit_suppress(k: Kernel, spec: Suppress) -> None:
         _prepare(k, spec, a["boxes"] + batch * a["count"] * (4 * F32.bytes), corners)
         with k.loop(0, a["classes"]) as number:
             scores = a["scores"] + (batch * a["classes"] + number) * a["count"] * F32.bytes
-            candidates = _candidates(k, spec.lanes, rooms, scores, least)
+            candidates = rooms.candidates(scores, a["count"], spec.lanes, least)
             rooms.sorted(candidates)
             record = _recorder(k, rows, found, batch, number)
 
@@ -93,9 +93,8 @@ def _recorder(k: Kernel, rows: PlaceRooms, found: Variable, batch: Value, number
     def record(score: Value, box: Value) -> None:
         at = found.get()
         rows.put_entry(at, sortable(k, score, descending=True), at)
-        rows.put("row_values", at, score)
-        for name, value in (("batches", batch), ("classes", number), ("boxes", box)):
-            rows.put(f"row_{name}", at, value.to(I32))
+        values = batch.to(I32), number.to(I32), box.to(I32), score
+        rows.put_all("row", OF_ROWS, at, values)
         found.set(found.get() + 1)
 
     return record
@@ -104,7 +103,7 @@ def _recorder(k: Kernel, rows: PlaceRooms, found: Variable, batch: Value, number
 def _prepare(k: Kernel, spec: Suppress, boxes: Value, corners: Boxes) -> None:
     """Store the boxes of an image by low and high corners, with their areas."""
     with k.loop(0, corners.count) as i:
-        given = [k.load(boxes + (i * 4 + n) * F32.bytes, F32) for n in range(4)]
+        given = sides_at(k, boxes + i * (4 * F32.bytes))
         if spec.center:
             halves = [given[2] / 2.0, given[3] / 2.0]
             numbers = [
@@ -119,40 +118,11 @@ def _prepare(k: Kernel, spec: Suppress, boxes: Value, corners: Boxes) -> None:
         corners.put([*numbers, (numbers[2] - numbers[0]) * (numbers[3] - numbers[1])], i)
 
 
-def _candidates(k: Kernel, lanes: int, rooms: PlaceRooms, scores: Value, least: Value) -> Value:
-    """Store the scores of a class that are high enough, with their boxes; returns how many there
-    are.
-    """
-    many, count = k.variable(k.integer(0)), rooms.a["count"]
-    full = k.integer((1 << lanes) - 1)
-    with k.loop(0, count, lanes) as first:
-        there = k.lanes_below(count - first, lanes)
-        values = k.load(scores + first * F32.bytes, F32, lanes, there)
-        bits = k.variable(k.bits_of((values >= k.splat(least, lanes)) & there))
-        with k.if_(bits.get().equals(full)):
-            numbers = k.splat(first.to(I32), lanes) + k.lane_numbers(lanes)
-            rooms.put_entry(many.get(), sortable(k, values, descending=True), numbers)
-            many.set(many.get() + lanes)
-            bits.set(k.integer(0))
-        with k.set_bits(bits) as bit:
-            i = first + bit
-            score = k.load(scores + i * F32.bytes, F32)
-            rooms.put_entry(many.get(), sortable(k, score, descending=True), i)
-            many.set(many.get() + 1)
-    return many.get()
-
-
 def _write(k: Kernel, spec: Suppress, rows: PlaceRooms, found: Value) -> None:
     """Write the rows of the outputs in their order, and how many there are."""
     a, index = rows.a, INDEX_TYPES[spec.index]
     with k.loop(0, found) as i:
-        place = rows.place(i)
-        batch, number, box, bits = (
-            rows.read(f"row_{name}", place) for name in ("batches", "classes", "boxes", "values")
-        )
-        for n, value in enumerate((batch, number, box)):
-            k.store(value.to(index), a["rows"] + (i * 3 + n) * index.bytes)
-        score = bits.bits_as(F32)
-        for n, real in enumerate((batch.to(F32), number.to(F32), score)):
-            k.store(real, a["row_scores"] + (i * 3 + n) * F32.bytes)
+        batch, number, box, bits = rows.read_all("row", OF_ROWS, rows.place(i))
+        put_row(k, a["rows"], i, [value.to(index) for value in (batch, number, box)])
+        put_row(k, a["row_scores"], i, [batch.to(F32), number.to(F32), bits.bits_as(F32)])
     k.store(found, a["found"])

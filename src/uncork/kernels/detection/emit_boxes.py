@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from uncork.kernels.codegen.emit import F32, I32, U32, Kernel, Value, Variable
 from uncork.kernels.codegen.functions import larger, negated, smaller
-from uncork.kernels.codegen.radix_sort import entry, place_at
+from uncork.kernels.codegen.radix_sort import entry, place_at, sortable
 from uncork.kernels.detection.spec import NUMBERS
 from uncork.kernels.kernel_spec import SORT_ENTRY, SORTS
 
@@ -30,6 +30,18 @@ class Boxes(Struct, frozen=True):
     def put(self, numbers: Sequence[Value], place: Value) -> None:
         for row, number in enumerate(numbers):
             self.k.store(number, self.base + (self.count * row + place) * F32.bytes)
+
+
+def sides_at(k: Kernel, address: Value) -> list[Value]:
+    """The four numbers of a box that lie side by side at an address."""
+    return [k.load(address + n * F32.bytes, F32) for n in range(4)]
+
+
+def put_row(k: Kernel, base: Value, number: Value, values: Sequence[Value]) -> None:
+    """Store the numbers of a row, by its number, of rows of as many."""
+    for position, value in enumerate(values):
+        size = value.type.bytes
+        k.store(value, base + (number * len(values) + position) * size)
 
 
 def overlap_of(
@@ -131,6 +143,42 @@ class PlaceRooms(Struct, frozen=True):
 
     def put(self, name: str, place: Value, value: Value) -> None:
         self.k.store(value, self.a[name] + place * I32.bytes)
+
+    def read_all(self, prefix: str, names: Sequence[str], place: Value) -> list[Value]:
+        """What lies at a place in several rooms."""
+        return [self.read(f"{prefix}_{name}", place) for name in names]
+
+    def put_all(
+        self, prefix: str, names: Sequence[str], place: Value, values: Sequence[Value]
+    ) -> None:
+        for name, value in zip(names, values, strict=True):
+            self.put(f"{prefix}_{name}", place, value)
+
+    def candidates(
+        self, scores: Value, count: Value, lanes: int, least: Value, above: bool = False
+    ) -> Value:
+        """Store the keys of the scores of a class that are high enough, or `above` the least one,
+        with their boxes; returns how many there are.
+        """
+        k, many, full = self.k, self.k.variable(self.k.integer(0)), (1 << lanes) - 1
+        with k.loop(0, count, lanes) as first:
+            there = k.lanes_below(count - first, lanes)
+            values, border = (
+                k.load(scores + first * F32.bytes, F32, lanes, there),
+                k.splat(least, lanes),
+            )
+            bits = k.variable(k.bits_of((values > border if above else values >= border) & there))
+            with k.if_(bits.get().equals(full)):
+                numbers = k.splat(first.to(I32), lanes) + k.lane_numbers(lanes)
+                self.put_entry(many.get(), sortable(k, values, descending=True), numbers)
+                many.set(many.get() + lanes)
+                bits.set(k.integer(0))
+            with k.set_bits(bits) as bit:
+                i = first + bit
+                score = k.load(scores + i * F32.bytes, F32)
+                self.put_entry(many.get(), sortable(k, score, descending=True), i)
+                many.set(many.get() + 1)
+        return many.get()
 
     def put_entry(self, i: Value, key: Value | int, place: Value) -> None:
         """Store a place with its key, or those of a vector, from number `i` on."""

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from uncork.kernels.codegen.emit import F32, INDEX_TYPES, U32, Kernel, Value, Variable, emitter
 from uncork.kernels.codegen.functions import larger, smaller
 from uncork.kernels.detection.emit_best import BestByHeap
-from uncork.kernels.detection.emit_boxes import Boxes, Chosen
+from uncork.kernels.detection.emit_boxes import Boxes, Chosen, put_row
 from uncork.kernels.detection.spec import NUMBERS, Propose
 
 
@@ -86,7 +86,6 @@ class _Propose:
             if spec.normalize:
                 sides = [side / limits[n % 2] for n, side in enumerate(sides)]
         values = [image.to(F32), *sides] if spec.numbered else sides
-        for position, value in enumerate(values):
-            k.store(value, a["rows"] + (row * len(values) + position) * F32.bytes)
+        put_row(k, a["rows"], row, values)
         if spec.scored:
             k.store(score, a["row_scores"] + row * F32.bytes)

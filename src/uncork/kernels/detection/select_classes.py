@@ -6,13 +6,45 @@ from __future__ import annotations
 
 from uncork.internal_ops.found_rows import TakenOfClasses
 from uncork.kernels.detection.select import bits, zeros_in
-from uncork.kernels.detection.spec import NUMBERS, OF_ALL, OF_IMAGE, Classify
+from uncork.kernels.detection.spec import (
+    BY_CLASS,
+    BY_SCORE,
+    NUMBERS,
+    OF_ALL,
+    OF_IMAGE,
+    PLACES,
+    Classify,
+)
 from uncork.kernels.extents import decline_if, largest, nanoseconds, product, smallest
-from uncork.kernels.kernel_plan import In, KernelPlan, Out, Selection, Workspace
+from uncork.kernels.kernel_plan import In, KernelPlan, Operand, Out, Selection, Workspace
 from uncork.kernels.layer import Layer
 from uncork.ops.matrix_nms import MatrixNms8
 from uncork.ops.multiclass_nms import MulticlassNms8
+from uncork.symbolic import SizeLike
 from uncork.types import ElementType
+
+
+def taken(
+    room: Workspace,
+    lanes: int,
+    sizes: tuple[SizeLike, SizeLike, SizeLike, SizeLike],
+    rows: SizeLike,
+) -> dict[str, Operand]:
+    """How many classes and boxes there are, how many of a class take part and are taken at most,
+    and the working memory in which they are found, and the rows of all images.
+    """
+    classes, count, top, most = sizes
+    image = classes * most
+    return {
+        "classes": classes,
+        "count": count,
+        "top": top,
+        "most": most,
+        "chosen": room.take((most + lanes) * (NUMBERS * 4)),
+        **{f"taken_{name}": room.take(image * 4) for name in OF_IMAGE},
+        **{f"kept_{name}": room.take(rows * 4) for name in OF_ALL},
+        **room.sorts(largest(largest(count, image), rows)),
+    }
 
 
 def select_classes(layer: Layer) -> Selection:
@@ -34,31 +66,28 @@ def select_classes(layer: Layer) -> Selection:
     if not means.sort_result_across_batch:
         across = ""
     index = layer.outputs[1].element_type.name
-    spec = Classify(index, means.classes_by_class(), decay, across, lanes)
+    order = BY_CLASS if means.classes_by_class() else BY_SCORE
+    spec = Classify(PLACES, order, lanes, index, decay, across)
     rows, room = layer.result()[0], Workspace()
-    memory = room.sorts(largest(largest(count, image), rows))
-    memory |= {f"taken_{name}": room.take(image * 4) for name in OF_IMAGE}
-    memory |= {f"kept_{name}": room.take(rows * 4) for name in OF_ALL}
     call = spec(
         boxes=In(0),
+        box_image=count * 16,
+        box_class=0,
+        box_step=16,
         scores=In(1),
         rows=Out(0),
         row_places=Out(1),
         numbers=Out(2),
         found=Out(3),
         batches=batches,
-        classes=classes,
-        count=count,
         background=means.background_class,
-        top=top,
         keep=keep,
         overlap=bits(overlap),
         least=bits(means.score_threshold),
         sigma=bits(sigma),
         post=bits(post),
-        chosen=room.take((top + lanes) * (NUMBERS * 4)),
         largest=room.take((top + lanes) * 4),
-        **memory,
+        **taken(room, lanes, (classes, count, top, top), rows),
     )
     cost = nanoseconds(product((batches, classes, count)), 4.0)
     # What lies behind the rows is 0.

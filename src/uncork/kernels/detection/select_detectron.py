@@ -5,9 +5,10 @@ an image, the best regions, and the priors around every cell of a grid.
 from __future__ import annotations
 
 from uncork.kernels.detection.select import bits, zeros_in
-from uncork.kernels.detection.select_output import taken
+from uncork.kernels.detection.select_classes import taken
+from uncork.kernels.detection.select_output import listed
 from uncork.kernels.detection.select_regions import moved_lines
-from uncork.kernels.detection.spec import NUMBERS, BestRows, DetectOfClasses
+from uncork.kernels.detection.spec import BY_CLASS_IF_ALL, REGIONS, BestRows, Classify
 from uncork.kernels.extents import compute_nothing_of, nanoseconds, smallest
 from uncork.kernels.kernel_plan import In, KernelPlan, Out, Scratch, Selection, Workspace
 from uncork.kernels.layer import Layer
@@ -21,8 +22,6 @@ from uncork.ops.detectron import (
 )
 from uncork.symbolic import SizeLike
 from uncork.types import ElementType
-
-_F32 = 4
 
 
 def select_detections(layer: Layer) -> Selection:
@@ -38,29 +37,37 @@ def select_detections(layer: Layer) -> Selection:
     ]
     lines += moved_lines(1, operation.max_delta_log_wh)
     lines += [f"c{n} = larger(c{n}{' - 1.0' * (n > 1)}, 0.0)" for n in range(4)]
-    lines += [f"C[{n}, r, c] = c{n}" for n in range(4)]
-    lines.append("C[4, r, c] = (c2 - c0 + 1.0) * (c3 - c1 + 1.0)")
+    lines.append("C[r, 4*c] = interleaved(c0, c1, c2, c3)")
     views = {
         "R": View(In(0), "f32", (regions, 4)),
         "X": View(In(1), "f32", (regions, 4 * classes)),
-        "C": View(Scratch(), "f32", (NUMBERS, regions, classes)),
+        "C": View(Scratch(), "f32", (regions, 4 * classes)),
     }
     text = "\n".join(["r c*:", *(f"  {line}" for line in lines)])
     decoding = Call("decode_classes", text, {"r": regions, "c": classes}, views, target, 1)
     room = Workspace()
-    call = DetectOfClasses(target.lanes)(
-        corners=room.take(every * (NUMBERS * _F32)),
+    call = Classify(REGIONS, BY_CLASS_IF_ALL, target.lanes)(
+        boxes=room.take(every * 16),
+        box_image=0,
+        box_class=16,
+        box_step=classes * 16,
         rois=In(0),
         scores=In(2),
-        boxes=Out(0),
+        rows=Out(0),
         labels=Out(1),
         values=Out(2),
+        batches=1,
         background=0,
-        top=operation.post_nms_count,
         keep=operation.max_detections_per_image,
         overlap=bits(operation.nms_threshold),
         least=bits(operation.score_threshold),
-        **taken(room, regions, classes, target),
+        **listed(room, regions, classes),
+        **taken(
+            room,
+            target.lanes,
+            (classes, regions, operation.post_nms_count, regions),
+            layer.result()[0],
+        ),
     )
     calls = [*zeros_in(outputs), decoding.kernel_call(), call]
     return KernelPlan(call[0].name, calls, room.bytes, cost=nanoseconds(every, 3.0))

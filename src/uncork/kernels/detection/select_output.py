@@ -7,7 +7,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from uncork.kernels.detection.select import bits, zeros_in
-from uncork.kernels.detection.spec import NUMBERS, Detect
+from uncork.kernels.detection.select_classes import taken
+from uncork.kernels.detection.spec import BY_CLASS, DETECTIONS, Classify
 from uncork.kernels.extents import (
     certainly,
     compute_nothing_of,
@@ -45,40 +46,33 @@ def select_detections(layer: Layer) -> Selection:
     classes = confidences // priors
     decoding = _decoded(operation, images, priors, layer.shape(2), target)
     room = Workspace()
-    call = Detect(operation.clip_after_nms, target.lanes)(
-        corners=room.take(images * (priors * NUMBERS * _F32)),
+    boxes = room.take(images * (priors * 16))
+    top = priors if operation.top_k < 0 else min(priors, operation.top_k)
+    most = operation.keep_top_k[0]
+    call = Classify(DETECTIONS, BY_CLASS, target.lanes, clip=operation.clip_after_nms)(
+        boxes=boxes,
+        box_image=priors * 16,
+        box_class=0,
+        box_step=16,
         scores=In(1),
-        output=Out(0),
-        images=images,
-        rows=rows,
+        rows=Out(0),
+        space=rows,
+        batches=images,
         background=operation.background_label_id,
-        top=priors if operation.top_k < 0 else operation.top_k,
-        keep=operation.keep_top_k[0],
+        keep=classes * priors if most < 0 else most,
         overlap=bits(operation.nms_threshold),
         least=bits(operation.confidence_threshold),
-        **taken(room, priors, classes, target),
+        **listed(room, priors, classes),
+        **taken(room, target.lanes, (classes, priors, top, top), rows),
     )
     calls = [*zeros_in(layer.outputs), decoding.kernel_call(), call]
     cost = nanoseconds(product((images, priors, classes)), 3.0)
     return KernelPlan(call[0].name, calls, room.bytes, cost=cost)
 
 
-def taken(
-    room: Workspace, priors: SizeLike, classes: SizeLike, target: Target
-) -> dict[str, Operand]:
-    """How many boxes and classes there are, and the working memory in which the best boxes of each
-    class are found.
-    """
-    every = priors * classes
-    names = ("found", "taken_classes", "taken_boxes")
-    return {
-        "priors": priors,
-        "classes": classes,
-        "many": room.take(classes * 8),
-        "chosen": room.take((priors + target.lanes) * (NUMBERS * _F32)),
-        **{name: room.take(every * _F32) for name in names},
-        **room.sorts(every),
-    }
+def listed(room: Workspace, boxes: SizeLike, classes: SizeLike) -> dict[str, Operand]:
+    """The working memory in which the boxes of each class are listed."""
+    return {"many": room.take(classes * 8), "listed": room.take(boxes * classes * 4)}
 
 
 def _decoded(
@@ -88,7 +82,7 @@ def _decoded(
     proposals: Sequence[SizeLike],
     target: Target,
 ) -> Call:
-    """The loop nest that decodes all boxes into corners and areas."""
+    """The loop nest that decodes all boxes into corners."""
     size, rows = operation.prior_size, 1 if operation.variance_encoded_in_target else 2
     decline_if(
         not (certainly(proposals[0], 1) or same(proposals[0], images)),
@@ -100,7 +94,7 @@ def _decoded(
         "X": View(In(0), "f32", (images, priors * 4)),
         "R": View(In(2), "f32", line, (step, _F32)),
         "V": View(In(2, priors * size * _F32), "f32", line, (step, _F32)),
-        "C": View(Scratch(), "f32", (images, NUMBERS, priors)),
+        "C": View(Scratch(), "f32", (images, 4 * priors)),
     }
     sizes: dict[str, SizeLike] = {"n": images, "p": priors}
     text = "\n".join(["n p*:", *(f"  {line}" for line in _lines(operation))])
@@ -135,5 +129,4 @@ def _lines(operation: DetectionOutput1 | DetectionOutput8) -> list[str]:
         lines += [f"c{index} = b{index} + o{index}" for index in range(4)]
     if operation.clip_before_nms:
         lines += [f"c{n} = smaller(larger(c{n}, 0.0), 1.0)" for n in range(4)]
-    lines += [f"C[n, {index}, p] = c{index}" for index in range(4)]
-    return [*lines, "C[n, 4, p] = (c2 - c0) * (c3 - c1)"]
+    return [*lines, "C[n, 4*p] = interleaved(c0, c1, c2, c3)"]

@@ -8,6 +8,8 @@ from uncork.kernels.kernel_spec import SORTS, KernelSpec
 
 #: Numbers of a box in working memory: both corners, and its area.
 NUMBERS = 5
+#: What is known of a row of non-maximum suppression, each in 4 bytes.
+OF_ROWS = ("batches", "classes", "boxes", "values")
 
 
 class Suppress(KernelSpec, frozen=True):
@@ -41,49 +43,10 @@ class Suppress(KernelSpec, frozen=True):
         inputs = ["boxes", "scores", "limit", "overlap", "least", "sigma"]
         sizes = ["batches", "classes", "count", "most"]
         live = ["live", "live_scores"] if self.sigma else []
-        rows = ["batches", "classes", "boxes", "values"]
         return [
             *inputs, "rows", "row_scores", "found", *sizes, *SORTS, "corners", "chosen", *live,
-            *(f"row_{name}" for name in (*SORTS, *rows)),
+            *(f"row_{name}" for name in (*SORTS, *OF_ROWS)),
         ]  # fmt: skip
-
-
-_ROOMS = ("corners", "found", "many", "chosen", *SORTS, "taken_classes", "taken_boxes")
-
-
-class Detect(KernelSpec, frozen=True):
-    """The spec of the kernel that takes the best boxes of each class, and of all classes together;
-    boxes are decoded already.
-    """
-
-    emitter: ClassVar[str] = "uncork.kernels.detection.emit_output:emit_detect"
-    #: The inputs and the output, sizes, numbers (`overlap` and `least` are the bits of f32), and
-    #: working memory. `corners` has 5 f32 of each box of an image, `found` the boxes of each class
-    #: with a high enough score, `many` how many there are; `chosen` is for 5 f32 of each box and a
-    #: vector more. Each of the others has 4 bytes of each box of each class.
-    arguments: ClassVar[tuple[str, ...]] = (
-        "scores", "output", "images", "priors", "classes", "rows", "background", "top", "keep",
-        "overlap", "least", *_ROOMS,
-    )  # fmt: skip
-    #: Boxes that are chosen are cut to the image.
-    clip: bool
-    lanes: int
-
-
-class DetectOfClasses(KernelSpec, frozen=True):
-    """The spec of the kernel that takes the best boxes of each class, which has boxes of its own,
-    and of all classes together; boxes are decoded already.
-    """
-
-    emitter: ClassVar[str] = "uncork.kernels.detection.emit_of_classes:emit_of_classes"
-    #: The inputs and the outputs, sizes, numbers and working memory as those of `Detect`, but that
-    #: `corners` has five rows, each of an f32 of each class of each region; at most `top` boxes
-    #: are taken of a class.
-    arguments: ClassVar[tuple[str, ...]] = (
-        "rois", "scores", "boxes", "labels", "values", "priors", "classes", "background", "top",
-        "keep", "overlap", "least", *_ROOMS,
-    )  # fmt: skip
-    lanes: int
 
 
 class BestRows(KernelSpec, frozen=True):
@@ -91,7 +54,7 @@ class BestRows(KernelSpec, frozen=True):
     last.
     """
 
-    emitter: ClassVar[str] = "uncork.kernels.detection.emit_of_classes:emit_best_rows"
+    emitter: ClassVar[str] = "uncork.kernels.detection.emit_best_rows:emit_best_rows"
     #: `rows` of four f32, the `scores` of `count` rows, the output, of which `kept` rows are
     #: written, and what a sort needs.
     arguments: ClassVar[tuple[str, ...]] = ("rows", "scores", "output", "count", "kept", *SORTS)
@@ -102,30 +65,76 @@ OF_IMAGE = ("classes", "boxes", "scores")
 OF_ALL = ("images", *OF_IMAGE)
 
 
+#: What rows are: the class, the score and the sides of a box, with its place beside them; what
+#: DetectionOutput gives, which begins with the image; sides, with class and score beside them.
+PLACES, DETECTIONS, REGIONS = "places", "detections", "regions"
+#: How the boxes of an image go: by score, by class, or by class unless some are left out.
+BY_SCORE, BY_CLASS, BY_CLASS_IF_ALL = "score", "class", "class_if_all"
+#: Numbers of a row of DetectionOutput.
+DETECTION = 7
+
+
 class Classify(KernelSpec, frozen=True):
     """The spec of the kernel that takes the best f32 boxes of each class, and of these the best of
-    each image.
+    each image; boxes are decoded already.
     """
 
     emitter: ClassVar[str] = "uncork.kernels.detection.emit_classes:emit_classes"
-    #: Inputs, outputs, sizes, numbers (`overlap`, `least`, `sigma` and `post` are the bits of f32;
-    #: `top` and `keep` are no larger than what there can be), and working memory. `chosen` has 5
-    #: f32 of each box that is taken of a class, and of a vector more, `largest` an f32 of each of
-    #: these. Each of the others has 4 bytes of each row of an image or of all.
-    arguments: ClassVar[tuple[str, ...]] = (
-        "boxes", "scores", "rows", "row_places", "numbers", "found", "batches", "classes", "count",
-        "background", "top", "keep", "overlap", "least", "sigma", "post", "chosen", "largest",
-        *SORTS, *(f"taken_{name}" for name in OF_IMAGE), *(f"kept_{name}" for name in OF_ALL),
-    )  # fmt: skip
-    #: The type of places and counts.
-    index: str
-    #: Rows of an image go by class, not by score.
-    by_class: bool
-    #: How scores fall where boxes are not left out: "gaussian", "linear" or not at all.
-    decay: str
-    #: Rows of all images are ordered together: by "score", by "class" or not at all.
-    across: str
+    #: What rows are.
+    rows: str
+    order: str
     lanes: int
+    #: The type of places and counts, where there are such.
+    index: str = ""
+    #: How scores fall where boxes are not left out: "gaussian", "linear" or not at all.
+    decay: str = ""
+    #: Rows of all images are ordered together: by "score", by "class" or not at all.
+    across: str = ""
+    #: Boxes of rows are cut to the image.
+    clip: bool = False
+
+    @property
+    def box_by_box(self) -> bool:
+        """Whether scores lie box by box, not class by class. Those that are above `least` are
+        taken then, and equal ones go by the order of boxes.
+        """
+        return self.rows != PLACES
+
+    @property
+    def pixel(self) -> bool:
+        """Whether both ends of a side belong to a box, and boxes come of regions with an area."""
+        return self.rows == REGIONS
+
+    @property
+    def limits_taken(self) -> bool:
+        """Whether `top` limits the boxes that are taken of a class, not those that take part."""
+        return self.rows == REGIONS
+
+    @property
+    def arguments(self) -> list[str]:
+        """The kernel's arguments: inputs, outputs, sizes, numbers and working memory.
+
+        A box has four f32 at `boxes`, the bytes `box_image`, `box_class` and `box_step` from one
+        image, class and box to the next. `overlap`, `least`, `sigma` and `post` are the bits of
+        f32. `chosen` has 5 f32 of each of the `most` boxes that are taken of a class, and of a
+        vector more, `largest` an f32 of each of these; `listed` the boxes of each class with a high
+        enough score, `many` how many there are. Each of the others has 4 bytes of each row of an
+        image or of all.
+        """
+        boxes = ["boxes", "box_image", "box_class", "box_step", "scores", "rows"]
+        sizes = ["batches", "classes", "count", "background", "top", "most", "keep"]
+        rooms = [
+            "chosen",
+            *SORTS,
+            *(f"taken_{n}" for n in OF_IMAGE),
+            *(f"kept_{n}" for n in OF_ALL),
+        ]
+        more = {
+            PLACES: ["row_places", "numbers", "found", "sigma", "post", "largest"],
+            DETECTIONS: ["many", "listed", "space"],
+            REGIONS: ["many", "listed", "rois", "labels", "values"],
+        }
+        return [*boxes, *sizes, "overlap", "least", *rooms, *more[self.rows]]
 
 
 class Propose(KernelSpec, frozen=True):

@@ -15,14 +15,16 @@ from uncork.kernels.extents import (
     decline_if,
     extents,
     is_empty,
+    largest,
     product,
     same_extents,
     smallest,
 )
 from uncork.kernels.fourier.passes import Pass, planned
-from uncork.kernels.fourier.spec import COMPLEX, HALF, REAL, WINDOWED, Overlap
+from uncork.kernels.fourier.spec import COMPLEX, HALF, REAL, WINDOWED
 from uncork.kernels.kernel_plan import In, Operand, Out, Scratch, Selection, whole_lines
 from uncork.kernels.layer import Layer
+from uncork.kernels.loops.nest_call import Call, View
 from uncork.kernels.runtime.addresses import address_of
 from uncork.ops.dft import DFT7, IDFT7, IRDFT9
 from uncork.ops.stft import ISTFT16, STFT15
@@ -35,6 +37,15 @@ _SIZES = {ElementType.f32: 4, ElementType.f64: 8}
 _DTYPES = {4: np.float32, 8: np.float64}
 #: The longest transform of a known length: its working memory is a few times that of the data.
 _LONGEST = 1 << 22
+#: A signal as the sum of its windowed pieces over that of the squared windows; zeros where no
+#: window has a part in it, and past all pieces.
+_OVERLAP = """n:
+  z*: R[z] = 0.0; W[z] = 0.0
+  f o*:
+    A[f, o] = A[f, o] + P[n, f, o] * V[o]
+    B[f, o] = B[f, o] + V[o] * V[o]
+  t*: Y[n, t] = where(E[t] == 0.0, 0.0, D[t] / E[t] * S[0])
+  u*: Z[n, u] = 0.0"""
 
 
 def select_transform(layer: Layer) -> Selection:
@@ -132,10 +143,8 @@ def select_frames(layer: Layer) -> Selection:
 
 
 def select_signal(layer: Layer) -> Selection:
-    """Select the kernels of ISTFT: inverse transforms make the pieces, then one kernel adds
-    them.
-    """
-    operation, target = layer.of(ISTFT16), layer.target
+    """Select the kernels of ISTFT: inverse transforms make the pieces, then a nest adds them."""
+    operation = layer.of(ISTFT16)
     size, length, step = _size_of(layer.input(0)), *_frame(layer)
     *lead, kept, frames, _ = layer.shape(0)
     own = as_number(layer.shape(1)[0], "the length of the window is known at the call only")
@@ -161,24 +170,27 @@ def select_signal(layer: Layer) -> Selection:
         inverse=True,
     )
     scale = np.array([math.sqrt(length) if operation.normalized else 1], _DTYPES[size])
-    spec = Overlap(max(1, target.lanes * 4 // size), size)
-    last = spec(
-        pieces=Scratch(0),
-        window=In(1),
-        target=Out(0),
-        batch=batch,
-        frames=frames,
-        frame=length,
-        step=step,
-        begin=(length - own) // 2,
-        own=own,
-        first=length // 2 if operation.center else 0,
-        length=made[-1],
-        reached=reached,
-        scale=address_of(scale),
-        room=Scratch(pieces),
-    )
-    return planned(layer, [only], pieces + 2 * reached * size, [last], [scale])
+    begin, first = (length - own) // 2, length // 2 if operation.center else 0
+    there = largest(smallest(reached - first, made[-1]), 0)
+    name, room, frame = layer.input(0).element_type.name, reached * size, length * size
+    steps, summed = (step * size, size), (frames, own)
+    views = {
+        "P": View(Scratch(begin * size), name, (batch, *summed), (frames * frame, frame, size)),
+        "V": View(In(1), name, (own,)),
+        "S": View(address_of(scale), name, (1,)),
+        # Sums of pieces, and of squared windows: all, as frames add to them, and what is stored.
+        "R": View(Scratch(pieces), name, (reached,)),
+        "W": View(Scratch(pieces + room), name, (reached,)),
+        "A": View(Scratch(pieces + begin * size), name, summed, steps),
+        "B": View(Scratch(pieces + room + begin * size), name, summed, steps),
+        "D": View(Scratch(pieces + first * size), name, (there,)),
+        "E": View(Scratch(pieces + room + first * size), name, (there,)),
+        "Y": View(Out(0), name, (batch, made[-1])),
+        "Z": View(Out(0, there * size), name, (batch, made[-1] - there), (made[-1] * size, size)),
+    }
+    sizes = {"n": batch, "f": frames, "o": own, "z": reached, "t": there, "u": made[-1] - there}
+    last = Call("overlap", _OVERLAP, sizes, views, layer.target, 4, scalar_type=name).kernel_call()
+    return planned(layer, [only], pieces + 2 * room, [last], [scale])
 
 
 def _frame(layer: Layer) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""What kernels of Fourier transforms and of signals are specialised for, and their arguments."""
+"""What kernels of Fourier transforms are specialised for, and their arguments."""
 
 from __future__ import annotations
 
@@ -56,23 +56,6 @@ class Fourier(KernelSpec, frozen=True):
     def cell(self) -> int:
         """Bytes of a number of all transforms, real parts first."""
         return 2 * self.lanes * self.size
-
-
-class Overlap(KernelSpec, frozen=True):
-    """The spec of signals that are sums of windowed pieces over sums of squared windows.
-
-    `pieces [batch, frames, frame]` begin `step` numbers apart. The `own` numbers of the window
-    stand from `begin` on in a frame. Of a signal `length` numbers from `first` on are stored, zeros
-    past the `reached` ones, times a number at `scale`. `room` has two signals.
-    """
-
-    emitter: ClassVar[str] = "uncork.kernels.fourier.emit_overlap:emit_overlap"
-    arguments: ClassVar[tuple[str, ...]] = (
-        "pieces", "window", "target", "batch", "frames", "frame", "step", "begin", "own", "first",
-        "length", "reached", "scale", "room",
-    )  # fmt: skip
-    lanes: int
-    size: int
 
 
 #: Roots that are computed one by one; all others are products of one of these and another.

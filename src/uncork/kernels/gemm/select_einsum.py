@@ -17,22 +17,17 @@ from uncork.kernels.extents import (
     product,
 )
 from uncork.kernels.gemm.address_table import row_tables
-from uncork.kernels.gemm.indirect import panels
+from uncork.kernels.gemm.indirect import RowProducts, panels
 from uncork.kernels.gemm.spec_address_table import LOOPS
 from uncork.kernels.gemm.spec_indirect import indirect_gemm
 from uncork.kernels.kernel_plan import (
     In,
-    KernelCall,
     KernelPlan,
-    Out,
-    Scratch,
     Selection,
     Stages,
-    shares,
 )
 from uncork.kernels.layer import Layer, present, staged
 from uncork.kernels.register_tiles import rows_of_parts
-from uncork.kernels.runtime.addresses import address_of
 from uncork.kernels.runtime.packed_weights import packed
 from uncork.kernels.runtime.target import Target
 from uncork.ops._common.product_labels import Label, Roles, roles_of
@@ -171,7 +166,6 @@ def _native(
     matrices = _known_count(last, sizes)
     column: SizeLike = output_steps[parts.columns[-1]] if parts.columns else 4
     spec = indirect_gemm(width, target.lanes, certainly(column, 4))
-    whole_tiles = rows_of_parts(target.vector_registers, spec.vectors)
     packed_weights = packed(
         [matrix],
         (spec, tuple(order), batches),
@@ -184,35 +178,33 @@ def _native(
         zip(*(_places(outer, sizes, steps) for steps in (data_steps, output_steps)), strict=True)
     )
 
-    def product_call(number: int, first: SizeLike, some: SizeLike, share: int) -> KernelCall:
-        """The call by which thread `share` computes some rows, of the batches of one combination of
-        the outer labels.
-        """
-        source, result = starts[number]
-        return spec(
-            source=In(data, source),
-            target=Out(0, result),
-            matrix=address_of(packed_weights.arrays[0]) + number * matrices * matrix_bytes,
-            **tables.operands(first),
-            rows=some,
-            inner=inner,
-            columns=width,
-            column=column,
-            batches=matrices,
-            source_batch=data_steps[last[0]] if last else 0,
-            target_batch=output_steps[last[0]] if last else 0,
-            row_addresses=Scratch(tables.scratch + first * 8),
-            scratch=Scratch(tables.scratch + count * 8 + share * spec.scratch_bytes),
-        )
+    products = RowProducts(
+        spec,
+        packed_weights,
+        matrices,
+        inner,
+        width,
+        column,
+        data_steps[last[0]] if last else 0,
+        output_steps[last[0]] if last else 0,
+        rows_of_parts(target.vector_registers, spec.vectors),
+    )
 
     def stages(threads: int) -> Stages:
-        rows = shares(count, threads, whole_tiles)
-        calls = [
-            [product_call(number, *some, share) for share, some in enumerate(rows)]
-            for number in range(len(starts))
-        ]
         made = [tables.calls] if tables.calls else []
-        return Stages([*made, *calls], tables.scratch + count * 8 + threads * spec.scratch_bytes)
+        calls = [
+            products.calls(
+                In(data, source),
+                result,
+                tables,
+                (count, count),
+                tables.scratch,
+                threads,
+                number * matrices * matrix_bytes,
+            )
+            for number, (source, result) in enumerate(starts)
+        ]
+        return Stages([*made, *calls], tables.scratch + products.scratch(count, threads))
 
     cost = nanoseconds(batches * count * inner * width, 1 / 30)
     return staged(stages, cost, [packed_weights, *tables.keep], spec.name)

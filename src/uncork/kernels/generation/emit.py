@@ -1,13 +1,10 @@
-"""The emitter of OneHot, one place of each row, and Range, numbers at equal steps."""
+"""The emitter of OneHot: one place of each row."""
 
 from __future__ import annotations
 
-from uncork.kernels.codegen.emit import F64, I64, INDEX_TYPES, Kernel, Value, emitter
-from uncork.kernels.codegen.scalar_ops import COMPUTED
-from uncork.kernels.generation.spec import OneHot, Steps
+from uncork.kernels.codegen.emit import I64, INDEX_TYPES, Kernel, emitter
+from uncork.kernels.generation.spec import OneHot
 
-#: Floats below it are cut to i64.
-_CUT = 2.0**63
 _ITEMS = {1: INDEX_TYPES["u8"], 2: INDEX_TYPES["u16"], 4: INDEX_TYPES["u32"], 8: INDEX_TYPES["u64"]}
 
 
@@ -26,30 +23,3 @@ def emit_one_hot(k: Kernel, spec: OneHot) -> None:
             place = place + ((place >> 63) & depth)
         with k.if_(place.below(depth)):
             k.store(number, output + ((o * depth + place) * inner + i) * spec.item)
-
-
-@emitter
-def emit_steps(k: Kernel, spec: Steps) -> None:
-    """The LLVM text of `output[i] = start + i * step`, in i64 or f64; the kernel returns 1 when a
-    number is not finite or too large to be cut to i64, or the step is 0.
-    """
-    given, (output, count) = k.arguments[:3], k.arguments[3:]
-    made = COMPUTED[spec.result]
-    wide = F64 if made.kind == "float" else I64
-
-    def number(address: Value, name: str) -> Value:
-        value = k.load(address, COMPUTED[name])
-        if value.type.kind == "float":
-            k.stop_unless((value - value).equals(0.0), k.integer(1))
-            if wide is I64:
-                k.stop_unless(value < _CUT, k.integer(1))
-                k.stop_unless(value > -_CUT, k.integer(1))
-        return value.to(wide)
-
-    start, _, step = (
-        number(address, name)
-        for address, name in zip(given, (spec.start, spec.stop, spec.step), strict=True)
-    )
-    k.stop_unless(step.equals(0).equals(0), k.integer(1))
-    with k.loop(0, count) as i:
-        k.store((start + i.to(wide) * step).to(made), output + i * made.bytes)

@@ -1,13 +1,16 @@
-"""Selection of kernels that make tensors of few numbers: OneHot, Range and Eye."""
+"""Selection of kernels that make tensors of few numbers: OneHot sets places, Range is a loop
+nest, Eye is copies.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
 from uncork.kernels.extents import decline_if, extents, largest, nanoseconds, product, smallest
-from uncork.kernels.generation.spec import OneHot, Steps
+from uncork.kernels.generation.spec import OneHot
 from uncork.kernels.kernel_plan import In, KernelPlan, Out, Selection
 from uncork.kernels.layer import Layer
+from uncork.kernels.loops.nest_call import Call, View
 from uncork.kernels.movement.nd_copy import Loop, nd_copy
 from uncork.kernels.movement.spec import FillBytes
 from uncork.kernels.runtime.addresses import address_of
@@ -16,6 +19,8 @@ from uncork.ops.one_hot import OneHot1, OneHot16
 from uncork.storage import encode
 
 _FLOATS = ("f32", "f64")
+#: Floats below it are cut to i64.
+_CUT = 2.0**63
 #: No matrix has a diagonal that far from its main one.
 _FARTHEST = 1 << 40
 
@@ -45,21 +50,31 @@ def select_one_hot(layer: Layer) -> Selection:
 
 
 def select_range(layer: Layer) -> Selection:
-    inputs, outputs = layer.inputs, layer.outputs
-    result = outputs[0].element_type
-    start, stop, step = (spec.element_type for spec in inputs if spec is not None)
+    """Select a nest that makes start + i * step in i64 or f64. What inference refuses, and what no
+    i64 is cut to, is refused.
+    """
+    result = layer.outputs[0].element_type
     is_float = result.name in _FLOATS
     decline_if(not is_float and not result.is_integer, f"no kernel for ranges of {result}")
-    for given in (start, stop, step):
+    lines, views = list[str](), {"Y": View(Out(0), result.name, layer.result())}
+    for position, view in enumerate("ABS"):  # start, stop and step
+        given = layer.input(position).element_type
         decline_if(
             not given.is_integer and given.name not in _FLOATS,
             f"no kernel for ranges of {result} from {given}",
         )
-    (count,) = extents(outputs[0])
-    spec = Steps(start.name, stop.name, step.name, result.name)
-    return KernelPlan(
-        spec.name, [(spec, [In(0), In(1), In(2), Out(0), count])], cost=nanoseconds(count, 1.0)
-    )
+        views[view] = View(In(position), given.name, (1,))
+        if given.is_float:
+            lines.append(f"refused = differs({view}[0] - {view}[0])")
+            if not is_float:
+                lines.append(f"refused = abs({view}[0]) >= {_CUT!r}")
+    lines += ["refused = S[0] == 0", "a = real(A[0])", "s = real(S[0])"]
+    text = "\n".join([*lines, "i*: Y[i] = a + real(integer(i)) * s"])
+    (count,) = layer.result()
+    made = "f64" if is_float else "i64"
+    return Call(
+        "range", text, {"i": count}, views, layer.target, 1, count, scalar_type=made
+    ).native()
 
 
 def select_eye(layer: Layer) -> Selection:

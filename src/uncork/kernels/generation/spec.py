@@ -19,16 +19,3 @@ class OneHot(KernelSpec, frozen=True):
     #: A negative index counts from the end; a strict kernel stops at one.
     wraps: bool
     strict: bool
-
-
-class Steps(KernelSpec, frozen=True):
-    """The spec of the kernel that writes start, start + step, ..: `start`, `stop`, `step`,
-    `output`, `count`. Each of the first three has a type of its own.
-    """
-
-    emitter: ClassVar[str] = "uncork.kernels.generation.emit:emit_steps"
-    arguments: ClassVar[tuple[str, ...]] = ("start", "stop", "step", "output", "count")
-    start: str
-    stop: str
-    step: str
-    result: str

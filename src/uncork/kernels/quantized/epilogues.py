@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from uncork.internal_ops.fused import FusedMember, FusedProduct
+from uncork.internal_ops.fused import FusedMember
 from uncork.internal_ops.quantized import Grid, QuantizedProduct
-from uncork.kernels.epilogue import CHANNEL, ELEMENT, NUMBER, ScalarOp
-from uncork.kernels.extents import KernelDeclined, decline_if
+from uncork.kernels.epilogue import CHANNEL, ELEMENT, NUMBER
+from uncork.kernels.extents import decline_if
 from uncork.kernels.kernel_plan import In, Operand
 from uncork.kernels.quantized.grids import grid_of, numbers_of
 from uncork.kernels.quantized.spec import CODES, GRID, ROUNDED, CodesEpilogue
 from uncork.kernels.runtime.addresses import address_of
-from uncork.kernels.select_epilogue import ending, kind_of
+from uncork.kernels.select_epilogue import EndBuilder, kind_of
 from uncork.ops.arithmetic import Add
 from uncork.symbolic import SizeLike
 from uncork.types import Array, TensorSpec
@@ -85,8 +86,8 @@ class BoundEpilogue(Struct, frozen=True):
         return found, keep
 
 
-class _Builder:
-    """The builder of an epilogue: it reads members one after the other."""
+class _Builder(EndBuilder):
+    """The builder of an epilogue of sums of codes, and of the bias before it."""
 
     def __init__(
         self,
@@ -95,18 +96,10 @@ class _Builder:
         result: TensorSpec,
         axis: int,
     ) -> None:
+        super().__init__(operation.operation, others, result, axis)
         self.held = [held.grid for held in operation.held]
-        self.result, self.axis, self.outputs = result, axis, operation.weights.outputs
-        own = operation.operation
-        self.members = list(own.members) if isinstance(own, FusedProduct) else []
-        self.specs = [result, *others]
-        self.first = len(self.specs)
+        self.outputs = operation.weights.outputs
         self.bias = np.zeros(self.outputs)
-        #: What a number of members stands for: an operand (True, number), or a value (False, 0 for
-        #: the sums, else words counted from 1).
-        self.stands: dict[int, tuple[bool, int]] = {0: (False, 0)}
-        self.operands: list[tuple[str, int | Grid | Array]] = []
-        self.ops: list[tuple[str, list[tuple[bool, int]], tuple[float, ...]]] = []
 
     def end(self, last: Grid | None) -> BoundEpilogue:
         members = self.members
@@ -117,7 +110,7 @@ class _Builder:
             )
             source, members = members[-1].arguments[0], members[:-1]
         for index, member in enumerate(members):
-            self._read(index, member)
+            self.read(index, member)
         if last is None:
             return BoundEpilogue(self._spec(False, False), self.operands, self.bias)
         decline_if(
@@ -155,48 +148,29 @@ class _Builder:
 
     def _grid(self, member: FusedMember) -> Grid | None:
         """The grid of a member that rounds to one."""
-        return grid_of(member.operation, self._given(member)[1:], self.result.rank)
+        return grid_of(member.operation, self.given(member)[1:], self.result.rank)
 
-    def _given(self, member: FusedMember) -> list[TensorSpec]:
-        return [
-            self.specs[number] if number < self.first else self.result
-            for number in member.arguments
-        ]
-
-    def _read(self, place: int, member: FusedMember) -> None:
+    def read(self, place: int, member: FusedMember) -> None:
+        """Read the member with this number: a bias is none of the words, and what is rounded to a
+        grid of all channels is one of its own.
+        """
         number = self.first + place
         if self._is_bias(place, member):
             self.stands[number] = (False, 0)
             return
-        specs = self._given(member)
-        own = [n == 0 or n >= self.first for n in member.arguments]
         grid = self._grid(member)
-        if grid is not None and not grid.channels and own[0]:
-            self.operands.append((GRID, grid))
-            given = [self.stands[member.arguments[0]], (True, len(self.operands) - 1)]
-            self.ops.append((ROUNDED, given, ()))
-        else:
-            found = ending(member.operation, specs, own, self.result, self.axis)
-            if found is None:
-                raise KernelDeclined(f"no kernel ends a product with {member.operation.type_name}")
-            given = []
-            for position, shape in zip(found.inputs, found.shapes, strict=True):
-                argument = member.arguments[position]
-                given.append(
-                    self.stands[argument]
-                    if own[position]
-                    else self._operand(argument, kind_of(shape, self.result.shape, self.axis))
-                )
-            self.ops.append((found.op, given, found.constants))
+        if grid is None or grid.channels or not self.own(member)[0]:
+            super().read(place, member)
+            return
+        self.operands.append((GRID, grid))
+        given = [self.stands[member.arguments[0]], (True, len(self.operands) - 1)]
+        self.ops.append((ROUNDED, given, ()))
         self.stands[number] = (False, len(self.ops))
 
-    def _operand(self, number: int, kind: str) -> tuple[bool, int]:
-        if kind == ELEMENT and self.held[number] is not None:
-            kind = CODES
-        operand = (kind, number)
-        if operand not in self.operands:
-            self.operands.append(operand)
-        return True, self.operands.index(operand)
+    def operand(self, kind: str, what: Any) -> tuple[bool, int]:
+        """An operand; of elements on a grid there are codes."""
+        coded = kind == ELEMENT and self.held[what] is not None
+        return super().operand(CODES if coded else kind, what)
 
     def _is_bias(self, place: int, member: FusedMember) -> bool:
         """Whether a member adds constants to sums that nothing else uses: the shift takes them
@@ -238,11 +212,7 @@ class _Builder:
         return low, high
 
     def _spec(self, codes: bool, rescaled: bool) -> CodesEpilogue:
-        count = len(self.operands)
-        ops = []
-        for op, given, numbers in self.ops:
-            arguments = [1 + n if outside else 0 if n == 0 else n + count for outside, n in given]
-            ops.append(ScalarOp(op, tuple(arguments), tuple(numbers)))
+        ops = self.words()
         rounds = codes or any(op.op == ROUNDED for op in ops)
         kinds = tuple(kind for kind, _ in self.operands)
         tame = all(kind in (CODES, GRID) for kind in kinds) and all(op.op in TAME for op in ops)

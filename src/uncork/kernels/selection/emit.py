@@ -17,14 +17,14 @@ def emit_best(k: Kernel, spec: BestOfRows) -> None:
     The best so far are kept in order in the outputs. Most vectors have nothing that is better than
     the last of them, nor, before there are so many, as good as the worst that can be among them.
     """
-    data, values, numbers, rows, count, best = k.arguments
+    data, values, numbers, outer, count, best = k.arguments
     index, lanes = INDEX_TYPES[spec.index], spec.lanes
     bests = k.stack_bytes(_accumulators(lanes) * lanes * 4)
 
     def better(a: Value, b: Value) -> Value:
         return a > b if spec.largest else a < b
 
-    with k.loop(0, rows) as row:
+    with k.loop(0, outer) as row:
         source = data + row * count * 4
         found, places = values + row * best * 4, numbers + row * best * index.bytes
         whole = count // lanes * lanes

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from functools import partial
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from uncork.internal_ops.leading_best import LeadingBest
@@ -19,6 +20,7 @@ from uncork.kernels.kernel_plan import (
     Selection,
     Workspace,
 )
+from uncork.kernels.kernel_spec import KernelSpec
 from uncork.kernels.layer import Layer, shared_call
 from uncork.kernels.selection.spec import BestOfColumns, BestOfRows, Ranked, Sorted
 from uncork.symbolic import Size, SizeLike
@@ -46,55 +48,62 @@ def select_best(layer: Layer) -> Selection:
         getattr(topk, "mode", "") == "max",
         getattr(topk, "sort", "") == "index",
     )
-    rows, index = product(shape[:axis]), outputs[1].element_type
+    rows, index, element = product(shape[:axis]), outputs[1].element_type, data.element_type
+    given = element.name, index.name, largest
+    of = _RankedRows(shape[axis], inner, count, element.dtype.itemsize, index.dtype.itemsize)
     is_few = isinstance(count, int) and 0 < count <= _MOST_BEST
-    if data.element_type is ElementType.f32 and is_few and certainly(inner, 1) and not by_index:
-        best, width = BestOfRows(largest, index.name, target.lanes), index.dtype.itemsize
-
-        def some_rows(first: SizeLike, some: SizeLike) -> KernelCall:
-            made = first * count
-            places: list[Operand] = [
-                In(0, first * shape[axis] * 4),
-                Out(0, made * 4),
-                Out(1, made * width),
-            ]
-            return best, [*places, some, shape[axis], count]
-
-        return shared_call(some_rows, rows, nanoseconds(product(shape), 1 / 4))
-    item = data.element_type.dtype.itemsize
-    if not by_index and _worth_sorting(shape[axis], count, item):
-        whole_row = Sorted(data.element_type.name, index.name, largest)
-        return _sorted(whole_row, (rows, shape[axis], inner, count), item, index.dtype.itemsize)
-    lanes = max(1, target.lanes * 4 // max(4, item)) if certainly(inner, 1) else 1
-    ranked: Ranked | BestOfColumns = Ranked(
-        data.element_type.name, index.name, largest, by_index, lanes
-    )
-    width = target.lanes * 4 // max(4, item)
-    columns = BestOfColumns(data.element_type.name, index.name, largest, width)
+    if element is ElementType.f32 and is_few and certainly(inner, 1) and not by_index:
+        best = BestOfRows(largest, index.name, target.lanes)
+        return shared_call(partial(of.part, best), rows, nanoseconds(product(shape), 1 / 4))
+    if not by_index and _worth_sorting(shape[axis], count, of.item):
+        whole_row, room = Sorted(*given), Workspace()
+        room.sorts(of.size)
+        cost = nanoseconds(product(shape), 10.0)
+        return shared_call(partial(of.part, whole_row), rows, cost, own=room.bytes)
+    width = target.lanes * 4 // max(4, of.item)
+    lanes = max(1, width) if certainly(inner, 1) else 1
+    ranked: Ranked | BestOfColumns = Ranked(*given, by_index, lanes)
+    columns = BestOfColumns(*given, width)
     are_few = isinstance(count, int) and count <= _FEW and not by_index and width > 1
     if are_few and isinstance(inner, int) and inner >= width:
         ranked = columns
-
-    def part(first: SizeLike, some: SizeLike) -> KernelCall:
-        made = first * count * inner
-        there = In(0, first * shape[axis] * inner * item)
-        return ranked, [
-            there,
-            Out(0, made * item),
-            Out(1, made * index.dtype.itemsize),
-            some,
-            shape[axis],
-            inner,
-            count,
-        ]
-
     cost = nanoseconds(product(shape), 1.0 if lanes > 1 else 4.0)
     if are_few and isinstance(inner, Size):
-        whole = part(0, rows)
+        whole = [of.part(spec, 0, rows) for spec in (columns, ranked)]
         when = [AtLeast(inner, width), AtLeast(inner, width, otherwise=True)]
-        return KernelPlan(columns.name, [(columns, whole[1]), whole], cost=cost, when=when)
-    plan = shared_call(part, rows, cost)
+        return KernelPlan(columns.name, whole, cost=cost, when=when)
+    plan = shared_call(partial(of.part, ranked), rows, cost)
     return replace(plan, split=None) if certainly(rows, 1) else plan
+
+
+class _RankedRows(Struct, frozen=True):
+    """Rows of so many elements, beside each other in columns, of which so many are wanted; and the
+    bytes of an element and of its number.
+    """
+
+    size: SizeLike
+    inner: SizeLike
+    count: SizeLike
+    item: int
+    number: int
+
+    def part(
+        self, spec: KernelSpec, first: SizeLike, some: SizeLike, memory: Scratch | None = None
+    ) -> KernelCall:
+        """The call of a kernel for some of the rows, which are sorted in `memory`."""
+        made = first * self.count * self.inner
+        operands: dict[str, Operand] = {
+            "data": In(0, first * self.size * self.inner * self.item),
+            "values": Out(0, made * self.item),
+            "numbers": Out(1, made * self.number),
+            "outer": some,
+            "count": self.size,
+            "inner": self.inner,
+            "best": self.count,
+        }
+        if memory is not None:
+            operands |= Workspace(memory.offset).sorts(self.size)
+        return spec, [operands[name] for name in spec.arguments]
 
 
 def _worth_sorting(size: SizeLike, count: SizeLike, item: int) -> bool:
@@ -103,21 +112,3 @@ def _worth_sorting(size: SizeLike, count: SizeLike, item: int) -> bool:
     if isinstance(size, int) and isinstance(count, int):
         return size >= _SHORT * sorts and count * _SHARE >= size * sorts
     return same(size, count)
-
-
-def _sorted(spec: Sorted, sizes: Sequence[SizeLike], item: int, width: int) -> Selection:
-    """The plan of rows in order: `sizes` are (rows, elements, columns beside each other, how many
-    are wanted).
-    """
-    rows, size, inner, count = sizes
-
-    def part(first: SizeLike, some: SizeLike, memory: Scratch) -> KernelCall:
-        made = first * count * inner
-        there = In(0, first * size * inner * item)
-        outs: list[Operand] = [Out(0, made * item), Out(1, made * width)]
-        rooms = Workspace(memory.offset).sorts(size).values()
-        return spec, [there, *outs, some, size, inner, count, *rooms]
-
-    room = Workspace()
-    room.sorts(size)
-    return shared_call(part, rows, nanoseconds(rows * size * inner, 10.0), own=room.bytes)

@@ -16,7 +16,7 @@ class BestOfRows(KernelSpec, frozen=True):
     """What a kernel of the best of f32 rows is specialised for."""
 
     emitter: ClassVar[str] = "uncork.kernels.selection.emit:emit_best"
-    arguments: ClassVar[tuple[str, ...]] = ("data", "values", "numbers", "rows", "count", "best")
+    arguments: ClassVar[tuple[str, ...]] = ("data", "values", "numbers", "outer", "count", "best")
     largest: bool
     index: str
     lanes: int
