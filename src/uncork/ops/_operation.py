@@ -27,7 +27,17 @@ from uncork.errors import InputError, UncorkError, ValidationError
 from uncork.ops._elements import FOLD_LIMIT as FOLD_LIMIT
 from uncork.ops._elements import Elements, by_moving, by_place, carried
 from uncork.ops._memory import check_memory as check_memory
-from uncork.ops._ports import REQUIRED, Attribute, Field, Input, Output, describe_types
+from uncork.ops._ports import (
+    ANY,
+    ARITHMETIC,
+    REAL,
+    REQUIRED,
+    Attribute,
+    Field,
+    Input,
+    Output,
+    describe_types,
+)
 from uncork.storage import blank, decode, encode
 from uncork.types import MAX_RANK, Array, Element, ElementType, PartialShape, TensorSpec
 
@@ -446,6 +456,30 @@ def _widened(spec: TensorSpec) -> Array | None:
 
 
 # ---- the registry
+
+# ---- what most operations take first, and what they give
+
+
+class Moving(Operation):
+    """An operation whose output has the elements of `data`, whatever these are, elsewhere."""
+
+    data = Input(ANY, "T", moved=True)
+    output = Output("T")
+
+
+class OfReals(Operation):
+    """An operation on floating-point numbers."""
+
+    data = Input(REAL, "T")
+    output = Output("T")
+
+
+class OfNumbers(Operation):
+    """An operation on numbers of any type that computes."""
+
+    data = Input(ARITHMETIC, "T")
+    output = Output("T")
+
 
 Class = TypeVar("Class", bound=type[Operation])
 #: Every operation that was declared so far: type, then version.

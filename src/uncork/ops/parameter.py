@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import math
 
-from uncork.ops._operation import Operation, register
-from uncork.ops._ports import ANY, Attribute, Field, Input, Output, element_type, shape
+from uncork.ops._operation import Moving, Operation, register
+from uncork.ops._ports import Attribute, Field, Output, element_type, shape
 from uncork.types import MAX_RANK, Array, ElementType, PartialShape, TensorSpec
 
 
@@ -61,11 +61,8 @@ class Const(Operation):
 
 
 @register("Result", 1)
-class Result(Operation):
+class Result(Moving):
     """An output of the model."""
-
-    data = Input(ANY, "T", moved=True)
-    output = Output("T")
 
     def infer(self, data: TensorSpec) -> PartialShape:
         return data.shape

@@ -25,17 +25,15 @@ from uncork.ops._common.elementwise import nearest_root
 from uncork.ops._common.indices import normalised_axes
 from uncork.ops._common.shapes import require_rank
 from uncork.ops._elements import Elements
-from uncork.ops._operation import Operation, register
-from uncork.ops._ports import ARITHMETIC, BOOLEAN, INTEGER, Attribute, Input, Output, boolean
+from uncork.ops._operation import OfNumbers, register
+from uncork.ops._ports import BOOLEAN, INTEGER, Attribute, Input, boolean
 from uncork.ops._size_arithmetic import computed
 from uncork.symbolic import Size, maximum, minimum
 from uncork.types import Array, Dimension, Element, ElementType, PartialShape, TensorSpec
 
 
-class _Reduction(Operation):
-    data = Input(ARITHMETIC, "T")
+class _Reduction(OfNumbers):
     axes = Input(INTEGER)
-    output = Output("T")
     keep_dims = Attribute(boolean, default=False)
 
     def infer(self, data: TensorSpec, axes: TensorSpec) -> PartialShape:

@@ -16,16 +16,14 @@ import numpy as np
 
 from uncork.ops._common.scatter import Reducing, accumulate
 from uncork.ops._common.vectors import places
-from uncork.ops._operation import Operation, register
-from uncork.ops._ports import ANY, I32_I64, Attribute, Input, Output, one_of
+from uncork.ops._operation import Moving, register
+from uncork.ops._ports import ANY, I32_I64, Attribute, Input, one_of
 from uncork.types import Array, PartialShape, TensorSpec
 
 
-class _Tuples(Operation):
-    data = Input(ANY, "T", moved=True)
+class _Tuples(Moving):
     indices = Input(I32_I64)
     updates = Input(ANY, "T", moved=True)
-    output = Output("T")
     counts_from_end = False
 
     def infer(self, data: TensorSpec, indices: TensorSpec, updates: TensorSpec) -> PartialShape:
