@@ -39,7 +39,7 @@ class GatherElements6(Moving):
         limits = (
             PartialShape([None] * rank)
             if data.rank is None
-            else PartialShape([*data.shape[:along], DYNAMIC, *data.shape[along + 1 :]])
+            else data.shape.with_dimension(along, DYNAMIC)
         )
         return self.wanted(
             limits.merge(indices.shape),

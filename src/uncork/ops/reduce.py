@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
 
@@ -35,6 +36,8 @@ from uncork.types import Array, Dimension, Element, ElementType, PartialShape, T
 class _Reduction(OfNumbers):
     axes = Input(INTEGER)
     keep_dims = Attribute(boolean, default=False)
+    #: What joins two elements, where nothing else is to be done.
+    function: ClassVar[np.ufunc] = np.add
 
     def infer(self, data: TensorSpec, axes: TensorSpec) -> PartialShape:
         require_rank(self, "axes", axes, 0, 1)
@@ -70,7 +73,7 @@ class _Reduction(OfNumbers):
         return self.reduced(data, along) if along else data
 
     def reduced(self, data: Array, along: tuple[int, ...]) -> Array:
-        raise NotImplementedError
+        return np.asarray(self.function.reduce(data, along, data.dtype, keepdims=self.keep_dims))
 
     def carry(
         self,
@@ -111,9 +114,6 @@ class _Reduction(OfNumbers):
 class ReduceSum(_Reduction):
     """The sum"""
 
-    def reduced(self, data: Array, along: tuple[int, ...]) -> Array:
-        return np.asarray(np.sum(data, along, data.dtype, keepdims=self.keep_dims))
-
     def of_group(self, output: ElementType, group: Sequence[Size]) -> Element:
         return computed(output, sum(group, Size.of(0)))
 
@@ -122,8 +122,7 @@ class ReduceSum(_Reduction):
 class ReduceProd(_Reduction):
     """The product"""
 
-    def reduced(self, data: Array, along: tuple[int, ...]) -> Array:
-        return np.asarray(np.prod(data, along, data.dtype, keepdims=self.keep_dims))
+    function = np.multiply
 
     def of_group(self, output: ElementType, group: Sequence[Size]) -> Element:
         return computed(output, math.prod(group, start=Size.of(1)))
@@ -176,7 +175,7 @@ class ReduceL1(_Reduction):
     """The sum of the absolute values"""
 
     def reduced(self, data: Array, along: tuple[int, ...]) -> Array:
-        return np.asarray(np.sum(np.abs(data), along, data.dtype, keepdims=self.keep_dims))
+        return super().reduced(np.abs(data), along)
 
 
 @register("ReduceL2", 4)
@@ -203,16 +202,14 @@ class _Logical(_Reduction):
 class ReduceLogicalAnd(_Logical):
     """Whether all elements are true"""
 
-    def reduced(self, data: Array, along: tuple[int, ...]) -> Array:
-        return np.asarray(np.all(data, along, keepdims=self.keep_dims))
+    function = np.logical_and
 
 
 @register("ReduceLogicalOr", 1)
 class ReduceLogicalOr(_Logical):
     """Whether any element is true"""
 
-    def reduced(self, data: Array, along: tuple[int, ...]) -> Array:
-        return np.asarray(np.any(data, along, keepdims=self.keep_dims))
+    function = np.logical_or
 
 
 def _unbounded(data: Array) -> Array:

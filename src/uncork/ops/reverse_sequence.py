@@ -53,7 +53,7 @@ class ReverseSequence1(Moving):
             data.shape,
             seq_lengths.shape,
         )
-        return PartialShape([*data.shape[:batch], merged, *data.shape[batch + 1 :]])
+        return data.shape.with_dimension(batch, merged)
 
     def reference(self, data: Array, seq_lengths: Array) -> Array:
         batch, sequence = self.batch_axis % data.ndim, self.seq_axis % data.ndim

@@ -88,18 +88,9 @@ class _Overwriting(_Elements):
 class ScatterElementsUpdate12(Reducing, _Elements):
     """Replaces or reduces."""
 
-    data = Input(ANY, "T")
-    updates = Input(ANY, "T")
     reduction = Attribute(one_of("none", "sum", "prod", "min", "max", "mean"), default="none")
     use_init_val = Attribute(boolean, default=True)
-    counts_from_end = True
     overwriting = _Overwriting
-
-    def infer(
-        self, data: TensorSpec, indices: TensorSpec, updates: TensorSpec, axis: TensorSpec
-    ) -> PartialShape:
-        self.check_type(data)
-        return super().infer(data, indices, updates, axis)
 
     def reference(self, data: Array, indices: Array, updates: Array, axis: Array) -> Array:
         index = self.targets(data, indices, axis)

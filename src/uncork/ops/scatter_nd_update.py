@@ -84,15 +84,8 @@ class _Overwriting(_Tuples):
 class ScatterNDUpdate15(Reducing, _Tuples):
     """Replaces or reduces."""
 
-    data = Input(ANY, "T")
-    updates = Input(ANY, "T")
     reduction = Attribute(one_of("none", "sum", "sub", "prod", "min", "max"), default="none")
-    counts_from_end = True
     overwriting = _Overwriting
-
-    def infer(self, data: TensorSpec, indices: TensorSpec, updates: TensorSpec) -> PartialShape:
-        self.check_type(data)
-        return super().infer(data, indices, updates)
 
     def reference(self, data: Array, indices: Array, updates: Array) -> Array:
         return self.scattered(data, indices, updates, self.reduction)
