@@ -455,8 +455,6 @@ def _widened(spec: TensorSpec) -> Array | None:
     )
 
 
-# ---- the registry
-
 # ---- what most operations take first, and what they give
 
 
@@ -465,6 +463,18 @@ class Moving(Operation):
 
     data = Input(ANY, "T", moved=True)
     output = Output("T")
+
+
+class Passing(Operation):
+    """An operation that gives its only input as it is."""
+
+    output = Output("T")
+
+    def infer(self, data: TensorSpec) -> Any:
+        return data.shape
+
+    def reference(self, data: Array) -> Array:
+        return data
 
 
 class OfReals(Operation):
@@ -480,6 +490,8 @@ class OfNumbers(Operation):
     data = Input(ARITHMETIC, "T")
     output = Output("T")
 
+
+# ---- the registry
 
 Class = TypeVar("Class", bound=type[Operation])
 #: Every operation that was declared so far: type, then version.

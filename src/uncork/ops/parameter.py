@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import math
 
-from uncork.ops._operation import Moving, Operation, register
-from uncork.ops._ports import Attribute, Field, Output, element_type, shape
+from uncork.ops._operation import Operation, Passing, register
+from uncork.ops._ports import ANY, Attribute, Field, Input, Output, element_type, shape
 from uncork.types import MAX_RANK, Array, ElementType, PartialShape, TensorSpec
 
 
@@ -61,11 +61,7 @@ class Const(Operation):
 
 
 @register("Result", 1)
-class Result(Moving):
+class Result(Passing):
     """An output of the model."""
 
-    def infer(self, data: TensorSpec) -> PartialShape:
-        return data.shape
-
-    def reference(self, data: Array) -> Array:
-        return data
+    data = Input(ANY, "T", moved=True)
