@@ -21,6 +21,14 @@ Foreign = Callable[[Path], str]
 _Identity = tuple[int, int]
 
 
+def reads_of_model(model: str, weights: str | None) -> list[Read]:
+    """The files of a model: the one that it is in, and its weights, beside it unless they are
+    somewhere else.
+    """
+    beside = weights or os.path.splitext(model)[0] + ".bin"
+    return [("the model", model), ("the weights", beside)]
+
+
 def resolved(path: str | os.PathLike[str]) -> Path:
     """The path that will be written: that of the file itself where `path` is a link to one."""
     try:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 
 #: The file that holds a group's limit, by the type of the file system that shows groups.
 _LIMITS = {"cgroup2": "memory.max", "cgroup": "memory.limit_in_bytes"}
@@ -42,8 +43,14 @@ def allowed(needed: int, limit: int | None, largest: Callable[[], str] | None = 
     return most
 
 
-def needs_most(bytes_of: Mapping[str, int]) -> str:
-    """The layer that needs the most working memory, in words for the message; empty without any."""
+def needs_most(buffers: Iterable[tuple[str, int]]) -> str:
+    """The layer that needs the most working memory, in words for the message; empty without any.
+
+    Each buffer is given as the name of its layer and its bytes.
+    """
+    bytes_of: Counter[str] = Counter()
+    for layer, size in buffers:
+        bytes_of[layer] += size
     if not bytes_of:
         return ""
     layer = max(bytes_of, key=lambda name: bytes_of[name])

@@ -263,6 +263,10 @@ class PartialShape(Sequence[Dimension]):
     def __add__(self, other: Iterable[DimensionLike]) -> PartialShape:
         return PartialShape((*self.dims, *other))
 
+    def with_dimension(self, axis: int, size: DimensionLike) -> PartialShape:
+        """The shape with another dimension at an axis, which is counted from 0."""
+        return PartialShape((*self.dims[:axis], size, *self.dims[axis + 1 :]))
+
     def __eq__(self, other: object) -> bool:
         if isinstance(other, PartialShape):
             return self._dims == other._dims

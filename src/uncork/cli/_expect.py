@@ -11,7 +11,7 @@ import numpy as np
 
 from uncork.cli._files import read_arrays
 from uncork.cli._output import table
-from uncork.cli._parser import mistyped_if
+from uncork.cli._parser import mistyped_if, number_in
 from uncork.compare.difference import DIFFERS, Difference, difference
 from uncork.compiler.compile import CompiledModel
 from uncork.errors import InputError, Problem
@@ -25,10 +25,7 @@ Tolerance = tuple[float, bool]
 
 def tolerance(text: str) -> Tolerance:
     """A tolerance from its text: `0.01`, or `1%` of the largest value."""
-    try:
-        number = float(text.removesuffix("%"))
-    except ValueError:
-        number = math.nan
+    number = number_in(text.removesuffix("%"))
     mistyped_if(
         not 0 <= number < math.inf,
         f"expected a number of at least 0, such as 0.01 or 1%, got '{text}'",

@@ -48,6 +48,14 @@ def read_arrays(path: str) -> Array | dict[str, Array]:
         raise InputError(files.why_not(error, path), path) from None
 
 
+def read_named_arrays(path: str, expected: str = "an .npz file") -> dict[str, Array]:
+    """The arrays of a file, which has names for them. Raises InputError for any other."""
+    arrays = read_arrays(path)
+    if not isinstance(arrays, dict):
+        raise InputError(f"expected {expected}, whose arrays have names", path)
+    return arrays
+
+
 def _check_size(path: str, archive: Any) -> None:
     """Refuse an archive that would fill the memory: a few compressed bytes may be many."""
     needed = sum(member.file_size for member in archive.zip.infolist())

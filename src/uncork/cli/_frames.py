@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from uncork.cli._output import counted, emit, emit_json, table
+from uncork.cli._output import answer, counted, table
 from uncork.cli._sound import is_sound, read_sound
 from uncork.cli._summary import summarise
 from uncork.compiler.arguments import unique_names
@@ -149,25 +149,21 @@ def _report(
     joined: Mapping[str, Array],
 ) -> None:
     p50, p99 = np.percentile(seconds, [50, 99])
-    if arguments.json:
-        outputs = [
-            summarise(name, port.names, port.element_type, joined[name])
-            for name, port in zip(joined, compiled.outputs, strict=True)
-        ]
-        emit_json(
-            {
-                "schema": "uncork-run-frames-1",
-                "model": arguments.model,
-                "frames": count,
-                "calls": len(got),
-                "frames_left": left,
-                "delay": info.delay,
-                "latency": {"median": float(p50), "p99": float(p99)},
-                "outputs": outputs,
-                "saved": arguments.output,
-            }
-        )
-        return
+    outputs = [
+        summarise(name, port.names, port.element_type, joined[name])
+        for name, port in zip(joined, compiled.outputs, strict=True)
+    ]
+    facts = {
+        "schema": "uncork-run-frames-1",
+        "model": arguments.model,
+        "frames": count,
+        "calls": len(got),
+        "frames_left": left,
+        "delay": info.delay,
+        "latency": {"median": float(p50), "p99": float(p99)},
+        "outputs": outputs,
+        "saved": arguments.output,
+    }
     rows = [["frames", "time", *(in_terminal(name) for name in joined)]]
     for number, call in enumerate(got[:_CALLS]):
         span = f"{number * count}..{(number + 1) * count - 1}"
@@ -184,7 +180,7 @@ def _report(
     text += f"{counted(left, 'frame')} at the end make no call\n" if left else ""
     if arguments.output:
         text += f"saved {counted(len(joined), 'output')} in {in_terminal(arguments.output)}\n"
-    emit(text)
+    answer(arguments, facts, text)
 
 
 def _first(array: Array) -> str:

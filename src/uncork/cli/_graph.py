@@ -12,7 +12,7 @@ from uncork import files
 from uncork.cli._files import write_page
 from uncork.cli._inspect import Inspection, inspect
 from uncork.compiler.compile import compile_model
-from uncork.destination import Read, begins_with, check_destination
+from uncork.destination import begins_with, check_destination, reads_of_model
 from uncork.errors import InputError, UncorkError
 from uncork.graph_page.graph import Findings
 from uncork.graph_page.page import BEGINNING, page
@@ -23,8 +23,7 @@ _MOST = 1 << 30
 
 def write_graph(arguments: argparse.Namespace) -> int:
     """Write the page. The number of layers in it. Raises UncorkError."""
-    weights = arguments.weights or os.path.splitext(arguments.model)[0] + ".bin"
-    reads: list[Read] = [("the model", arguments.model), ("the weights", weights)]
+    reads = reads_of_model(arguments.model, arguments.weights)
     for option in ("profile", "compare"):
         if path := getattr(arguments, option):
             reads.append((f"--{option}", path))

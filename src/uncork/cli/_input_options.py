@@ -13,13 +13,16 @@ import numpy as np
 from uncork.cli import _inputs
 from uncork.cli._options import add_words
 from uncork.cli._output import counted
-from uncork.cli._parser import Parser, mistyped_if
+from uncork.cli._parser import Parser, mistyped_if, whole_number
 from uncork.cli._pictures import add_pictures, is_picture, pictures_of
 from uncork.cli._summary import Summary, summarise
 from uncork.compiler.arguments import ModelPort
 from uncork.errors import InputError
 from uncork.ir.ports import find_input
 from uncork.random_inputs import RandomBounds, random_array
+
+#: Whole numbers from 0 on, as `--seed` takes them.
+whole = whole_number(0, 40)
 
 
 def add_inputs(parser: Parser) -> None:
@@ -108,15 +111,6 @@ def _number(text: str) -> float:
         return int(text)
     except ValueError:
         return float(text)
-
-
-def whole(text: str) -> int:
-    """A whole number of at least 0."""
-    mistyped_if(
-        not text.isdecimal() or len(text) > 40,
-        f"expected a whole number of at least 0, got '{text}'",
-    )
-    return int(text)
 
 
 def check_random(parser: Parser, arguments: argparse.Namespace) -> None:

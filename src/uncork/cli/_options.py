@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from uncork.cli._parser import Parser, mistyped_if, one_of
+from uncork.cli._parser import Parser, one_of, whole_number
 from uncork.compiler.options import Options, words_of
 
 #: What is said of each of these.
@@ -15,6 +15,10 @@ _ROUNDING = {
     "decompression": "as-written (default), or f32: drop roundings to f16 of stored weights",
     "activations": "f32 (default), or what rows for stored weights may be rounded to: i16, i8",
 }
+
+
+#: `--threads` and other counts.
+positive = whole_number(1, 9)
 
 
 def add_threads(parser: Parser) -> None:
@@ -59,12 +63,3 @@ def rounding(arguments: argparse.Namespace) -> dict[str, Any]:
     """
     names = ("precision", "decompression", "activations", "kv_cache_precision")
     return {name: getattr(arguments, name) for name in names if hasattr(arguments, name)}
-
-
-def positive(text: str) -> int:
-    """A whole number of at least 1."""
-    mistyped_if(
-        not text.isdecimal() or len(text) > 9 or int(text) < 1,
-        f"expected a whole number of at least 1, got '{text}'",
-    )
-    return int(text)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import math
 import os
 import sys
 import unicodedata
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from uncork.errors import Problem, UncorkError
@@ -32,6 +33,18 @@ def emit(text: str) -> None:
 def emit_json(value: Any) -> None:
     """Print as JSON that every parser takes: no NaN, ASCII only."""
     emit(_json(value, "\n") + "\n")
+
+
+def answer(
+    arguments: argparse.Namespace, facts: dict[str, Any], text: str | Callable[[], str]
+) -> None:
+    """Print what a command found: facts where `--json` asks for them, else a text, which may be
+    written when it is wanted.
+    """
+    if arguments.json:
+        emit_json(facts)
+    else:
+        emit(text if isinstance(text, str) else text())
 
 
 def _json(value: Any, line: str) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn
 
 from uncork.cli._output import emit
@@ -34,6 +35,12 @@ class Parser(argparse.ArgumentParser):
         if rest:
             self.error(f"'{rest[0]}' is one argument too many")
         return arguments
+
+    def refuse(self, arguments: argparse.Namespace, options: Iterable[str], why: str) -> None:
+        """Refuse the first of some options that is given, where it means nothing."""
+        for option in options:
+            if getattr(arguments, option):
+                self.error(f"--{option} {why}")
 
     def print_help(self, file: Any = None) -> None:
         """The help; argparse would fail with a traceback, or say nothing, where standard output
@@ -90,6 +97,29 @@ def mistyped_if(condition: object, message: str) -> None:
     """Refuse the word of an argument where the condition holds."""
     if condition:
         raise argparse.ArgumentTypeError(message)
+
+
+def whole_number(least: int, digits: int) -> Callable[[str], int]:
+    """A type for `add_argument(type=...)` that takes whole numbers, of so many digits at the
+    most.
+    """
+
+    def parse(text: str) -> int:
+        mistyped_if(
+            not text.isdecimal() or len(text) > digits or int(text) < least,
+            f"expected a whole number of at least {least}, got '{text}'",
+        )
+        return int(text)
+
+    return parse
+
+
+def number_in(text: str) -> float:
+    """The number that a text is; NaN for any other text."""
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
 
 
 def one_of(*choices: str) -> Suggesting:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from uncork import files
-from uncork.cli._parser import Parser, mistyped_if, one_of
+from uncork.cli._parser import Parser, mistyped_if, number_in, one_of
 from uncork.compiler.arguments import ModelPort
 from uncork.compiler.compile import CompiledModel, compile_model
 from uncork.errors import InputError
@@ -80,12 +80,9 @@ def _layout(text: str) -> str:
 
 
 def _numbers(text: str) -> tuple[float, ...]:
-    try:
-        numbers = tuple(map(float, text.split(",")))
-    except ValueError:
-        numbers = ()
+    numbers = tuple(map(number_in, text.split(",")))
     mistyped_if(
-        not numbers or not np.isfinite(numbers).all(),
+        not np.isfinite(numbers).all(),
         f"expected a number, or one for each channel such as 123.7,116.3,103.5, got '{text}'",
     )
     return numbers

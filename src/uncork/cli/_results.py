@@ -24,27 +24,26 @@ def read_beside(path: str) -> list[str]:
 
     Raises InputError.
     """
-    try:
-        with open(path, encoding="utf-8") as file:
-            lines = [" ".join(line.split()) for line in file]
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "is no text in UTF-8"
-        raise InputError(f"cannot be read: {reason or error}", path) from None
+    lines = [" ".join(line.split()) for line in _text_of(path).split("\n")]
     return [line for line in lines if line and not line.startswith("#")]
 
 
 def read_labels(path: str) -> list[str]:
     """The names of classes, a line for each. Raises InputError."""
-    try:
-        with open(path, encoding="utf-8") as file:
-            labels = [" ".join(line.split()) for line in file.read().rstrip().splitlines()]
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "is no text in UTF-8"
-        raise InputError(f"cannot be read: {reason or error}", path) from None
+    labels = [" ".join(line.split()) for line in _text_of(path).rstrip().splitlines()]
     InputError.when(
         len(labels) < 2, f"expected a line for each class, got {counted(len(labels), 'line')}", path
     )
     return labels
+
+
+def _text_of(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "is no text in UTF-8"
+        raise InputError(f"cannot be read: {reason or error}", path) from None
 
 
 def labels_for(compiled: CompiledModel, path: str | None) -> list[str]:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from uncork.cli._output import emit, emit_json
+from uncork.cli._output import answer
 from uncork.cli._parser import Parser, mistyped_if
 from uncork.compiler.compile import read_model
-from uncork.destination import check_destination
+from uncork.destination import Read, check_destination, reads_of_model
 from uncork.errors import InputError
 from uncork.ir.model import Model
 from uncork.ir.write import write_model
@@ -39,18 +38,14 @@ def change_file(arguments: argparse.Namespace, change: Callable[[Model], Model])
     after = change(before)
     write_model(after, arguments.output)
     said = changes(before, after)
-    if arguments.json:
-        emit_json(
-            {
-                "schema": "uncork-surgery-1",
-                "model": arguments.model,
-                "saved": arguments.output,
-                "changes": said,
-            }
-        )
-        return 0
-    lines = "".join(f"  {in_terminal(line)}\n" for line in said)
-    emit(f"{lines or 'nothing changed' + chr(10)}saved {in_terminal(arguments.output)}\n")
+    facts = {
+        "schema": "uncork-surgery-1",
+        "model": arguments.model,
+        "saved": arguments.output,
+        "changes": said,
+    }
+    lines = "".join(f"  {in_terminal(line)}\n" for line in said) or "nothing changed\n"
+    answer(arguments, facts, f"{lines}saved {in_terminal(arguments.output)}\n")
     return 0
 
 
@@ -59,15 +54,20 @@ def check_output(arguments: argparse.Namespace) -> None:
     InputError.when(
         not arguments.output.endswith(".xml"), "expected a name that ends in .xml", arguments.output
     )
-    out = Path(arguments.output)
-    weights = arguments.weights or os.path.splitext(arguments.model)[0] + ".bin"
-    reads = [("the model", arguments.model)]
-    if arguments.weights or not arguments.model.lower().endswith(".onnx"):
-        reads.append(("the weights", weights))  # an ONNX model says itself where its own are
-    check_destination(out, _no_ir, overwrite=arguments.overwrite, reads=reads)
+    model, *weights = reads_of_model(arguments.model, arguments.weights)
+    if not arguments.weights and arguments.model.lower().endswith(".onnx"):
+        weights = []  # an ONNX model says itself where its own are
+    check_ir(arguments.output, arguments.overwrite, [model, *weights])
+
+
+def check_ir(path: str, overwrite: bool, reads: Sequence[Read]) -> None:
+    """Refuse to write a model in IR over what is read, or over anything else."""
+    out = Path(path)
+    check_destination(out, _no_ir, overwrite=overwrite, reads=reads)
+    # Weights are known by the model beside them.
     no_weights = "" if out.exists() else "what is there has no .xml beside it and may be anything"
     check_destination(
-        out.with_suffix(".bin"), lambda _: no_weights, overwrite=arguments.overwrite, reads=reads
+        out.with_suffix(".bin"), lambda _: no_weights, overwrite=overwrite, reads=reads
     )
 
 

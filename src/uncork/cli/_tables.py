@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import os
 
 from uncork.cli._parser import Parser, mistyped_if
-from uncork.destination import Read, path_of_table
+from uncork.destination import Read, path_of_table, reads_of_model
 from uncork.errors import InputError
 
 
@@ -35,8 +34,7 @@ def given_tables(arguments: argparse.Namespace) -> dict[str, str]:
 
 def files_read(arguments: argparse.Namespace) -> list[Read]:
     """The files that `uncork run` and `shrink` read: they must never be written over."""
-    weights = arguments.weights or os.path.splitext(arguments.model)[0] + ".bin"
-    result: list[Read] = [("the model", arguments.model), ("the weights", weights)]
+    result = reads_of_model(arguments.model, arguments.weights)
     result += [(f"table '{n}'", path_of_table(p)) for n, p in given_tables(arguments).items()]
     for text in arguments.input:  # NAME=FILE, NAME=FILE:KEY or FILE; both may have '=' in them
         ends = [text, *(text[i + 1 :] for i, character in enumerate(text) if character == "=")]

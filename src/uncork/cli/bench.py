@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,8 +11,8 @@ from uncork.cli._contenders import AGAINST, against, contender
 from uncork.cli._input_options import add_inputs, chosen_shapes, collect, open_inputs
 from uncork.cli._latency import Contender, measure
 from uncork.cli._options import add_threads, rounding
-from uncork.cli._output import emit, emit_json, table
-from uncork.cli._parser import Parser, Suggesting, mistyped_if
+from uncork.cli._output import answer, table
+from uncork.cli._parser import Parser, Suggesting, mistyped_if, number_in
 from uncork.cli._stream_figures import (
     duration,
     stream_figures,
@@ -97,10 +96,7 @@ def parser() -> Parser:
 
 
 def _seconds(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
+    value = number_in(text)
     mistyped_if(not 0 < value <= 3600, f"expected seconds, above 0 and at most 3600, got '{text}'")
     return value
 
@@ -114,10 +110,8 @@ def execute(arguments: argparse.Namespace) -> int:
     if arguments.stream is not None:
         arguments.shape = with_frames(compiled.model, arguments.shape)
     rounds, declined = _rounds(arguments, compiled, threads)
-    if arguments.json:
-        emit_json(_as_json(arguments, threads, rounds, declined))
-    else:
-        _report(arguments, threads, rounds, declined)
+    facts = _as_json(arguments, threads, rounds, declined)
+    answer(arguments, facts, lambda: _text(arguments, threads, rounds, declined))
     return 0
 
 
@@ -187,12 +181,12 @@ def _contenders(
     return [ours, other]
 
 
-def _report(
+def _text(
     arguments: argparse.Namespace,
     threads: int,
     rounds: Sequence[_Round],
     declined: Mapping[int, str],
-) -> None:
+) -> str:
     parts = [f"sizes of {size} cannot be called: {why}\n" for size, why in declined.items()]
     for one in rounds:
         text = ""
@@ -216,7 +210,7 @@ def _report(
             more = len(one.profile.steps) - _STEPS
             text += f"and {more:,} shorter steps\n" if more > 0 else ""
             text += one.profile.summary() + "\n"
-    emit(text)
+    return text
 
 
 def _round_text(arguments: argparse.Namespace, one: _Round) -> str:

@@ -9,7 +9,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from uncork.cli._options import add_threads, rounding
-from uncork.cli._output import counted, emit, emit_json, table
+from uncork.cli._output import answer, counted, table
 from uncork.cli._parser import Parser, one_of
 from uncork.compiler.load import load
 from uncork.kernels.runtime.disk_cache import Entry, Folder, default_folder
@@ -89,10 +89,7 @@ def execute(arguments: argparse.Namespace) -> int:
             f"{counted(len(entries), 'file')}, {_bytes(entries):,} of at most "
             f"{folder.most:,} bytes, in {_shown(facts['folder'])}\n"
         )
-    if arguments.json:
-        emit_json(facts)
-    else:
-        emit(text)
+    answer(arguments, facts, text)
     return 1 if facts.get("left") else 0
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from uncork.cli._inspect import all_nodes, inspect, problems_as_json
-from uncork.cli._output import counted, emit, emit_json, problem_as_json
+from uncork.cli._output import answer, counted, problem_as_json
 from uncork.cli._parser import Parser
 from uncork.compiled_head import is_compiled_file
 from uncork.errors import Problem, ReadError
@@ -41,12 +41,8 @@ def execute(arguments: argparse.Namespace) -> int:
         parser().error("--weights is for a single MODEL")
     answers = [_checked(path, arguments.weights) for path in arguments.models]
     ok = all(not problems for _, problems, _ in answers)
-    if arguments.json:
-        emit_json(
-            {"schema": "uncork-check-1", "ok": ok, "models": [found for _, _, found in answers]}
-        )
-    else:
-        emit("".join(text for text, _, _ in answers))
+    facts = {"schema": "uncork-check-1", "ok": ok, "models": [found for _, _, found in answers]}
+    answer(arguments, facts, "".join(text for text, _, _ in answers))
     return 0 if ok else 1
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import os
 from pathlib import Path
 
-from uncork.cli._files import read_arrays, write_page
+from uncork.cli._files import read_named_arrays, write_page
 from uncork.cli._input_options import add_inputs, check_random, collect
 from uncork.cli._options import add_rounding, add_words, rounding
-from uncork.cli._output import counted, emit, emit_json, table, without_empty_columns
+from uncork.cli._output import answer, counted, table, without_empty_columns
 from uncork.cli._parser import Parser, Suggesting
 from uncork.cli._summary import Summary, summary_table
 from uncork.compare import AGAINST, Comparison, compare, open_model
@@ -25,7 +24,7 @@ from uncork.compare.report import (
     row,
     shown,
 )
-from uncork.destination import Read, begins_with, check_destination
+from uncork.destination import begins_with, check_destination, reads_of_model
 from uncork.errors import InputError
 from uncork.ir.model import Model
 from uncork.ir.ports import find_input
@@ -102,7 +101,7 @@ def execute(arguments: argparse.Namespace) -> int:
         parser().error(f"--against: expected {AGAINST}, got '{against}'")
     _check_destinations(arguments)
     model = open_model(arguments.model, arguments.weights)
-    saved = _saved(against) if against.endswith(".npz") else None
+    saved = read_named_arrays(against) if against.endswith(".npz") else None
     if saved is not None:
         _take_saved_inputs(arguments, model, saved)
     values, filled = collect(model.inputs, arguments, RandomBounds(model))
@@ -123,25 +122,19 @@ def execute(arguments: argparse.Namespace) -> int:
         write_page(arguments.html, page(found))
     if arguments.extract and found.bad is not None:
         extract(found, Path(arguments.extract))
-    if arguments.json:
-        extracted = arguments.extract if found.bad is not None else None
-        emit_json(
-            {
-                **as_json(found),
-                "random_inputs": filled,
-                "html": arguments.html,
-                "extracted": extracted,
-            }
-        )
-    else:
-        _report(arguments, found, filled)
+    facts = {
+        **as_json(found),
+        "random_inputs": filled,
+        "html": arguments.html,
+        "extracted": arguments.extract if found.bad is not None else None,
+    }
+    answer(arguments, facts, lambda: _text(arguments, found, filled))
     return 0 if found.is_same else 1
 
 
 def _check_destinations(arguments: argparse.Namespace) -> None:
     """Refuse, before any work, what cannot be written or must not be replaced."""
-    weights = arguments.weights or os.path.splitext(arguments.model)[0] + ".bin"
-    reads: list[Read] = [("the model", arguments.model), ("the weights", weights)]
+    reads = reads_of_model(arguments.model, arguments.weights)
     if arguments.against.endswith((".xml", ".npz")):
         reads.append(("the other side", arguments.against))
     if arguments.html:
@@ -169,13 +162,6 @@ def _check_destinations(arguments: argparse.Namespace) -> None:
         check_destination(folder / name, known, overwrite=arguments.overwrite, reads=reads)
 
 
-def _saved(path: str) -> dict[str, Array]:
-    arrays = read_arrays(path)
-    if not isinstance(arrays, dict):
-        raise InputError("expected an .npz file, whose arrays have names", path)
-    return arrays
-
-
 def _take_saved_inputs(
     arguments: argparse.Namespace, model: Model, saved: dict[str, Array]
 ) -> None:
@@ -191,7 +177,7 @@ def _take_saved_inputs(
             arguments.input.append(f"{name}={arguments.against}:{name}")
 
 
-def _report(arguments: argparse.Namespace, found: Comparison, filled: list[Summary]) -> None:
+def _text(arguments: argparse.Namespace, found: Comparison, filled: list[Summary]) -> str:
     text = summary_table("random input", filled) + "\n" if filled else ""
     layers = shown(found, arguments.all)
     right = (0, 4, 5, 6)
@@ -227,4 +213,4 @@ def _report(arguments: argparse.Namespace, found: Comparison, filled: list[Summa
         )
     if arguments.html:
         text += f"saved the report in {in_terminal(arguments.html)}\n"
-    emit(text)
+    return text

@@ -13,7 +13,7 @@ from typing import BinaryIO
 
 from uncork.cli._compiled import weights_facts, weights_text
 from uncork.cli._options import add_threads, rounding
-from uncork.cli._output import counted, emit, emit_json
+from uncork.cli._output import answer, counted
 from uncork.cli._parser import Parser, mistyped_if
 from uncork.compiled_head import COMPILED
 from uncork.compiler.image import format
@@ -144,25 +144,22 @@ def execute(arguments: argparse.Namespace) -> int:
         description, data = format.read(compiled)
         seconds, size = time.perf_counter() - started, len(data)
     levels = [image.level for image in description.images]
-    if arguments.json:
-        emit_json(
-            {
-                "schema": "uncork-compile-1",
-                "model": arguments.model,
-                "saved": arguments.output,
-                "bytes": size,
-                "targets": levels,
-                "plans": len(description.images[0].plans),
-                "weights": weights_facts(description),
-                "seconds": round(seconds, 3),
-            }
-        )
-        return 0
-    plans = counted(len(description.images[0].plans), "plan")
-    emit(
-        f"saved {in_terminal(arguments.output)}: {plans} for {', '.join(levels)} ({size:,} bytes, "
-        f"{seconds:.1f} s)\n  {weights_text(weights_facts(description))}\n"
+    plans, weights = len(description.images[0].plans), weights_facts(description)
+    facts = {
+        "schema": "uncork-compile-1",
+        "model": arguments.model,
+        "saved": arguments.output,
+        "bytes": size,
+        "targets": levels,
+        "plans": plans,
+        "weights": weights,
+        "seconds": round(seconds, 3),
+    }
+    text = (
+        f"saved {in_terminal(arguments.output)}: {counted(plans, 'plan')} for {', '.join(levels)} "
+        f"({size:,} bytes, {seconds:.1f} s)\n  {weights_text(weights)}\n"
     )
+    answer(arguments, facts, text)
     return 0
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from uncork.cli._output import emit, emit_json
+from uncork.cli._output import answer
 from uncork.cli._parser import Parser
 from uncork.cli._surgery import add_options, check_output
 from uncork.compiler.compile import read_model
@@ -35,15 +35,12 @@ def execute(arguments: argparse.Namespace) -> int:
     check_output(arguments)
     model = read_model(arguments.model, arguments.weights)
     write_model(model, arguments.output)
-    if arguments.json:
-        emit_json(
-            {
-                "schema": "uncork-convert-1",
-                "model": arguments.model,
-                "saved": arguments.output,
-                "layers": len(model.nodes),
-            }
-        )
-        return 0
-    emit(f"saved {in_terminal(arguments.output)}: {len(model.nodes):,} layers\n")
+    facts = {
+        "schema": "uncork-convert-1",
+        "model": arguments.model,
+        "saved": arguments.output,
+        "layers": len(model.nodes),
+    }
+    text = f"saved {in_terminal(arguments.output)}: {len(model.nodes):,} layers\n"
+    answer(arguments, facts, text)
     return 0

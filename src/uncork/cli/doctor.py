@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from uncork import __version__
-from uncork.cli._output import emit, emit_json
+from uncork.cli._output import answer
 from uncork.cli._parser import Parser
 from uncork.compiler.compile import compile_model
 from uncork.compiler.execute import kernel_target
@@ -69,10 +69,7 @@ def parser() -> Parser:
 
 def execute(arguments: argparse.Namespace) -> int:
     facts = _facts()
-    if arguments.json:
-        emit_json({"schema": "uncork-doctor-1", **facts})
-    else:
-        emit(_text(facts))
+    answer(arguments, {"schema": "uncork-doctor-1", **facts}, _text(facts))
     return 0 if facts["kernels"] == "work" else 1
 
 

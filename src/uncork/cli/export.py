@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from uncork.cli._input_options import add_ids, add_inputs, check_random
-from uncork.cli._output import counted, emit, emit_json
+from uncork.cli._output import answer, counted
 from uncork.cli._parser import Parser, one_of
 from uncork.cli._sample import found_sample, given_sample
 from uncork.destination import check_destination
@@ -128,25 +128,20 @@ def execute(arguments: argparse.Namespace) -> int:
     _check_output(arguments, target)
     approximations = target.write(arguments)
     size = sum(os.path.getsize(p) for p in _written(arguments) if os.path.isfile(p))
-    if arguments.json:
-        listed = [{"layer": layer, "what": reason} for layer, reason in approximations]
-        emit_json(
-            {
-                "schema": "uncork-export-1",
-                "model": arguments.model,
-                "format": arguments.to,
-                "saved": arguments.output,
-                "bytes": size,
-                "approximations": listed,
-            }
-        )
-        return 0
+    facts = {
+        "schema": "uncork-export-1",
+        "model": arguments.model,
+        "format": arguments.to,
+        "saved": arguments.output,
+        "bytes": size,
+        "approximations": [{"layer": layer, "what": reason} for layer, reason in approximations],
+    }
     text = "".join(
         f"  {in_terminal(layer)}: {in_terminal(reason)}\n" for layer, reason in approximations
     )
     if text:
         text = f"{counted(len(approximations), 'approximation')}:\n{text}"
-    emit(f"{text}saved {in_terminal(arguments.output)} ({size:,} bytes)\n")
+    answer(arguments, facts, f"{text}saved {in_terminal(arguments.output)} ({size:,} bytes)\n")
     return 0
 
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import argparse
 
-from uncork.cli._files import read_arrays
+from uncork.cli._files import read_named_arrays
 from uncork.cli._parser import Parser
 from uncork.cli._surgery import add_options, change_file
-from uncork.errors import InputError
 from uncork.export.safetensors import read_tensors
 from uncork.surgery import with_constants
 from uncork.types import Array
@@ -43,7 +42,4 @@ def execute(arguments: argparse.Namespace) -> int:
 def _arrays(path: str) -> dict[str, Array]:
     if path.endswith(".safetensors"):
         return read_tensors(path)[0]
-    arrays = read_arrays(path)
-    if not isinstance(arrays, dict):
-        raise InputError("expected a .safetensors or .npz file, whose arrays have names", path)
-    return arrays
+    return read_named_arrays(path, "a .safetensors or .npz file")

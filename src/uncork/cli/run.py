@@ -15,7 +15,7 @@ from uncork.cli._frames import frame, play
 from uncork.cli._input_options import add_ids, add_inputs, check_random, collect, whole
 from uncork.cli._latency import Contender
 from uncork.cli._options import add_threads, add_words, positive, rounding
-from uncork.cli._output import counted, emit, emit_json
+from uncork.cli._output import answer, counted
 from uncork.cli._parser import Parser, mistyped_if
 from uncork.cli._results import classes_of, labels_for, read_beside, results_text
 from uncork.cli._summary import Summary, summarise, summary_table
@@ -152,7 +152,8 @@ def execute(arguments: argparse.Namespace) -> int:
         arguments.output,
     )
     if folder := folder_of(compiled, arguments):
-        _refuse_of_one_call(arguments, (*_OF_ONE_CALL, "frame"), "a folder")
+        options = (*_OF_ONE_CALL, "frame")
+        parser().refuse(arguments, options, "is for one call: leave it out with a folder")
         joined, all_read = run_folder(arguments, compiled, folder, labels)
         if joined:
             write_arrays(arguments.output, joined)
@@ -175,15 +176,10 @@ def _check_options(arguments: argparse.Namespace) -> None:
     if arguments.beside is not None and (arguments.summary or arguments.json):
         parser().error("--beside is for results: leave out --summary and --json")
     if arguments.frame is not None:
-        _refuse_of_one_call(arguments, _OF_ONE_CALL, "--frame")
+        why = "is for one call: leave it out with --frame"
+        parser().refuse(arguments, _OF_ONE_CALL, why)
     if arguments.output:
         check_arrays_destination(arguments.output, arguments.overwrite, files_read(arguments))
-
-
-def _refuse_of_one_call(arguments: argparse.Namespace, options: Sequence[str], others: str) -> None:
-    for option in options:
-        if getattr(arguments, option):
-            parser().error(f"--{option} is for one call: leave it out with {others}")
 
 
 def _one_call(
@@ -239,18 +235,16 @@ def _report(
     latency: dict[str, Any] | None,
     best: dict[str, Any] | None,
 ) -> None:
-    if arguments.json:
-        told: dict[str, Any] = {
-            "schema": "uncork-run-1",
-            "model": arguments.model,
-            "random_inputs": filled,
-            "outputs": outputs,
-        }
-        told |= {"saved": arguments.output, "latency": latency}
-        told |= {} if best is None else {"classes": best}
-        told["expected"] = None if expected is None else [one.as_json() for one in expected]
-        emit_json(told)
-        return
+    facts = {
+        "schema": "uncork-run-1",
+        "model": arguments.model,
+        "random_inputs": filled,
+        "outputs": outputs,
+        "saved": arguments.output,
+        "latency": latency,
+        **({} if best is None else {"classes": best}),
+        "expected": None if expected is None else [one.as_json() for one in expected],
+    }
     text = summary_table("random input", filled) + "\n" if filled else ""
     text += shown or summary_table("output", outputs)
     if expected is not None:
@@ -262,4 +256,4 @@ def _report(
         text += f"\n{counted(latency['calls'], 'call')}: {times}\n"
     if arguments.output:
         text += f"\nsaved {counted(len(outputs), 'output')} in {in_terminal(arguments.output)}\n"
-    emit(text)
+    answer(arguments, facts, text)

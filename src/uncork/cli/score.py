@@ -12,14 +12,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from uncork.cli._options import add_rounding, rounding
-from uncork.cli._output import emit, emit_json
-from uncork.cli._parser import Parser, Suggesting, mistyped_if, one_of
+from uncork.cli._output import answer, emit_json
+from uncork.cli._parser import Parser, Suggesting, mistyped_if, one_of, whole_number
 from uncork.cli._tables import add_tables, given_tables
 from uncork.errors import UncorkError
 from uncork.quoting import in_terminal
 from uncork.score import ScoringInterrupted, prepare_score, score
 from uncork.score.options import ScoreOptions
 
+_count = whole_number(1, 15)
 _EPILOG = """\
 SOURCE is a Parquet, Arrow IPC or CSV file, a folder or a glob of them, or a URI that pyarrow reads
 (s3://, gs://, hdfs://). OUTPUT is a Parquet file when it ends in .parquet, else a folder of them.
@@ -163,14 +164,6 @@ def _names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
-def _count(text: str) -> int:
-    mistyped_if(
-        not text.isdecimal() or not 0 < len(text) < 16 or int(text) < 1,
-        f"expected a whole number of at least 1, got '{text}'",
-    )
-    return int(text)
-
-
 def _on_error(text: str) -> tuple[str, str | None]:
     what, separator, file = text.partition("=")
     mistyped_if(
@@ -208,15 +201,9 @@ def execute(arguments: argparse.Namespace) -> int:
         if arguments.show_mapping:
             told = ScoreOptions(**options)
             prepared = prepare_score(arguments.model, arguments.source, told)
-            if arguments.json:
-                emit_json(
-                    {
-                        "schema": "uncork-score-mapping-1",
-                        **{k: v for k, v in prepared.describe().items() if k != "schema"},
-                    }
-                )
-            else:
-                emit("".join(f"{in_terminal(line)}\n" for line in str(prepared).splitlines()))
+            facts = {**prepared.describe(), "schema": "uncork-score-mapping-1"}
+            text = "".join(f"{in_terminal(line)}\n" for line in str(prepared).splitlines())
+            answer(arguments, facts, text)
             return 0
         # Ray prints what it notices of dead workers to standard output, which is the summary's.
         with contextlib.redirect_stdout(sys.stderr):

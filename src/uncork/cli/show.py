@@ -11,7 +11,7 @@ from typing import Any
 from msgspec.structs import asdict
 
 from uncork.cli._inspect import Inspection, all_nodes, inspect, problems_as_json
-from uncork.cli._output import counted, emit, emit_json, table, without_empty_columns
+from uncork.cli._output import answer, counted, table, without_empty_columns
 from uncork.cli._parser import Parser
 from uncork.compiled_head import is_compiled_file
 from uncork.ir.diagnostics import opset_number
@@ -78,17 +78,13 @@ def parser() -> Parser:
 def execute(arguments: argparse.Namespace) -> int:
     if arguments.html:
         return _write_graph(arguments)
-    for option in ("profile", "compare"):
-        if getattr(arguments, option):
-            parser().error(f"--{option} is for --html: give that, too")
+    parser().refuse(arguments, ("profile", "compare"), "is for --html: give that, too")
     if is_compiled_file(arguments.model):
         from uncork.cli import _compiled  # for such files only
 
         known = _compiled.facts(arguments.model)
-        if arguments.json:
-            emit_json({"schema": "uncork-show-compiled-1", **known})
-        else:
-            emit(_compiled.text(known))
+        facts = {"schema": "uncork-show-compiled-1", **known}
+        answer(arguments, facts, _compiled.text(known))
         return 0
     found = inspect(arguments.model, arguments.weights)
     path = Path(arguments.model)
@@ -101,10 +97,8 @@ def execute(arguments: argparse.Namespace) -> int:
         facts["layers"] = _layers(found.model)
     if arguments.passes:
         facts["passes"] = _passes(found)
-    if arguments.json:
-        emit_json({"schema": "uncork-show-1", **facts})
-    else:
-        emit(_text(facts, len(found.problems)))
+    problems = len(found.problems)
+    answer(arguments, {"schema": "uncork-show-1", **facts}, lambda: _text(facts, problems))
     return 0
 
 
@@ -112,16 +106,12 @@ def _write_graph(arguments: argparse.Namespace) -> int:
     """Write the graph as a page, and say where it is."""
     from uncork.cli._graph import write_graph  # the compiler, for this option alone
 
-    for option in ("layers", "passes"):
-        if getattr(arguments, option):
-            parser().error(f"--{option} is for the text: leave it out with --html")
+    why = "is for the text: leave it out with --html"
+    parser().refuse(arguments, ("layers", "passes"), why)
     layers = write_graph(arguments)
-    if arguments.json:
-        emit_json(
-            {"schema": "uncork-show-html-1", "model": arguments.model, "saved": arguments.html}
-        )
-    else:
-        emit(f"saved {counted(layers, 'layer')} in {in_terminal(arguments.html)}\n")
+    facts = {"schema": "uncork-show-html-1", "model": arguments.model, "saved": arguments.html}
+    text = f"saved {counted(layers, 'layer')} in {in_terminal(arguments.html)}\n"
+    answer(arguments, facts, text)
     return 0
 
 

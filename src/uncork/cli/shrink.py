@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import math
 import os
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -19,14 +18,14 @@ from uncork.cli._input_options import (
     shape_text,
     whole,
 )
-from uncork.cli._output import emit, emit_json, table
+from uncork.cli._output import answer, table
 from uncork.cli._parser import Parser, mistyped_if, one_of
 from uncork.cli._summary import Summary, summary_table
+from uncork.cli._surgery import check_ir
 from uncork.cli._tables import add_tables, files_read, given_tables
 from uncork.compiler.arguments import unique_names
 from uncork.compiler.compile import compile_model, read_model
 from uncork.compiler.tables import with_tables
-from uncork.destination import check_destination
 from uncork.errors import UncorkError
 from uncork.ir.model import Model
 from uncork.ir.write import write_model
@@ -130,7 +129,7 @@ def execute(arguments: argparse.Namespace) -> int:
     check_random(parser(), arguments)
     if arguments.max_error and not compared:
         parser().error("--max-error needs outputs to compare: give inputs with -i, or --random")
-    _check_out(arguments)
+    check_ir(arguments.out, arguments.overwrite, files_read(arguments))
     before = read_model(arguments.model, arguments.weights)
     tables = given_tables(arguments)
     if tables:
@@ -143,23 +142,6 @@ def execute(arguments: argparse.Namespace) -> int:
     write_model(shrunk.model, arguments.out)
     _report(arguments, shrunk, filled, errors)
     return 0
-
-
-def _check_out(arguments: argparse.Namespace) -> None:
-    """Refuse, before any work, to write over what is read, or where nothing can be written."""
-    out = Path(arguments.out)
-    reads = files_read(arguments)
-    check_destination(out, _no_ir, overwrite=arguments.overwrite, reads=reads)
-    weights = out.with_suffix(".bin")
-    # Weights are known by the model beside them.
-    no_weights = "" if out.exists() else "what is there has no .xml beside it and may be anything"
-    check_destination(weights, lambda _: no_weights, overwrite=arguments.overwrite, reads=reads)
-
-
-def _no_ir(path: Path) -> str:
-    """Why a file is no model in IR, or ""."""
-    with open(path, "rb") as file:
-        return "" if re.search(rb"<net[\s>]", file.read(4096)) else "what is there is no IR model"
 
 
 def _nothing(shrunk: Shrunk) -> str:
@@ -214,9 +196,6 @@ def _report(
         os.path.getsize(arguments.weights or Path(arguments.model).with_suffix(".bin")),
         os.path.getsize(Path(arguments.out).with_suffix(".bin")),
     ]
-    if arguments.json:
-        emit_json(_as_json(arguments, shrunk, filled, errors, sizes))
-        return
     rows = [["table", "from", "shape", "to", "bytes", "now", "largest error", "rms error"]]
     for t in shrunk.tables:
         size = [f"{t.bytes_before:,}", f"{t.bytes_after:,}"]
@@ -243,10 +222,10 @@ def _report(
     else:
         text += "\noutputs were not compared: give inputs with -i, or --random\n"
     share = f" ({sizes[1] / sizes[0]:.0%})" if sizes[0] else ""
-    emit(
-        f"{text}\nweights {sizes[0]:,} -> {sizes[1]:,} bytes{share}; "
-        f"saved {in_terminal(arguments.out)}\n"
+    text += (
+        f"\nweights {sizes[0]:,} -> {sizes[1]:,} bytes{share}; saved {in_terminal(arguments.out)}\n"
     )
+    answer(arguments, _as_json(arguments, shrunk, filled, errors, sizes), text)
 
 
 def _as_json(

@@ -9,7 +9,7 @@ from typing import Any
 
 from uncork.cli import _inputs
 from uncork.cli._input_options import input_text
-from uncork.cli._output import counted, emit, emit_json, table
+from uncork.cli._output import answer, counted, table
 from uncork.cli._parser import Parser
 from uncork.cli._surgery import check_output
 from uncork.compiler.compile import read_model
@@ -132,9 +132,8 @@ def execute(arguments: argparse.Namespace) -> int:
 
 
 def _check(arguments: argparse.Namespace) -> int:
-    for option in ("input", "axis", "frames", "keep", "state"):
-        if getattr(arguments, option):
-            parser().error(f"--{option} is what OUT says of itself: leave it out with --check")
+    options = ("input", "axis", "frames", "keep", "state")
+    parser().refuse(arguments, options, "is what OUT says of itself: leave it out with --check")
     model = read_model(arguments.model, arguments.weights)
     made = read_model(arguments.output)
     _report(arguments, made, check_stream(made, model, _sample(model, arguments)))
@@ -143,9 +142,8 @@ def _check(arguments: argparse.Namespace) -> int:
 
 def _with_state(arguments: argparse.Namespace) -> int:
     """Make variables of the states of a model that takes frame after frame already."""
-    for option in ("input", "axis", "frames", "keep"):
-        if getattr(arguments, option):
-            parser().error(f"--{option} makes a stream of a whole sequence: leave out --state")
+    options = ("input", "axis", "frames", "keep")
+    parser().refuse(arguments, options, "makes a stream of a whole sequence: leave out --state")
     states: dict[str, str] = {}
     for text in arguments.state:
         given, equals, result = text.partition("=")
@@ -156,20 +154,16 @@ def _with_state(arguments: argparse.Namespace) -> int:
     model = read_model(arguments.model, arguments.weights)
     made = with_state(model, states, _sample(model, arguments))
     write_model(made, arguments.output)
-    if arguments.json:
-        emit_json(
-            {
-                "schema": "uncork-stream-state-1",
-                "model": arguments.model,
-                "saved": arguments.output,
-                "states": states,
-            }
-        )
-        return 0
+    facts = {
+        "schema": "uncork-stream-state-1",
+        "model": arguments.model,
+        "saved": arguments.output,
+        "states": states,
+    }
     rows = [["state", "from output"]]
     rows += [[in_terminal(given), in_terminal(result)] for given, result in states.items()]
     saved = f"saved {in_terminal(arguments.output)}\n"
-    emit(table(rows) + f"{counted(len(states), 'variable')}\n" + saved)
+    answer(arguments, facts, table(rows) + f"{counted(len(states), 'variable')}\n" + saved)
     return 0
 
 
@@ -197,33 +191,29 @@ def _sample(model: Model, arguments: argparse.Namespace) -> Mapping[str, Any] | 
 
 
 def _report(arguments: argparse.Namespace, model: Model, info: StreamInfo) -> None:
-    if arguments.json:
-        emit_json(
+    facts = {
+        "schema": "uncork-stream-1",
+        "model": arguments.model,
+        "saved": None if arguments.check else arguments.output,
+        "inputs": info.inputs,
+        "frames": list(info.frames),
+        "multiple": info.multiple,
+        "delay": info.delay,
+        "outputs": [
             {
-                "schema": "uncork-stream-1",
-                "model": arguments.model,
-                "saved": None if arguments.check else arguments.output,
-                "inputs": info.inputs,
-                "frames": list(info.frames),
-                "multiple": info.multiple,
-                "delay": info.delay,
-                "outputs": [
-                    {
-                        "name": output.name,
-                        "kind": output.kind,
-                        "axis": output.axis,
-                        "shift": output.shift,
-                        "every": output.every,
-                        "delay": output.delay,
-                    }
-                    for output in info.outputs
-                ],
-                "variables": len(model.sinks),
-                "difference": info.difference,
-                "limit": info.limit,
+                "name": output.name,
+                "kind": output.kind,
+                "axis": output.axis,
+                "shift": output.shift,
+                "every": output.every,
+                "delay": output.delay,
             }
-        )
-        return
+            for output in info.outputs
+        ],
+        "variables": len(model.sinks),
+        "difference": info.difference,
+        "limit": info.limit,
+    }
     rows = [["", "name", "axis", "frames"]]
     for name, axis in info.inputs.items():
         rows.append(["input", in_terminal(name), str(axis), frames_text(info)])
@@ -241,7 +231,7 @@ def _report(arguments: argparse.Namespace, model: Model, info: StreamInfo) -> No
         )
     if not arguments.check:
         text += f"saved {in_terminal(arguments.output)}\n"
-    emit(text)
+    answer(arguments, facts, text)
 
 
 def frames_text(info: StreamInfo) -> str:

@@ -176,12 +176,35 @@ class CallPlan(Struct, frozen=True, eq=False):
         return len(self.parts) == 1 and isinstance(self.parts[0], NativeStep)
 
     @property
+    def native_steps(self) -> tuple[NativeStep, ...]:
+        """Its native segments, whatever lies between them."""
+        return tuple(part for part in self.parts if isinstance(part, NativeStep))
+
+    @property
+    def segment_plans(self) -> tuple[SegmentPlan, ...]:
+        """The plans of all its native segments."""
+        return tuple(step.segment for step in self.native_steps)
+
+    @property
     def segments(self) -> tuple[NativeStep, ...]:
         """Its native segments where it consists of nothing else, so that one native call makes
         all; none otherwise.
         """
-        found = tuple(part for part in self.parts if isinstance(part, NativeStep))
-        return found if len(found) == len(self.parts) else ()
+        return self.native_steps if len(self.native_steps) == len(self.parts) else ()
+
+    @property
+    def made(self) -> list[tuple[int, tuple[SizeOperand, ...] | None]]:
+        """The arrays that segments make for results of the model, in order: their argument numbers
+        and sizes.
+        """
+        first = len(self.array_guards)
+        return [(first + n, made.sizes) for step in self.native_steps for n, made in step.makes]
+
+    @property
+    def gives_what_is_made(self) -> bool:
+        """Whether these are the results of the model, all and in order, with just their sizes."""
+        results = [(result.argument, result.sizes) for result in self.results]
+        return bool(results) and self.made == results
 
 
 class Stop(Struct, frozen=True):

@@ -18,10 +18,9 @@ def taken_spec(operation: Iteration, entry: BodyInput, spec: TensorSpec) -> Tens
     """The spec of what a Parameter takes in one turn: the input, or a part of it."""
     if not isinstance(entry, SlicedInput):
         return spec
-    dims = list(spec.shape.dims)
-    axis = operation.axis(entry.slicing, len(dims))
-    dims[axis] = type(dims[axis]).of(entry.slicing.part_size)
-    return TensorSpec(spec.element_type, type(spec.shape)(dims))
+    axis = operation.axis(entry.slicing, len(spec.shape))
+    part = spec.shape.with_dimension(axis, entry.slicing.part_size)
+    return TensorSpec(spec.element_type, part)
 
 
 class Parts(NamedTuple):

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from msgspec.structs import replace
 
-from uncork.compiler.call_plan import CallPlan, NativeStep, Stop
+from uncork.compiler.call_plan import CallPlan, Stop
 from uncork.compiler.instances import Instances
 from uncork.compiler.policy import RELEASE_COST
 from uncork.compiler.working_memory import grow
@@ -102,9 +102,8 @@ class NativeCall(Instances[_SegmentInstance]):
         return call
 
     def _new_bound(self, inputs: Sequence[Array]) -> NativeCall | None:
-        (part,) = self.plan.parts
-        assert isinstance(part, NativeStep)
-        if part.segment.runs_bodies or any(bind.element for bind in part.segment.binds):
+        (segment,) = self.plan.segment_plans
+        if segment.runs_bodies or any(bind.element for bind in segment.binds):
             return None
         fixed = [
             replace(array_guard, shape=array.shape)
@@ -149,9 +148,7 @@ class NativeCall(Instances[_SegmentInstance]):
 
     def release_memory(self) -> None:
         """Give working memory back; calls that run keep theirs until they end."""
-        (part,) = self.plan.parts
-        assert isinstance(part, NativeStep)
-        part.segment.forget_memory()
+        self.plan.segment_plans[0].forget_memory()
         self._begin()
 
     @property
@@ -168,9 +165,7 @@ class NativeCall(Instances[_SegmentInstance]):
 
     def _made(self, like: _SegmentInstance | None = None) -> _SegmentInstance:
         plan = self.plan
-        (part,) = plan.parts
-        assert isinstance(part, NativeStep)
-        own, numbers = part.segment.with_known(self._known)
+        own, numbers = plan.segment_plans[0].with_known(self._known)
         context = Context(plan.slots, plan.buffers, plan.tensor_bytes)
         for slot, number in numbers:
             context.set_symbol(slot, number)

@@ -73,9 +73,8 @@ class PartedCall:
         called again.
         """
         self._idle.clear()
-        for part in self.plan.parts:
-            if isinstance(part, NativeStep):
-                part.segment.forget_memory()
+        for segment in self.plan.segment_plans:
+            segment.forget_memory()
         for body in self._bodies():
             body.release_memory()
 
@@ -117,19 +116,10 @@ class _Instance:
         #: What gives the results of the model as they are, where one native call does all of it.
         self._whole = (
             only[0].run
-            if len(self._parts) == 1 and isinstance(only, tuple) and self._makes_results()
+            if len(self._parts) == 1 and isinstance(only, tuple) and plan.gives_what_is_made
             else None
         )
         self._nothing = (None,) * (plan.arguments - len(plan.array_guards))
-
-    def _makes_results(self) -> bool:
-        """Whether segments make results of the model, all and in order, with just their sizes."""
-        made = [
-            made for part in self.plan.parts if isinstance(part, NativeStep) for made in part.makes
-        ]
-        inputs = len(self.plan.array_guards)
-        results = [(result.argument, result.sizes) for result in self.plan.results]
-        return bool(made) and [(inputs + n, result.sizes) for n, result in made] == results
 
     def _native_call(self, parts: Iterator[NativeStep]) -> tuple[Segment, tuple[int, ...]]:
         """The first of the segments that one native call runs, and the arrays that it makes."""

@@ -188,12 +188,16 @@ class PlanSet:
 
     def make(self, inputs: Sequence[Array]) -> list[Array]:
         """The results. Raises CallDeclined where references have to look at the call."""
-        hints = partial(_hints_of, self._model, inputs)
-        shapes = [array.shape for array in inputs]
-        best = self._for_shapes(shapes)._best(shapes, hints)
+        best, hints = self._best_of(inputs)
         call, results = best.make(inputs, hints)
         self.last, self.fast = call, call if best.is_best else None
         return results
+
+    def _best_of(self, inputs: Sequence[Array]) -> tuple[ScopedPlans, HintsOf]:
+        """The best plans for a call, and what hints it gives. Raises CallDeclined."""
+        hints = partial(_hints_of, self._model, inputs)
+        shapes = [array.shape for array in inputs]
+        return self._for_shapes(shapes)._best(shapes, hints), hints
 
     def _best(self, shapes: Sequence[tuple[int, ...]], hints: HintsOf) -> ScopedPlans:
         """The plans for such a call: of the widest scope in which the fewest layers lack a kernel.
@@ -369,10 +373,8 @@ class PlanSet:
 
     def is_native(self, inputs: Sequence[Array]) -> bool:
         """Whether one native call makes calls like these as a whole, whatever their contents."""
-        hints = partial(_hints_of, self._model, inputs)
         try:
-            shapes = [array.shape for array in inputs]
-            plans = self._for_shapes(shapes)._best(shapes, hints)
+            plans, hints = self._best_of(inputs)
             if not plans.calls:
                 plans.add(hints(), plans.calls)
         except CallDeclined:
@@ -381,10 +383,8 @@ class PlanSet:
 
     def native_call(self, inputs: Sequence[Array]) -> NativeCall | None:
         """The native call that takes sizes like those of these inputs; None where there is none."""
-        hints = partial(_hints_of, self._model, inputs)
         try:
-            shapes = [array.shape for array in inputs]
-            plans = self._for_shapes(shapes)._best(shapes, hints)
+            plans, hints = self._best_of(inputs)
             known = plans.native_call(inputs)
             if known is not None or not all(isinstance(call, NativeCall) for call in plans.calls):
                 return known

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from msgspec.structs import replace
 
 from uncork.compiler import policy
-from uncork.compiler.call_plan import CallPlan, ConstantLocation, Location, NativeStep, PlannedStep
+from uncork.compiler.call_plan import CallPlan, ConstantLocation, Location, PlannedStep
 from uncork.compiler.known_sizes import known_size
 from uncork.compiler.memory import Buffer, plan_buffers
 from uncork.compiler.options import rows_of_fast
@@ -164,12 +164,7 @@ def _location(plan: CallPlan, location: Location | None, offsets: Mapping[int, i
 def _buffers(plan: CallPlan, hints: Mapping[Origin, int]) -> tuple[dict[int, int], int | None]:
     """The offset of each buffer and the bytes of all; nothing where these sizes do not tell."""
     numbers = _numbers(plan, hints)
-    buffers = [
-        buffer
-        for part in plan.parts
-        if isinstance(part, NativeStep)
-        for buffer in part.segment.buffers
-    ]
+    buffers = [buffer for segment in plan.segment_plans for buffer in segment.buffers]
     sized = [(buffer, numbers[buffer.bytes.index]) for buffer in buffers]
     known: list[tuple[BufferLifetime, int]] = [
         (buffer, size) for buffer, size in sized if size is not None
@@ -189,8 +184,8 @@ def _numbers(plan: CallPlan, hints: Mapping[Origin, int]) -> list[int | None]:
     numbers: list[int | None] = list(plan.slots)
     for origin, slot in plan.symbols.items():
         numbers[slot.index] = hints.get(origin)
-    for part in plan.parts:
-        for op in part.segment.ops if isinstance(part, NativeStep) else ():
+    for segment in plan.segment_plans:
+        for op in segment.ops:
             a, b = numbers[op.a.index], numbers[op.b.index]
             numbers[op.result.index] = (
                 None if a is None or b is None else _OPERATIONS[op.operation](a, b)

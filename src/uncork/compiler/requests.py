@@ -236,7 +236,7 @@ class InferRequest:
         """Begin a call; `after` is called on the thread with the error, or None, and then has to
         say the error.
         """
-        given = inputs if share_inputs else _copied(inputs)
+        given = inputs if share_inputs else copied(inputs)
         self.userdata = userdata
 
         def make() -> None:
@@ -298,13 +298,18 @@ class InferRequest:
         return f"<InferRequest of {self._compiled.model.name!r}: {what}>"
 
 
-def _copied(inputs: Any) -> Any:
+def own_array(value: Any) -> Any:
+    """A copy of an array; other values are as they are."""
+    return np.array(value) if isinstance(value, np.ndarray) else value
+
+
+def copied(inputs: Any, own: Callable[[Any], Any] = own_array) -> Any:
     """The inputs with arrays of their own."""
     if isinstance(inputs, Mapping):
-        return {key: _copied(value) for key, value in inputs.items()}
+        return {key: copied(value, own) for key, value in inputs.items()}
     if isinstance(inputs, (list, tuple)):
-        return [_copied(value) for value in inputs]
-    return np.array(inputs) if isinstance(inputs, np.ndarray) else inputs
+        return [copied(value, own) for value in inputs]
+    return own(inputs)
 
 
 class AsyncInferQueue:
@@ -348,7 +353,7 @@ class AsyncInferQueue:
         Raises what a call before it, or its callback, raised.
         """
         self._raise()
-        given = inputs if share_inputs else _copied(inputs)
+        given = inputs if share_inputs else copied(inputs)
         number = self._next_idle((given, userdata))
         if number is None:
             return

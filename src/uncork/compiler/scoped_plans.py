@@ -23,7 +23,7 @@ from uncork.kernels.layer import most_table_bytes
 from uncork.kernels.runtime.kernel_cache import CannotCompile
 from uncork.kernels.runtime.layout import GUARD_FAILED
 from uncork.kernels.runtime.target import Target
-from uncork.symbolic import Check, Guard
+from uncork.symbolic import Check, Guard, Relation
 from uncork.types import Array, PartialShape, TensorSpec
 
 if TYPE_CHECKING:
@@ -254,11 +254,18 @@ def as_planned(plan: CallPlan, inputs: Sequence[Array]) -> list[Array]:
 
 def _serves(plan: CallPlan, hints: Hints) -> bool:
     """Whether no guard of the plan is known to fail."""
+    return _broken(plan, hints, Guard) is None
+
+
+def _broken(plan: CallPlan, hints: Hints, kind: type[Guard | Check]) -> Relation | None:
+    """A guard that is known to fail, or a check that calls of these sizes break, whatever else
+    they are.
+    """
     for relation in plan.relations:
         values = known_values(relation.symbols, hints)
-        if isinstance(relation, Guard) and values is not None and not relation.holds(values):
-            return False
-    return True
+        if isinstance(relation, kind) and values is not None and not relation.holds(values):
+            return relation
+    return None
 
 
 def lacking(plan: CallPlan, hints: Hints, target: Target) -> int | None:
@@ -271,7 +278,7 @@ def lacking(plan: CallPlan, hints: Hints, target: Target) -> int | None:
     if not steps:
         return 0
     is_empty = any(size == 0 and not origin.is_element for origin, size in hints.items())
-    if is_empty or _broken_check(plan, hints) is not None:
+    if is_empty or _broken(plan, hints, Check) is not None:
         return None
     try:
         room = most_table_bytes(plan.memory_limit)
@@ -284,18 +291,9 @@ class _Negative(Exception):
     """Raised for a size below 0."""
 
 
-def _broken_check(plan: CallPlan, hints: Hints) -> Check | None:
-    """A check that calls of these sizes break, whatever else they are."""
-    for relation in plan.relations:
-        values = known_values(relation.symbols, hints)
-        if isinstance(relation, Check) and values is not None and not relation.holds(values):
-            return relation
-    return None
-
-
 def refuse_wrong_sizes(plan: CallPlan, hints: Hints) -> None:
     """Raise InputError for sizes that break a check."""
-    if check := _broken_check(plan, hints):
+    if check := _broken(plan, hints, Check):
         known = known_values(check.symbols, hints) or {}
         left, right = check.left.exact_value(known), check.right.exact_value(known)
         raise InputError(f"expected {check}, got {left} and {right}", check.where)

@@ -10,10 +10,10 @@ from msgspec.structs import replace
 
 from uncork.compiler.state import ExecutorOf, InitialValues, is_computed
 from uncork.errors import InputError, Problem, did_you_mean, shortened
-from uncork.ir.model import Model, Node, Port
+from uncork.ir.model import Model, Node
 from uncork.ir.ports import ModelPort
+from uncork.ir.reshape import with_shape
 from uncork.ir.validate import infer
-from uncork.ops.parameter import Parameter
 from uncork.passes.functionalize_variables import Lifted, functionalize_variables, variable_of
 from uncork.passes.state_rows import Kept, rows_alike, state_rows, with_front_axis
 from uncork.types import Array, Dimension, ElementType, PartialShape, TensorSpec
@@ -325,20 +325,10 @@ def _result_shape(model: Model, result: int) -> PartialShape:
 
 
 def _with(shape: PartialShape, axis: int | None, size: Dimension) -> PartialShape:
-    """The shape with another size in an axis."""
-    if axis is None:
-        return shape
-    return PartialShape([size if i == axis else dim for i, dim in enumerate(shape)])
+    """The shape with another size in an axis, where there is one."""
+    return shape if axis is None else shape.with_dimension(axis, size)
 
 
 def _open(node: Node, axis: int | None) -> Node:
     """A Parameter with an open size in an axis."""
-    port = node.outputs[0]
-    spec = TensorSpec(port.spec.element_type, _with(port.spec.shape, axis, Dimension()))
-    operation = Parameter(element_type=spec.element_type, shape=spec.shape)
-    return replace(
-        node,
-        operation=operation,
-        attributes={**node.attributes, **operation.to_text()},
-        outputs=(Port(spec, port.names, port.extras),),
-    )
+    return with_shape(node, _with(node.outputs[0].spec.shape, axis, Dimension()))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from uncork.compiler.bodies import KernelBody
-from uncork.compiler.call_plan import CallPlan, NativeStep
+from uncork.compiler.call_plan import CallPlan
 from uncork.compiler.working_memory import room_bytes, take
 from uncork.concurrency import part_of_work
 from uncork.errors import UncorkError
@@ -43,12 +43,7 @@ def _is_native(plan: CallPlan) -> bool:
 
 def has_unfit_body(plan: CallPlan) -> bool:
     """Whether a call has shown that a body in the plan cannot be part of a segment."""
-    return any(
-        body.is_unfit
-        for part in plan.parts
-        if isinstance(part, NativeStep)
-        for body in part.segment.bodies
-    )
+    return any(body.is_unfit for segment in plan.segment_plans for body in segment.bodies)
 
 
 def step_body(body: KernelBody, plan: CallPlan, turns: TurnPlan) -> StepBody:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from uncork.compiler.call_plan import CallPlan, NativeStep
+from uncork.compiler.call_plan import CallPlan
 from uncork.kernels.runtime.context import Context
 from uncork.memory import allowed, available, needs_most
 
@@ -38,9 +38,8 @@ def room_bytes(plan: CallPlan) -> int:
 
 def _largest(plan: CallPlan, context: Context) -> str:
     """The layer that needs the most working memory, in words for the message."""
-    bytes_of: dict[str, int] = {}
-    for part in plan.parts:
-        for buffer in part.segment.buffers if isinstance(part, NativeStep) else ():
-            layer = plan.buffer_layers[buffer.buffer]
-            bytes_of[layer] = bytes_of.get(layer, 0) + context.value(buffer.bytes)
-    return needs_most(bytes_of)
+    return needs_most(
+        (plan.buffer_layers[buffer.buffer], context.value(buffer.bytes))
+        for segment in plan.segment_plans
+        for buffer in segment.buffers
+    )

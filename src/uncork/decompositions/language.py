@@ -184,6 +184,10 @@ class Layers(Builder):
     def plus(self, a: Operand, b: Operand) -> Source:
         return self.binary("Add", a, b)
 
+    def added(self, first: Source, *others: Source | None) -> Source:
+        """The sum of a tensor and those others that are there."""
+        return functools.reduce(self.plus, (o for o in others if o is not None), first)
+
     def minus(self, a: Operand, b: Operand) -> Source:
         return self.binary("Subtract", a, b)
 
@@ -327,6 +331,11 @@ class Layers(Builder):
             reduction=reduction,
             use_init_val=True,
         )
+
+    def counts(self, numbers: Source, size: Source) -> Source:
+        """How often each number from 0 on occurs, in a vector of this size."""
+        ones = self.broadcast(self.i64(1), self.shape_of(numbers))
+        return self.scatter(self.broadcast(self.i64(0), size), numbers, ones, 0, "sum")
 
     def picked(self, source: Source, place: int, axis: int) -> Source:
         """What is at one place of an axis, which has it."""

@@ -92,13 +92,7 @@ def _rows(g: Layers, table: Source, places: Source, weights: Source | None) -> S
     rows = g.convert(g.take(table, places, 0), kind)
     if weights is None:
         return rows
-    return g.times(rows, _spread(g, g.convert(weights, kind), g.rank(table)))
-
-
-def _spread(g: Layers, numbers: Source, rank: int) -> Source:
-    """One number for each row of a table."""
-    first = g.rank(numbers)
-    return g.unsqueeze(numbers, *range(first, first + rank - 1)) if rank > 1 else numbers
+    return g.times(rows, g.with_axes_behind(g.convert(weights, kind), g.rank(table) - 1))
 
 
 def _divided(g: Layers, total: Source, counts: Source) -> Source:
@@ -128,20 +122,14 @@ def _summed(
     rows = _rows(g, table, indices, weights)
     more = g.plus(bags, 1)
     room = g.broadcast(g.like(0, rows), g.shape(more, *tail))
-    places = g.broadcast(_spread(g, owners, rank), g.shape_of(rows))
+    places = g.broadcast(g.with_axes_behind(owners, rank - 1), g.shape_of(rows))
     sums = g.slice(g.scatter(room, places, rows, 0, "sum"), 0, -1, 0)
     defaults = default is not None and not _is_none(g, default)
     if not op.takes_mean() and not defaults:
         return sums
-    sizes = _sizes(g, owners, more)
-    sums = _divided(g, sums, _spread(g, sizes, rank)) if op.takes_mean() else sums
+    sizes = g.slice(g.counts(owners, more), 0, -1, 0)
+    sums = _divided(g, sums, g.with_axes_behind(sizes, rank - 1)) if op.takes_mean() else sums
     return _with_default(g, table, sums, sizes, default) if default and defaults else sums
-
-
-def _sizes(g: Layers, owners: Source, more: Source) -> Source:
-    """How many positions each owner but the last has."""
-    ones, blank = g.broadcast(g.i64(1), g.shape_of(owners)), g.broadcast(g.i64(0), more)
-    return g.slice(g.scatter(blank, owners, ones, 0, "sum"), 0, -1, 0)
 
 
 def _is_none(g: Layers, default: Source) -> bool:
@@ -160,8 +148,8 @@ def _with_default(g: Layers, table: Source, sums: Source, sizes: Source, default
     place = g.select(g.make("LogicalOr", none, full), g.i64(0), place)
     row = _rows(g, table, place, None)
     if g.known(default) is None:
-        row = g.select(_spread(g, none, g.rank(table)), g.like(0, row), row)
-    return g.select(_spread(g, empty, g.rank(table)), row, sums)
+        row = g.select(g.with_axes_behind(none, g.rank(table) - 1), g.like(0, row), row)
+    return g.select(g.with_axes_behind(empty, g.rank(table) - 1), row, sums)
 
 
 @composite("SegmentMax", as_given=True)
@@ -184,8 +172,8 @@ def segment_max(
     least = -np.inf if kind.is_float else int(np.iinfo(kind.dtype).min)
     tail = [g.dim(data, axis) for axis in range(1, rank)]
     room = g.broadcast(g.like(least, rows), g.shape(more, *tail))
-    spread = g.broadcast(_spread(g, places, rank), g.shape_of(rows))
+    spread = g.broadcast(g.with_axes_behind(places, rank - 1), g.shape_of(rows))
     largest = g.slice(g.scatter(room, spread, rows, 0, "max"), 0, -1, 0)
-    empty = g.make("Equal", _sizes(g, places, more), g.i64(0))
+    empty = g.make("Equal", g.slice(g.counts(places, more), 0, -1, 0), g.i64(0))
     fill = g.like(0 if op.fill_mode == "zero" else lowest(own), rows)
-    return g.select(_spread(g, empty, rank), fill, largest)
+    return g.select(g.with_axes_behind(empty, rank - 1), fill, largest)

@@ -86,17 +86,11 @@ def suppressed(
     return batch, number, place, g.make("GatherND", scores, found), corners
 
 
-def _counts_by_image(g: Layers, image: Source, images: Source) -> Source:
-    """The number of rows of each image; `images` is how many there are."""
-    ones, blank = g.broadcast(g.i64(1), g.shape_of(image)), g.broadcast(g.i64(0), images)
-    return g.scatter(blank, image, ones, 0, "sum")
-
-
 def first_of_images(g: Layers, rows: Rows, images: Source, limit: int) -> Rows:
     """The first `limit` rows of each image, of rows ordered by image; all where it is negative."""
     if limit < 0:
         return rows
-    counts = _counts_by_image(g, rows.image, images)
+    counts = g.counts(rows.image, images)
     starts = g.make("CumSum", counts, g.i64(0), exclusive=True, reverse=False)
     rank = g.minus(g.range(g.dim(rows.image, 0)), g.take(starts, rows.image, 0))
     kept = g.make("NonZero", g.make("Less", rank, g.i64(limit)), output_type=T.i64)
@@ -115,7 +109,7 @@ def _selection(g: Layers, op: ClassSelection, rows: Rows, images: Source) -> Seq
         rows = by_columns(g, rows, "place score image number")
     columns = (g.convert(rows.number, g.type(rows.box)), rows.score)
     table = g.concat([*(g.unsqueeze(column, 1) for column in columns), rows.box], 1)
-    return table, g.unsqueeze(rows.place, 1), _counts_by_image(g, rows.image, images)
+    return table, g.unsqueeze(rows.place, 1), g.counts(rows.image, images)
 
 
 def _foreground(g: Layers, op: ClassSelection, scores: Source, axis: int) -> Source:

@@ -188,9 +188,8 @@ class FusedAttention(Operation):
         assert spec is not None
         if axis is None or count is None or spec.rank is None:
             return spec
-        dims = list(spec.shape)
-        dims[axis] = Dimension.of(size(self, f"{name}_count", count))
-        return TensorSpec(spec.element_type, PartialShape(dims))
+        counted = Dimension.of(size(self, f"{name}_count", count))
+        return TensorSpec(spec.element_type, spec.shape.with_dimension(axis, counted))
 
     def reference(self, query: Array, key: Array, value: Array, *others: Array | None) -> Array:
         given = self.named([query, key, value, *others])

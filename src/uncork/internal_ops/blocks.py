@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from uncork import storage
 from uncork.internal_ops.held import HALF, widened
 from uncork.internal_ops.stored_filters import StoredFilters
-from uncork.ops._operation import Operation
+from uncork.ops._operation import Moving, Operation
 from uncork.ops._ports import ANY, Field, Input, Output, Several
 from uncork.types import Array, ElementType, PartialShape, TensorSpec
 
@@ -125,11 +125,8 @@ def joined(runs: Sequence[int], block: int) -> tuple[int, ...]:
     return tuple(found)
 
 
-class ToBlocks(Operation):
+class ToBlocks(Moving):
     """`[N, C, ..]` in blocks of channels."""
-
-    data = Input(ANY, "T", moved=True)
-    output = Output("T")
 
     layout = Field[ChannelLayout]()
 
@@ -140,11 +137,8 @@ class ToBlocks(Operation):
         return self.layout.laid(data)
 
 
-class FromBlocks(Operation):
+class FromBlocks(Moving):
     """A tensor that lies in blocks of channels as `[N, C, ..]`."""
-
-    data = Input(ANY, "T", moved=True)
-    output = Output("T")
 
     layout = Field[ChannelLayout]()
 

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from uncork.ops._operation import Operation
-from uncork.ops._ports import REAL, Field, Input, Output
+from uncork.ops._operation import OfReals
+from uncork.ops._ports import REAL, Field, Input
 from uncork.types import Array, PartialShape, TensorSpec
 
 
-class ChannelNormalization(Operation):
+class ChannelNormalization(OfReals):
     """`data [N, C, ...]`, `scale [C]`, `bias [C]`: each place is divided by the root of `epsilon`
     and the mean of the squares of its channels; where `centred`, their mean is taken away first.
     """
 
-    data = Input(REAL, "T")
     scale = Input(REAL, "T")
     bias = Input(REAL, "T")
-    output = Output("T")
 
     epsilon = Field[float]()
     centred = Field(True)

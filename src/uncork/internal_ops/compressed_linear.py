@@ -23,8 +23,8 @@ from uncork.internal_ops.bit_planes import BIT_PLANES
 from uncork.internal_ops.codes import Codes
 from uncork.internal_ops.decompression import Step, numbers_of
 from uncork.internal_ops.fused import FusedProduct
-from uncork.ops._operation import Operation
-from uncork.ops._ports import INTEGER, REAL, Field, Input, Output
+from uncork.ops._operation import OfReals, Operation
+from uncork.ops._ports import INTEGER, Field, Input
 from uncork.storage import decode, unpack
 from uncork.types import Array, ElementType, PartialShape, TensorSpec
 
@@ -206,7 +206,7 @@ def rounded_rows(data: Array, run: int, count: int) -> Array:
     return np.asarray(np.where(rows, whole, runs).reshape(padded.shape)[..., :inner])
 
 
-class CompressedLinear(Operation):
+class CompressedLinear(OfReals):
     """MatMul with weights as they are stored: all matrices of a stack, or those that `chosen` says,
     as the Gather along the first axis does that is `choice`.
 
@@ -217,9 +217,7 @@ class CompressedLinear(Operation):
     """
 
     multiplies = True
-    data = Input(REAL, "T")
     chosen = Input(INTEGER, optional=True)
-    output = Output("T")
 
     product = Field[Operation]()
     weights = Field[CompressedMatrix]()

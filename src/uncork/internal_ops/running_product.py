@@ -7,16 +7,13 @@ from __future__ import annotations
 import numpy as np
 
 from uncork.ops._common.running import running
-from uncork.ops._operation import Operation
-from uncork.ops._ports import ARITHMETIC, Field, Input, Output
+from uncork.ops._operation import OfNumbers
+from uncork.ops._ports import Field
 from uncork.types import Array, PartialShape, TensorSpec
 
 
-class RunningProduct(Operation):
+class RunningProduct(OfNumbers):
     """What CumSum is for sums; the axis counts from the first."""
-
-    data = Input(ARITHMETIC, "T")
-    output = Output("T")
 
     axis = Field[int]()
     exclusive = Field[bool](False)

@@ -5,16 +5,13 @@ The compiler makes it of layers that move nothing for the shapes of a call.
 
 from __future__ import annotations
 
-from uncork.ops._operation import Operation
-from uncork.ops._ports import ANY, Field, Input, Output
+from uncork.ops._operation import Moving
+from uncork.ops._ports import Field
 from uncork.types import Array, PartialShape, TensorSpec
 
 
-class View(Operation):
+class View(Moving):
     """The elements of `data` in the same order, in the shape `shape`."""
-
-    data = Input(ANY, "T", moved=True)
-    output = Output("T")
 
     shape = Field[PartialShape]()
 

@@ -8,7 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from uncork.errors import InputError, Problem, UncorkError, ValidationError
-from uncork.ir.graph import AnyGraph
+from uncork.ir.graph import AnyGraph, Node
 from uncork.ir.ports import ModelPort, find_port, listed, no_such_port
 from uncork.ir.validate import infer
 from uncork.ops.parameter import Parameter
@@ -27,17 +27,25 @@ def reshaped(model: AnyGraph, inputs: Sequence[ModelPort], shapes: Any) -> AnyGr
     nodes = []
     for node in model.nodes:
         if node.id in new:
-            element_type = node.outputs[0].spec.element_type
-            operation = Parameter(element_type=element_type, shape=new[node.id])
-            node = replace(
-                node, operation=operation, attributes={**node.attributes, **operation.to_text()}
-            )
+            node = with_shape(node, new[node.id])
         nodes.append(node)
     made, problems = infer(replace(model, nodes=tuple(nodes)), trust_ports=True)
     if problems:
         said = ", ".join(f"{inputs[i].name} {shape}" for i, shape in wanted.items())
         raise ValidationError.of_all(f"{model.source}, reshaped to {said}", problems)
     return made
+
+
+def with_shape(node: Node, shape: PartialShape) -> Node:
+    """A Parameter that takes another shape."""
+    port = node.outputs[0]
+    operation = Parameter(element_type=port.spec.element_type, shape=shape)
+    return replace(
+        node,
+        operation=operation,
+        attributes={**node.attributes, **operation.to_text()},
+        outputs=(replace(port, spec=operation.infer()),),
+    )
 
 
 def _by_position(ports: Sequence[ModelPort], shapes: Any) -> dict[int, PartialShape]:

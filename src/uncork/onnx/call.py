@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from uncork.errors import UnsupportedError, ValidationError
 from uncork.ir.model import Source
 from uncork.onnx.graph import Graph
 from uncork.onnx.registry import Added, Lowering, Rows, Value
+from uncork.onnx.types import element_type_of
 from uncork.types import Array, ElementType
 
 if TYPE_CHECKING:
@@ -110,40 +111,39 @@ class Call:
         return self.attributes[name]
 
     def integer(self, name: str, default: int = 0) -> int:
-        value = self.get(name, default)
-        if not isinstance(value, int):
-            raise ValidationError(f"attribute '{name}': expected an integer, got {value!r:.60}")
-        return value
+        return self._single(name, default, "an integer", int)
 
     def number(self, name: str, default: float = 0.0) -> float:
-        value = self.get(name, default)
-        if not isinstance(value, (int, float)):
-            raise ValidationError(f"attribute '{name}': expected a number, got {value!r:.60}")
-        return float(value)
+        return float(self._single(name, default, "a number", int, float))
 
     def text(self, name: str, default: str = "") -> str:
-        value = self.get(name, default)
-        if not isinstance(value, str):
-            raise ValidationError(f"attribute '{name}': expected text, got {value!r:.60}")
-        return value
+        return self._single(name, default, "text", str)
 
-    def integers(self, name: str, default: Sequence[int] = ()) -> list[int]:
-        value = self.get(name, list(default))
-        if not isinstance(value, list) or not all(isinstance(v, int) for v in value):
-            raise ValidationError(f"attribute '{name}': expected integers, got {value!r:.60}")
-        return list(value)
+    def integers(self, name: str, default: Iterable[int] = ()) -> list[int]:
+        return self._several(name, default, "integers", int)
 
-    def numbers(self, name: str, default: Sequence[float] = ()) -> list[float]:
-        value = self.get(name, default)
-        if not isinstance(value, (list, tuple)) or any(isinstance(v, str) for v in value):
-            raise ValidationError(f"attribute '{name}': expected numbers, got {value!r:.60}")
-        return [float(v) for v in value]
+    def numbers(self, name: str, default: Iterable[float] = ()) -> list[float]:
+        return [float(v) for v in self._several(name, default, "numbers", int, float)]
 
     def texts(self, name: str) -> list[str]:
-        value = self.get(name, ())
-        if not isinstance(value, (list, tuple)) or not all(isinstance(v, str) for v in value):
-            raise ValidationError(f"attribute '{name}': expected texts, got {value!r:.60}")
-        return list(value)
+        return self._several(name, (), "texts", str)
+
+    def _single(self, name: str, default: T, expected: str, *kinds: type) -> T:
+        value: T = self.get(name, default)
+        if not isinstance(value, kinds):
+            raise ValidationError(f"attribute '{name}': expected {expected}, got {value!r:.60}")
+        return value
+
+    def _several(self, name: str, default: Iterable[T], expected: str, *kinds: type) -> list[T]:
+        values = self._single(name, list(default), expected, list)
+        if not all(isinstance(value, kinds) for value in values):
+            raise ValidationError(f"attribute '{name}': expected {expected}, got {values!r:.60}")
+        return list(values)
+
+    def element_type(self, name: str, default: ElementType) -> ElementType:
+        """An attribute that is the number of an element type, or 0 for a default."""
+        number = self.integer(name)
+        return element_type_of(number) if number else default
 
     def one_of(self, name: str, default: str, *choices: str) -> str:
         """An attribute that is one of some words. Raises ValidationError."""

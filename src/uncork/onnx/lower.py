@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from uncork.errors import (
@@ -133,12 +134,23 @@ class Lowerer:
             self._node(scope, node)
 
     def graph(self, scope: Scope, proto: Any) -> list[Value]:
-        """Lower a graph in a node, whose inputs are in the scope, and give its outputs."""
+        """Lower a graph in a node, whose inputs are in the scope, and give its outputs. Raises
+        Failed where a node of it was refused.
+        """
         ValidationError.when(scope.depth > _DEEPEST, f"graphs are nested more than {_DEEPEST} deep")
         scope.initializers.update((t.name, t) for t in proto.initializer)
         names = [o.name for o in proto.output]
-        self.nodes(scope, proto.node, names)
-        return [scope.lookup(name) for name in names]
+        with self.accepted():
+            self.nodes(scope, proto.node, names)
+            return [scope.lookup(name) for name in names]
+
+    @contextmanager
+    def accepted(self) -> Iterator[None]:
+        """Raises Failed where a node is refused meanwhile."""
+        before = len(self.problems) + len(self.unsupported)
+        yield
+        if len(self.problems) + len(self.unsupported) > before:
+            raise Failed
 
     # ---- nodes
 
@@ -261,10 +273,8 @@ class Lowerer:
         inner.values.update(zip(function.input, padded, strict=True))
         # Only the outputs that are asked for: the nodes of others may not even be there.
         wanted = [o for o, asked in zip(function.output, node.output, strict=False) if asked]
-        before = len(self.problems) + len(self.unsupported)
-        self.nodes(inner, function.node, wanted)
-        if len(self.problems) + len(self.unsupported) > before:
-            raise Failed
+        with self.accepted():
+            self.nodes(inner, function.node, wanted)
         found = {output: inner.lookup(output) for output in wanted}
         return tuple(found.get(output) for output in function.output)
 

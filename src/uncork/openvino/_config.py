@@ -16,7 +16,6 @@ from uncork.errors import UncorkWarning, did_you_mean
 from uncork.openvino._any import OVAny
 from uncork.openvino._errors import invalid, invalid_if, unsupported
 from uncork.openvino._types import Type, element_of
-from uncork.types import ElementType
 
 #: Properties that change what is done here, with what they are by default.
 TAKEN: dict[str, Any] = {
@@ -81,6 +80,11 @@ ASKED = (
     "NETWORK_NAME",
     "OPTIMAL_NUMBER_OF_INFER_REQUESTS",
 )
+#: Properties that are element types, and which.
+_TYPES = {
+    "INFERENCE_PRECISION_HINT": ("f32", "bf16", "f16"),
+    "KV_CACHE_PRECISION": ("f32", "f16", "bf16", "u8"),
+}
 _told: set[str] = set()
 
 
@@ -130,23 +134,10 @@ def _known(name: str) -> str:
 def _value(name: str, value: Any) -> Any:
     if isinstance(value, OVAny):
         value = value.value
-    types = ("INFERENCE_PRECISION_HINT", "KV_CACHE_PRECISION")
-    value = value if name in types else getattr(value, "value", value)
+    value = value if name in _TYPES else getattr(value, "value", value)
     wrong = invalid(f"property {name}: {value!r} is no value of it")
-    if name == "INFERENCE_PRECISION_HINT":
-        if value in ("", "dynamic", Type.dynamic):
-            return Type.dynamic
-        try:
-            element = element_of(value)
-        except TypeError:
-            raise wrong from None
-        invalid_if(
-            element not in (ElementType.f32, ElementType.bf16, ElementType.f16),
-            f"property {name}: expected f32, bf16 or f16, got {element}",
-        )
-        return Type.f32 if element is ElementType.f32 else getattr(Type, element.name)
-    if name == "KV_CACHE_PRECISION":
-        return _kept(value, wrong)
+    if name in _TYPES:
+        return _type(name, value, wrong)
     if name in ("INFERENCE_NUM_THREADS", "PERFORMANCE_HINT_NUM_REQUESTS"):
         return _number(value, wrong)
     if name == "NUM_STREAMS":
@@ -171,19 +162,20 @@ def _value(name: str, value: Any) -> Any:
     return value
 
 
-def _kept(value: Any, wrong: Exception) -> Any:
-    """A type that keys and values may be kept in; `dynamic` is what the file asks for."""
+def _type(name: str, value: Any, wrong: Exception) -> Any:
+    """An element type that a property may be; `dynamic` leaves it to the file."""
     if value in ("", "dynamic", Type.dynamic):
         return Type.dynamic
     try:
-        name = element_of(value).name
+        found = element_of(value).name
     except TypeError:
         raise wrong from None
+    *others, last = _TYPES[name]
     invalid_if(
-        name not in ("f32", "f16", "bf16", "u8"),
-        f"property KV_CACHE_PRECISION: expected f32, f16, bf16 or u8, got {name}",
+        found not in _TYPES[name],
+        f"property {name}: expected {', '.join(others)} or {last}, got {found}",
     )
-    return getattr(Type, name)
+    return getattr(Type, found)
 
 
 def _number(value: Any, wrong: Exception) -> int:

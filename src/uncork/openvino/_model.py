@@ -278,10 +278,7 @@ class Model(Named):
         """Whether a shape of some node is open."""
         return any(not s.shape.is_static for n in self.get_ordered_ops() for s in n.specs)
 
-    @property
-    def dynamic(self) -> bool:
-        """Whether a shape of some node is open."""
-        return self.is_dynamic()
+    dynamic = attribute(is_dynamic)
 
     # ---- changes
 

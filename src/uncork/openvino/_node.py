@@ -471,10 +471,7 @@ class Constant(Node):
             return self.data
         return storage.decode(self.operation.value, self.operation.element_type).astype(dtype)
 
-    @property
-    def value(self) -> Array:
-        """The values."""
-        return self.data
+    value = data
 
     def get_vector(self) -> Array:
         """The values in one row."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from uncork.openvino._any import RTMap
@@ -16,36 +16,25 @@ if TYPE_CHECKING:
     from uncork.openvino._node import Node
 
 
+def _operator(type_name: str, swapped: bool = False) -> Callable[[Any, Any], Node]:
+    """An operator of two operands, the left one or `swapped`, as a layer."""
+
+    def made(own: Any, other: Any) -> Node:
+        node = own._node if isinstance(own, ConstOutput) else own
+        operands = (other, own) if swapped else (own, other)
+        layer: Node = node.layer_of_two(type_name, *operands, own)
+        return layer
+
+    return made
+
+
 class Operators:
     """Arithmetic of outputs: `a + b`, `a * 2`. Nodes of one output have it, too."""
 
-    def _add(self, type_name: str, left: Any, right: Any) -> Node:
-        node = self._node if isinstance(self, ConstOutput) else self
-        return node.layer_of_two(type_name, left, right, self)  # type: ignore[attr-defined, no-any-return]
-
-    def __add__(self, other: Any) -> Node:
-        return self._add("Add", self, other)
-
-    def __radd__(self, other: Any) -> Node:
-        return self._add("Add", other, self)
-
-    def __sub__(self, other: Any) -> Node:
-        return self._add("Subtract", self, other)
-
-    def __rsub__(self, other: Any) -> Node:
-        return self._add("Subtract", other, self)
-
-    def __mul__(self, other: Any) -> Node:
-        return self._add("Multiply", self, other)
-
-    def __rmul__(self, other: Any) -> Node:
-        return self._add("Multiply", other, self)
-
-    def __truediv__(self, other: Any) -> Node:
-        return self._add("Divide", self, other)
-
-    def __rtruediv__(self, other: Any) -> Node:
-        return self._add("Divide", other, self)
+    __add__, __radd__ = _operator("Add"), _operator("Add", swapped=True)
+    __sub__, __rsub__ = _operator("Subtract"), _operator("Subtract", swapped=True)
+    __mul__, __rmul__ = _operator("Multiply"), _operator("Multiply", swapped=True)
+    __truediv__, __rtruediv__ = _operator("Divide"), _operator("Divide", swapped=True)
 
 
 class _Port:

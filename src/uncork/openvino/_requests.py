@@ -426,7 +426,7 @@ class AsyncInferQueue(core.AsyncInferQueue):
     ) -> None:
         """Begin a call on an idle request; waits for one."""
         if not share_inputs:
-            inputs = _copied(inputs)
+            inputs = core.copied(inputs, _own)
         with as_runtime_errors():
             super().start_async(inputs, userdata, True)
 
@@ -436,14 +436,10 @@ class AsyncInferQueue(core.AsyncInferQueue):
             super().wait_all()
 
 
-def _copied(inputs: Any) -> Any:
-    """The inputs with arrays of their own."""
-    if isinstance(inputs, Mapping):
-        return {key: _copied(value) for key, value in inputs.items()}
-    if isinstance(inputs, (list, tuple)):
-        return [_copied(value) for value in inputs]
-    if isinstance(inputs, Tensor):
-        copy = Tensor(inputs.element_type, inputs.shape)
-        inputs.copy_to(copy)
+def _own(value: Any) -> Any:
+    """A copy of a tensor or an array."""
+    if isinstance(value, Tensor):
+        copy = Tensor(value.element_type, value.shape)
+        value.copy_to(copy)
         return copy
-    return np.array(inputs) if isinstance(inputs, np.ndarray) else inputs
+    return core.own_array(value)

@@ -122,30 +122,15 @@ class Type:
         """Whether it is one in which quantized numbers are kept."""
         return self.get_type_name() in _QUANTIZED
 
-    @property
-    def real(self) -> bool:
-        """The same as `is_real()`."""
-        return self.is_real()
+    real = attribute(is_real)
 
-    @property
-    def integral(self) -> bool:
-        """The same as `is_integral()`."""
-        return self.is_integral()
+    integral = attribute(is_integral)
 
-    @property
-    def integral_number(self) -> bool:
-        """The same as `is_integral_number()`."""
-        return self.is_integral_number()
+    integral_number = attribute(is_integral_number)
 
-    @property
-    def signed(self) -> bool:
-        """The same as `is_signed()`."""
-        return self.is_signed()
+    signed = attribute(is_signed)
 
-    @property
-    def quantized(self) -> bool:
-        """The same as `is_quantized()`."""
-        return self.is_quantized()
+    quantized = attribute(is_quantized)
 
     def compatible(self, other: Type) -> bool:
         """Whether both may be the same type."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from uncork.openvino._errors import invalid
@@ -9,54 +10,23 @@ from uncork.openvino._layout import Layout, as_layout
 from uncork.openvino._node import Parameter, Result
 
 
-def has_batch(layout: Any) -> bool:
-    """Whether an axis is N."""
-    return as_layout(layout).has_name("N")
+def _of_axis(letter: str) -> tuple[Callable[[Any], bool], Callable[[Any], int]]:
+    """Whether a layout has an axis of this letter, and which one it is."""
+
+    def has(layout: Any) -> bool:
+        return as_layout(layout).has_name(letter)
+
+    def index(layout: Any) -> int:
+        return as_layout(layout).get_index_by_name(letter)
+
+    return has, index
 
 
-def batch_idx(layout: Any) -> int:
-    """The axis N."""
-    return as_layout(layout).get_index_by_name("N")
-
-
-def has_channels(layout: Any) -> bool:
-    """Whether an axis is C."""
-    return as_layout(layout).has_name("C")
-
-
-def channels_idx(layout: Any) -> int:
-    """The axis C."""
-    return as_layout(layout).get_index_by_name("C")
-
-
-def has_depth(layout: Any) -> bool:
-    """Whether an axis is D."""
-    return as_layout(layout).has_name("D")
-
-
-def depth_idx(layout: Any) -> int:
-    """The axis D."""
-    return as_layout(layout).get_index_by_name("D")
-
-
-def has_height(layout: Any) -> bool:
-    """Whether an axis is H."""
-    return as_layout(layout).has_name("H")
-
-
-def height_idx(layout: Any) -> int:
-    """The axis H."""
-    return as_layout(layout).get_index_by_name("H")
-
-
-def has_width(layout: Any) -> bool:
-    """Whether an axis is W."""
-    return as_layout(layout).has_name("W")
-
-
-def width_idx(layout: Any) -> int:
-    """The axis W."""
-    return as_layout(layout).get_index_by_name("W")
+has_batch, batch_idx = _of_axis("N")
+has_channels, channels_idx = _of_axis("C")
+has_depth, depth_idx = _of_axis("D")
+has_height, height_idx = _of_axis("H")
+has_width, width_idx = _of_axis("W")
 
 
 def get_layout(port: Any) -> Layout:

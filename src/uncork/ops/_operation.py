@@ -27,7 +27,17 @@ from uncork.errors import InputError, UncorkError, ValidationError
 from uncork.ops._elements import FOLD_LIMIT as FOLD_LIMIT
 from uncork.ops._elements import Elements, by_moving, by_place, carried
 from uncork.ops._memory import check_memory as check_memory
-from uncork.ops._ports import REQUIRED, Attribute, Field, Input, Output, describe_types
+from uncork.ops._ports import (
+    ANY,
+    ARITHMETIC,
+    REAL,
+    REQUIRED,
+    Attribute,
+    Field,
+    Input,
+    Output,
+    describe_types,
+)
 from uncork.storage import blank, decode, encode
 from uncork.types import MAX_RANK, Array, Element, ElementType, PartialShape, TensorSpec
 
@@ -443,6 +453,42 @@ def _widened(spec: TensorSpec) -> Array | None:
         if spec.element_type is ElementType.f16
         else decode(spec.value, spec.element_type)
     )
+
+
+# ---- what most operations take first, and what they give
+
+
+class Moving(Operation):
+    """An operation whose output has the elements of `data`, whatever these are, elsewhere."""
+
+    data = Input(ANY, "T", moved=True)
+    output = Output("T")
+
+
+class Passing(Operation):
+    """An operation that gives its only input as it is."""
+
+    output = Output("T")
+
+    def infer(self, data: TensorSpec) -> Any:
+        return data.shape
+
+    def reference(self, data: Array) -> Array:
+        return data
+
+
+class OfReals(Operation):
+    """An operation on floating-point numbers."""
+
+    data = Input(REAL, "T")
+    output = Output("T")
+
+
+class OfNumbers(Operation):
+    """An operation on numbers of any type that computes."""
+
+    data = Input(ARITHMETIC, "T")
+    output = Output("T")
 
 
 # ---- the registry

@@ -19,8 +19,8 @@ import numpy as np
 from uncork.ops._common.broadcast import broadcast_shapes
 from uncork.ops._common.elementwise import Unary, erf, sigmoid, softplus
 from uncork.ops._common.shapes import require_one
-from uncork.ops._operation import Operation, register
-from uncork.ops._ports import ARITHMETIC, REAL, Attribute, Input, Output, number, one_of
+from uncork.ops._operation import OfNumbers, OfReals, register
+from uncork.ops._ports import ARITHMETIC, REAL, Attribute, Input, number, one_of
 from uncork.types import Array, PartialShape, TensorSpec
 
 
@@ -35,14 +35,12 @@ class ReLU(Unary):
 
 
 @register("PReLU", 1)
-class PReLU(Operation):
+class PReLU(OfNumbers):
     """x where it is at least 0, else slope * x. A 1-D slope as long as the second dimension of data
     is one slope a channel.
     """
 
-    data = Input(ARITHMETIC, "T")
     slope = Input(ARITHMETIC, "T")
-    output = Output("T")
 
     def by_channel(self, data: PartialShape, slope: PartialShape) -> bool:
         """Whether the slope has one number for each channel, as `infer` decided; not while a
@@ -78,7 +76,7 @@ class Elu(Unary):
         return np.where(data > 0, data, data.dtype.type(self.alpha) * np.expm1(data))
 
 
-class _Parametric(Operation):
+class _Parametric(OfReals):
     """A function of each element and two numbers that are inputs."""
 
     def infer(self, data: TensorSpec, *parameters: TensorSpec) -> PartialShape:
@@ -91,10 +89,8 @@ class _Parametric(Operation):
 class Selu(_Parametric):
     """scale * x above 0, else scale * alpha * (e^x - 1); the page calls the scale lambda"""
 
-    data = Input(REAL, "T")
     alpha = Input(REAL, "T")
     scale = Input(REAL, "T")
-    output = Output("T")
 
     def reference(self, data: Array, alpha: Array, scale: Array) -> Array:
         alpha, scale = alpha.reshape(()), scale.reshape(())
@@ -105,22 +101,18 @@ class Selu(_Parametric):
 class HardSigmoid(_Parametric):
     """max(0, min(1, alpha * x + beta))"""
 
-    data = Input(REAL, "T")
     alpha = Input(REAL, "T")
     beta = Input(REAL, "T")
-    output = Output("T")
 
     def reference(self, data: Array, alpha: Array, beta: Array) -> Array:
         return np.asarray(np.clip(alpha.reshape(()) * data + beta.reshape(()), 0, 1))
 
 
 @register("Swish", 4)
-class Swish(Operation):
+class Swish(OfReals):
     """x * sigmoid(beta * x); beta is 1 when absent"""
 
-    data = Input(REAL, "T")
     beta = Input(REAL, "T", optional=True)
-    output = Output("T")
 
     def infer(self, data: TensorSpec, beta: TensorSpec | None) -> PartialShape:
         if beta is not None:

@@ -20,17 +20,16 @@ import numpy as np
 
 from uncork.ops._common.shapes import require_rank, suppose_pixels
 from uncork.ops._common.vectors import sizes, vector
-from uncork.ops._operation import Operation, register
-from uncork.ops._ports import I32_I64, REAL, Input, Output, index_type
+from uncork.ops._operation import OfReals, register
+from uncork.ops._ports import I32_I64, Input, Output, index_type
 from uncork.types import Array, Dimension, PartialShape, TensorSpec
 
 
-class _AdaptivePool(Operation):
+class _AdaptivePool(OfReals):
     """The base of both operations: `data [N, C, d_1, ..]` and the sizes of the output's spatial
     axes.
     """
 
-    data = Input(REAL, "T")
     output_shape = Input(I32_I64)
 
     def pooled_shape(self, data: TensorSpec, output_shape: TensorSpec) -> PartialShape:
@@ -77,8 +76,6 @@ def bounds(size: int, count: int) -> list[tuple[int, int]]:
 
 @register("AdaptiveAvgPool", 8)
 class AdaptiveAvgPool8(_AdaptivePool):
-    output = Output("T")
-
     def infer(self, data: TensorSpec, output_shape: TensorSpec) -> PartialShape:
         return self.pooled_shape(data, output_shape)
 
@@ -97,7 +94,6 @@ class AdaptiveAvgPool8(_AdaptivePool):
 
 @register("AdaptiveMaxPool", 8)
 class AdaptiveMaxPool8(_AdaptivePool):
-    output = Output("T")
     indices = Output()
     index_element_type = index_type()
 

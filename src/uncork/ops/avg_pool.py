@@ -23,7 +23,7 @@ import numpy as np
 
 from uncork.ops._common.spatial import Slide, Sliding, all_at_least, reduced
 from uncork.ops._operation import Operation, register
-from uncork.ops._ports import ARITHMETIC, Attribute, Input, Output, boolean, integers, one_of
+from uncork.ops._ports import Attribute, boolean, integers, one_of
 from uncork.types import Array, Dimension, PartialShape, TensorSpec
 
 
@@ -32,7 +32,6 @@ class Pooling(Sliding):
     channel.
     """
 
-    data = Input(ARITHMETIC, "T")
     kernel = Attribute(integers, check=all_at_least(1))
 
     def check_attributes(self) -> None:
@@ -53,7 +52,6 @@ class Pooling(Sliding):
 
 @register("AvgPool", 1)
 class AvgPool1(Pooling):
-    output = Output("T")
     exclude_pad = Attribute(boolean)
     rounding_type = Attribute(one_of("floor", "ceil"), default="floor")
 

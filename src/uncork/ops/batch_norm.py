@@ -17,7 +17,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from uncork.ops._common.shapes import require_rank
-from uncork.ops._operation import Operation, register
+from uncork.ops._operation import OfReals, Operation, register
 from uncork.ops._ports import REAL, Attribute, Input, Output, at_least, integer, number
 from uncork.ops.mvn import standardised
 from uncork.types import Array, Dimension, PartialShape, TensorSpec
@@ -100,13 +100,11 @@ class BatchNormInference1(_BatchNorm):
 
 
 @register("GroupNormalization", 12)
-class GroupNormalization(Operation):
+class GroupNormalization(OfReals):
     """`data [N, C, ...]`, `scale [C]`, `bias [C]`; num_groups divides C."""
 
-    data = Input(REAL, "T")
     scale = Input(REAL, "T")
     bias = Input(REAL, "T")
-    output = Output("T")
     num_groups = Attribute(integer, check=at_least(1))
     epsilon = Attribute(number)
 

@@ -23,7 +23,7 @@ from uncork.errors import UnsupportedError
 from uncork.ops._common.indices import refuse_first
 from uncork.ops._common.spatial import Sliding, all_at_least
 from uncork.ops._operation import register
-from uncork.ops._ports import ARITHMETIC, Attribute, Input, Output, integers, number, one_of
+from uncork.ops._ports import Attribute, Input, integers, number, one_of
 from uncork.ops.convolution import correlate
 from uncork.types import Array, ElementType, PartialShape, TensorSpec
 
@@ -33,9 +33,7 @@ class BinaryConvolution1(Sliding):
     """`data [N, C, H, W]`, `filters [O, C, kH, kW]` of u1 to `[N, O, ..]`."""
 
     multiplies = True
-    data = Input(ARITHMETIC, "T")
     filters = Input(frozenset({ElementType.u1}))
-    output = Output("T")
     planar = True
     dilations = Attribute(integers, check=all_at_least(1))
     mode = Attribute(one_of("xnor-popcount"))

@@ -19,16 +19,14 @@ import numpy as np
 
 from uncork.ops._common.broadcast import broadcast_shapes, stretched_dimension
 from uncork.ops._common.vectors import all_known, length, sizes, vector
-from uncork.ops._operation import Operation, register
-from uncork.ops._ports import ANY, INTEGER, Attribute, Input, Output, one_of
+from uncork.ops._operation import Moving, register
+from uncork.ops._ports import INTEGER, Attribute, Input, one_of
 from uncork.types import DYNAMIC, Array, Dimension, Element, PartialShape, TensorSpec
 
 
-class _Broadcast(Operation):
-    data = Input(ANY, "T", moved=True)
+class _Broadcast(Moving):
     target_shape = Input(INTEGER)
     axes_mapping = Input(INTEGER, optional=True)
-    output = Output("T")
     mode: Attribute[str]
 
     def infer(

@@ -18,19 +18,17 @@ import numpy as np
 from uncork.ops._common.shapes import check_array_fits, divided
 from uncork.ops._common.spatial import all_at_least, extent
 from uncork.ops._common.vectors import all_known, length, sizes, vector
-from uncork.ops._operation import Operation, register
-from uncork.ops._ports import ARITHMETIC, I32_I64, Attribute, Input, Output, integers
+from uncork.ops._operation import OfNumbers, Operation, register
+from uncork.ops._ports import I32_I64, Attribute, Input, integers
 from uncork.types import DYNAMIC, Array, Dimension, PartialShape, TensorSpec
 
 
 @register("Col2Im", 15)
-class Col2Im15(Operation):
+class Col2Im15(OfNumbers):
     """`data [N, C * K_h * K_w, L]` or without N, `output_size [2]`, `kernel_size [2]`."""
 
-    data = Input(ARITHMETIC, "T")
     output_size = Input(I32_I64)
     kernel_size = Input(I32_I64)
-    output = Output("T")
     strides = Attribute(integers, default=(1, 1), check=all_at_least(1))
     dilations = Attribute(integers, default=(1, 1), check=all_at_least(1))
     pads_begin = Attribute(integers, default=(0, 0), check=all_at_least(0))

@@ -40,16 +40,14 @@ class Concat1(Operation):
                 continue
             total = total + spec.shape[along]
             output = self.wanted(
-                output.merge(
-                    PartialShape([*spec.shape[:along], DYNAMIC, *spec.shape[along + 1 :]])
-                ),
+                output.merge(spec.shape.with_dimension(along, DYNAMIC)),
                 "input {}: expected dimensions {} but for axis {}, got {}",
                 position,
                 specs[0].shape,
                 along,
                 spec.shape,
             )
-        return PartialShape([*output[:along], total, *output[along + 1 :]])
+        return output.with_dimension(along, total)
 
     def reference(self, *arrays: Array) -> Array:
         return np.concatenate(arrays, axis=self.axis)

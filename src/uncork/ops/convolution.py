@@ -22,7 +22,7 @@ import numpy as np
 
 from uncork.ops._common.spatial import Slide, Sliding, all_at_least, block_ranges, windows
 from uncork.ops._operation import register
-from uncork.ops._ports import ARITHMETIC, Attribute, Input, Output, integers
+from uncork.ops._ports import ARITHMETIC, Attribute, Input, integers
 from uncork.types import Array, Dimension, PartialShape, TensorSpec
 
 
@@ -53,9 +53,7 @@ class Convolution1(Sliding):
     """`data [N, C, ..]`, `filters [O, C, k..]` to `[N, O, ..]`."""
 
     multiplies = True
-    data = Input(ARITHMETIC, "T")
     filters = Input(ARITHMETIC, "T")
-    output = Output("T")
     dilations = Attribute(integers, check=all_at_least(1))
     #: Dimensions of the filters before the spatial ones.
     lead = 2

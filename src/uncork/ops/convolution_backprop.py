@@ -36,7 +36,7 @@ from uncork.ops._common.shapes import check_array_fits
 from uncork.ops._common.spatial import Sliding, all_at_least, block_ranges, extent
 from uncork.ops._common.vectors import sizes, vector
 from uncork.ops._operation import register
-from uncork.ops._ports import ARITHMETIC, INTEGER, Attribute, Input, Output, integers
+from uncork.ops._ports import ARITHMETIC, INTEGER, Attribute, Input, integers
 from uncork.types import DYNAMIC, Array, Dimension, PartialShape, TensorSpec
 
 
@@ -47,10 +47,8 @@ class ConvolutionBackpropData1(Sliding):
     """
 
     multiplies = True
-    data = Input(ARITHMETIC, "T")
     filters = Input(ARITHMETIC, "T")
     output_shape = Input(INTEGER, optional=True)
-    output = Output("T")
     dilations = Attribute(integers, check=all_at_least(1))
     output_padding: Attribute[tuple[int, ...]] = Attribute(
         integers, default=(), check=all_at_least(0)

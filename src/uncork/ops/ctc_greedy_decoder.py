@@ -18,7 +18,7 @@ import numpy as np
 
 from uncork.ops._common.indices import refuse_first
 from uncork.ops._common.sequences import agreed_sizes, check_blank, check_lengths, shape_in_words
-from uncork.ops._operation import Operation, register
+from uncork.ops._operation import OfReals, Operation, register
 from uncork.ops._ports import (
     I32_I64,
     REAL,
@@ -41,10 +41,8 @@ def best_path(data: Array, length: int, blank: int, merge: bool) -> Array:
 
 
 @register("CTCGreedyDecoder", 1)
-class CTCGreedyDecoder1(Operation):
-    data = Input(REAL, "T")
+class CTCGreedyDecoder1(OfReals):
     sequence_mask = Input(REAL, "T")
-    output = Output("T")
     ctc_merge_repeated = Attribute(boolean, default=True)
 
     def infer(self, *specs: TensorSpec) -> PartialShape:

@@ -14,18 +14,16 @@ import numpy as np
 from uncork.ops._common.indices import normalised_axis
 from uncork.ops._common.running import running
 from uncork.ops._common.vectors import scalar
-from uncork.ops._operation import Operation, register
-from uncork.ops._ports import ARITHMETIC, I32_I64, Attribute, Input, Output, boolean
+from uncork.ops._operation import OfNumbers, register
+from uncork.ops._ports import I32_I64, Attribute, Input, boolean
 from uncork.types import Array, PartialShape, TensorSpec
 
 
 @register("CumSum", 3)
-class CumSum(Operation):
+class CumSum(OfNumbers):
     """`data` of rank 1 or more, `axis []` optional."""
 
-    data = Input(ARITHMETIC, "T")
     axis = Input(I32_I64, optional=True)
-    output = Output("T")
     exclusive = Attribute(boolean, default=False)
     reverse = Attribute(boolean, default=False)
 

@@ -33,7 +33,6 @@ from uncork.ops._ports import (
     ARITHMETIC,
     Attribute,
     Input,
-    Output,
     at_least,
     boolean,
     integer,
@@ -49,10 +48,8 @@ class DeformableConvolution1(Sliding):
     """
 
     multiplies = True
-    data = Input(ARITHMETIC, "T")
     offsets = Input(ARITHMETIC, "T")
     filters = Input(ARITHMETIC, "T")
-    output = Output("T")
     planar = True
     dilations = Attribute(integers, check=all_at_least(1))
     group = Attribute(integer, default=1, check=at_least(1))

@@ -23,21 +23,19 @@ import numpy as np
 from uncork.ops._common.regions import box_count, boxes_with_images, rounded
 from uncork.ops._common.sampling import bilinear
 from uncork.ops._common.shapes import image_dims
-from uncork.ops._operation import Operation, register
-from uncork.ops._ports import REAL, Attribute, Input, Output, at_least, integer, number, one_of
+from uncork.ops._operation import OfReals, register
+from uncork.ops._ports import REAL, Attribute, Input, at_least, integer, number, one_of
 from uncork.types import Array, PartialShape, TensorSpec
 
 
 @register("DeformablePSROIPooling", 1)
-class DeformablePSROIPooling1(Operation):
+class DeformablePSROIPooling1(OfReals):
     """`data [N, C, H, W]`, `rois [R, 5]`, `offsets [R, 2 * classes, part_size, part_size]` to `[R,
     output_dim, group_size, group_size]`.
     """
 
-    data = Input(REAL, "T")
     rois = Input(REAL, "T")
     offsets = Input(REAL, "T", optional=True)
-    output = Output("T")
     output_dim = Attribute(integer, check=at_least(1))
     spatial_scale = Attribute(number)
     group_size = Attribute(integer, default=1, check=at_least(1))

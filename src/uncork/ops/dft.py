@@ -30,20 +30,18 @@ import numpy.fft
 
 from uncork.ops._common.pairs import complex_of
 from uncork.ops._common.vectors import known_axes, vector
-from uncork.ops._operation import Operation, register
-from uncork.ops._ports import I32_I64, REAL, Input, Output
+from uncork.ops._operation import OfReals, register
+from uncork.ops._ports import I32_I64, Input
 from uncork.ops._size_arithmetic import certainly_at_least
 from uncork.symbolic import Size
 from uncork.types import DYNAMIC, Array, Dimension, PartialShape, TensorSpec
 
 
-class _Fourier(Operation):
+class _Fourier(OfReals):
     """The base of the transforms: `data`, `axes`, and optionally the `signal_size` of each axis."""
 
-    data = Input(REAL, "T")
     axes = Input(I32_I64)
     signal_size = Input(I32_I64, optional=True)
-    output = Output("T")
     #: The data's last dimension holds pairs, and is no axis.
     from_complex = True
     to_complex = True

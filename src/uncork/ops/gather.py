@@ -21,20 +21,18 @@ import numpy as np
 
 from uncork.ops._common.indices import normalised_axis, refuse_first
 from uncork.ops._common.shapes import require_one
-from uncork.ops._operation import Operation, register
-from uncork.ops._ports import ANY, INTEGER, Attribute, Field, Input, Output, integer
+from uncork.ops._operation import Moving, Operation, register
+from uncork.ops._ports import INTEGER, Attribute, Field, Input, integer
 from uncork.types import Array, PartialShape, TensorSpec
 
 
-class Gather(Operation):
+class Gather(Moving):
     """The base of all versions: `data [d0, d1, ...]`, `indices` of any integer type and rank, `axis
     [] or [1]`.
     """
 
-    data = Input(ANY, "T", moved=True)
     indices = Input(INTEGER, ids=True)
     axis = Input(INTEGER)
-    output = Output("T")
     fills = True
     #: A negative index counts from the end of the axis.
     counts_from_end = Field(False)

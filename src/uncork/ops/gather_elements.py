@@ -12,18 +12,16 @@ import numpy as np
 
 from uncork.ops._common.indices import normalised_axis
 from uncork.ops._common.vectors import places
-from uncork.ops._operation import Operation, register
-from uncork.ops._ports import ANY, I32_I64, Attribute, Input, Output, integer
+from uncork.ops._operation import Moving, register
+from uncork.ops._ports import I32_I64, Attribute, Input, integer
 from uncork.types import DYNAMIC, Array, PartialShape, TensorSpec
 
 
 @register("GatherElements", 6)
-class GatherElements6(Operation):
+class GatherElements6(Moving):
     """`data` and `indices` of one rank, and of equal dimensions but for `axis`."""
 
-    data = Input(ANY, "T", moved=True)
     indices = Input(I32_I64, ids=True)
-    output = Output("T")
     axis = Attribute(integer)
 
     def infer(self, data: TensorSpec, indices: TensorSpec) -> PartialShape:
@@ -41,7 +39,7 @@ class GatherElements6(Operation):
         limits = (
             PartialShape([None] * rank)
             if data.rank is None
-            else PartialShape([*data.shape[:along], DYNAMIC, *data.shape[along + 1 :]])
+            else data.shape.with_dimension(along, DYNAMIC)
         )
         return self.wanted(
             limits.merge(indices.shape),

@@ -16,18 +16,16 @@ import numpy as np
 
 from uncork.ops._common.broadcast import broadcast_dimension
 from uncork.ops._common.vectors import places
-from uncork.ops._operation import Operation, register
-from uncork.ops._ports import ANY, INTEGER, Attribute, Input, Output, at_least, integer
+from uncork.ops._operation import Moving, register
+from uncork.ops._ports import INTEGER, Attribute, Input, at_least, integer
 from uncork.types import DYNAMIC, Array, PartialShape, TensorSpec
 
 
 @register("GatherND", 8)
-class GatherND8(Operation):
+class GatherND8(Moving):
     """Keeps the batch dimensions apart."""
 
-    data = Input(ANY, "T", moved=True)
     indices = Input(INTEGER, ids=True)
-    output = Output("T")
     batch_dims = Attribute(integer, default=0, check=at_least(0))
 
     def joined(self, batch: PartialShape) -> PartialShape:

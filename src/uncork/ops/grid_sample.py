@@ -29,18 +29,16 @@ import numpy as np
 from uncork.ops._common.resize import keys_kernel, whole
 from uncork.ops._common.sampling import pixels
 from uncork.ops._common.shapes import image_dims, suppose_pixels
-from uncork.ops._operation import Operation, register
-from uncork.ops._ports import ARITHMETIC, REAL, Attribute, Input, Output, boolean, one_of
+from uncork.ops._operation import OfNumbers, register
+from uncork.ops._ports import REAL, Attribute, Input, boolean, one_of
 from uncork.types import Array, Dimension, PartialShape, TensorSpec
 
 
 @register("GridSample", 9)
-class GridSample9(Operation):
+class GridSample9(OfNumbers):
     """`data [N, C, H, W]`, `grid [N, H_out, W_out, 2]` to `[N, C, H_out, W_out]`."""
 
-    data = Input(ARITHMETIC, "T")
     grid = Input(REAL)
-    output = Output("T")
     align_corners = Attribute(boolean, default=False)
     mode = Attribute(one_of("bilinear", "bicubic", "nearest"), default="bilinear")
     padding_mode = Attribute(one_of("zeros", "border", "reflection"), default="zeros")

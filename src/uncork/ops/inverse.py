@@ -9,18 +9,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from uncork.ops._operation import Operation, register
-from uncork.ops._ports import REAL, Attribute, Input, Output, boolean
+from uncork.ops._operation import OfReals, register
+from uncork.ops._ports import Attribute, boolean
 from uncork.types import Array, PartialShape, TensorSpec
 
 
 @register("Inverse", 14)
-class Inverse(Operation):
+class Inverse(OfReals):
     """`data [..., n, n]`"""
 
     multiplies = True
-    data = Input(REAL, "T")
-    output = Output("T")
     adjoint = Attribute(boolean, default=False)
 
     def infer(self, data: TensorSpec) -> PartialShape:

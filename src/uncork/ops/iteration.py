@@ -134,11 +134,8 @@ class Iteration(SlicingOperation):
             if spec.rank is None:
                 return TensorSpec(spec.element_type, PartialShape())
             axis = self.axis(entry.slicing, spec.rank)
-            sizes = [
-                Dimension.of(entry.slicing.part_size) if d == axis else dim
-                for d, dim in enumerate(spec.shape)
-            ]
-            return TensorSpec(spec.element_type, PartialShape(sizes))
+            part = spec.shape.with_dimension(axis, entry.slicing.part_size)
+            return TensorSpec(spec.element_type, part)
         return TensorSpec(spec.element_type, spec.shape) if is_carried else spec
 
     def _carried(
@@ -190,10 +187,7 @@ class Iteration(SlicingOperation):
             axis,
         )
         joined = DYNAMIC if iterations is None else Dimension.of(iterations) * part
-        return TensorSpec(
-            result.element_type,
-            PartialShape([joined if d == axis else dim for d, dim in enumerate(result.shape)]),
-        )
+        return TensorSpec(result.element_type, result.shape.with_dimension(axis, joined))
 
     # ---- values
 

@@ -23,15 +23,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from uncork.ops._common.boxes import best_first, touching_overlaps
+from uncork.ops._common.boxes import touching_overlaps
 from uncork.ops._common.class_selection import ClassSelection, Image
-from uncork.ops._common.sequences import agreed_sizes
 from uncork.ops._operation import register
 from uncork.ops._ports import Attribute, number, one_of
-from uncork.types import DYNAMIC, Array, Dimension, TensorSpec
-
-SHARED = {"boxes": "num_batches, num_boxes, 4", "scores": "num_batches, num_classes, num_boxes"}
-FOUR = {"4": Dimension(4, 4)}
+from uncork.types import Array, TensorSpec
 
 
 def shared_boxes(boxes: Array, scores: Array) -> list[Image]:
@@ -61,15 +57,10 @@ class MatrixNms8(ClassSelection):
         return False
 
     def infer(self, boxes: TensorSpec, scores: TensorSpec) -> tuple[TensorSpec, ...]:
-        sizes = agreed_sizes(self, [boxes, scores], SHARED, FOUR)
-        outputs, *rest = self.shapes(
-            *(sizes.get(n, DYNAMIC) for n in ("num_batches", "num_classes", "num_boxes"))
-        )
-        return TensorSpec(boxes.element_type, outputs.shape), *rest
+        return self.shapes([boxes, scores])
 
     def best_of_class(self, boxes: Array, scores: Array) -> tuple[Array, Array]:
-        candidates = np.flatnonzero(scores > self.score_threshold)
-        candidates = self.first(candidates[best_first(scores[candidates])])
+        candidates = self.candidates(scores > self.score_threshold, scores)
         best, values = boxes[candidates], scores[candidates]
         largest = np.zeros_like(values)
         for j in range(1, len(candidates)):

@@ -34,7 +34,6 @@ def lowest(data: Array) -> float | int:
 
 @register("MaxPool", 1)
 class MaxPool1(Pooling):
-    output = Output("T")
     rounding_type = Attribute(one_of("floor", "ceil"), default="floor")
 
     def infer(self, data: TensorSpec) -> PartialShape:
@@ -46,7 +45,6 @@ class MaxPool1(Pooling):
 
 @register("MaxPool", 8)
 class MaxPool8(Pooling):
-    output = Output("T")
     indices = Output()
     dilations: Attribute[tuple[int, ...]] = Attribute(integers, default=(), check=all_at_least(1))
     rounding_type = Attribute(one_of("floor", "ceil"), default="floor")

@@ -25,14 +25,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from uncork.ops._common.boxes import best_first, without_overlap
-from uncork.ops._common.class_selection import ClassSelection, Image
+from uncork.ops._common.boxes import without_overlap
+from uncork.ops._common.class_selection import SHARED, ClassSelection, Image
 from uncork.ops._common.indices import refuse_first
-from uncork.ops._common.sequences import agreed_sizes
 from uncork.ops._operation import register
 from uncork.ops._ports import I32_I64, Attribute, Input, number
-from uncork.ops.matrix_nms import FOUR, SHARED, shared_boxes
-from uncork.types import DYNAMIC, Array, TensorSpec
+from uncork.ops.matrix_nms import shared_boxes
+from uncork.types import Array, TensorSpec
 
 OWN = {
     "boxes": "num_classes, num_boxes, 4",
@@ -49,17 +48,10 @@ class MulticlassNms8(ClassSelection):
     )
 
     def infer(self, *specs: TensorSpec | None) -> tuple[TensorSpec, ...]:
-        layout = SHARED if len(specs) < 3 or specs[2] is None else OWN
-        sizes = agreed_sizes(self, specs, layout, FOUR)
-        outputs, *rest = self.shapes(
-            *(sizes.get(n, DYNAMIC) for n in ("num_batches", "num_classes", "num_boxes"))
-        )
-        assert specs[0] is not None
-        return TensorSpec(specs[0].element_type, outputs.shape), *rest
+        return self.shapes(specs, SHARED if len(specs) < 3 or specs[2] is None else OWN)
 
     def best_of_class(self, boxes: Array, scores: Array) -> tuple[Array, Array]:
-        candidates = np.flatnonzero(scores >= self.score_threshold)
-        candidates = self.first(candidates[best_first(scores[candidates])])
+        candidates = self.candidates(scores >= self.score_threshold, scores)
         taken = without_overlap(
             boxes[candidates], self.iou_threshold, pixel=self.pixel, eta=self.nms_eta
         )

@@ -18,13 +18,11 @@ import numpy as np
 
 from uncork.ops._common.indices import normalised_axes
 from uncork.ops._common.vectors import check_axes
-from uncork.ops._operation import Operation, register
+from uncork.ops._operation import OfReals, register
 from uncork.ops._ports import (
     I32_I64,
-    REAL,
     Attribute,
     Input,
-    Output,
     boolean,
     integers,
     number,
@@ -51,13 +49,11 @@ def standardised(
 
 
 @register("MVN", 1)
-class MVN1(Operation):
+class MVN1(OfReals):
     """Over the axes after the channels, over those from the channels on (`across_channels`), or
     over `reduction_axes`.
     """
 
-    data = Input(REAL, "T")
-    output = Output("T")
     across_channels = Attribute(boolean, default=True)
     reduction_axes = Attribute(integers, default=())
     normalize_variance = Attribute(boolean)
@@ -80,12 +76,10 @@ class MVN1(Operation):
 
 
 @register("MVN", 6)
-class MVN6(Operation):
+class MVN6(OfReals):
     """Over the axes of its second input."""
 
-    data = Input(REAL, "T")
     axes = Input(I32_I64)
-    output = Output("T")
     normalize_variance = Attribute(boolean)
     eps = Attribute(number)
     eps_mode = Attribute(one_of("inside_sqrt", "outside_sqrt"))

@@ -13,14 +13,12 @@ computed in f64: points on an edge are many, and rounding decides on which side 
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from uncork.ops._common.suppression import SuppressionWithScores
 from uncork.ops._operation import register
 from uncork.ops._ports import INTEGER, REAL, Attribute, Input, boolean
-from uncork.types import Array, TensorSpec
+from uncork.types import Array
 
 #: How far past an edge, as a part of the size of the boxes, a point still counts as on it.
 _TOLERANCE = 1e-9
@@ -34,9 +32,6 @@ class NMSRotated13(SuppressionWithScores):
     clockwise = Attribute(boolean, default=True)
     box_size = 5
 
-    def infer(self, *specs: TensorSpec | None) -> tuple[TensorSpec, ...]:
-        return self.checked(*specs)
-
     def prepared(self, boxes: Array) -> Array:
         turned = boxes.astype(np.float64)
         if not self.clockwise:
@@ -48,20 +43,6 @@ class NMSRotated13(SuppressionWithScores):
         has_area = (area > 0) & (other_areas > 0)
         common = shared_areas(box, others)
         return np.where(has_area, common / np.where(has_area, area + other_areas - common, 1), 0)
-
-    def weights(self, overlap: Array, iou_threshold: Any, sigma: Any) -> Array:
-        # The scores keep their own precision: a weight of 0 or 1 needs none.
-        return super().weights(overlap, iou_threshold, sigma).astype(np.float32)
-
-    def reference(
-        self,
-        boxes: Array,
-        scores: Array,
-        maximum: Array,
-        iou_threshold: Array,
-        score_threshold: Array,
-    ) -> tuple[Array, ...]:
-        return self.selected(boxes, scores, maximum, iou_threshold, score_threshold)
 
 
 def corners(boxes: Array) -> Array:

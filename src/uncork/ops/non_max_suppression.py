@@ -23,7 +23,7 @@ import numpy as np
 
 from uncork.ops._common.boxes import overlaps
 from uncork.ops._common.indices import refuse_first
-from uncork.ops._common.suppression import Suppression, SuppressionWithScores, single
+from uncork.ops._common.suppression import Suppression, SuppressionWithScores
 from uncork.ops._operation import register
 from uncork.ops._ports import REAL, Attribute, Input, Output, index_type, one_of
 from uncork.storage import decode
@@ -51,15 +51,8 @@ class NonMaxSuppression1(_Corners):
 
     selected_indices = Output()
 
-    def infer(
-        self,
-        boxes: TensorSpec,
-        scores: TensorSpec,
-        maximum: TensorSpec | None,
-        iou_threshold: TensorSpec | None,
-        score_threshold: TensorSpec | None,
-    ) -> TensorSpec:
-        return self.checked(boxes, scores, maximum, iou_threshold, score_threshold)[0]
+    def infer(self, *specs: TensorSpec | None) -> TensorSpec:
+        return self.checked(*specs)[0]
 
     def reference(
         self,
@@ -90,35 +83,15 @@ class NonMaxSuppression9(_Corners, SuppressionWithScores):
 
     soft_nms_sigma = Input(REAL, "T_THRESHOLDS", optional=True)
 
-    def infer(
-        self,
-        boxes: TensorSpec,
-        scores: TensorSpec,
-        maximum: TensorSpec | None,
-        iou_threshold: TensorSpec | None,
-        score_threshold: TensorSpec | None,
-        soft_nms_sigma: TensorSpec | None,
-    ) -> tuple[TensorSpec, ...]:
-        if soft_nms_sigma is not None and soft_nms_sigma.value is not None:
-            value = decode(soft_nms_sigma.value, soft_nms_sigma.element_type)
+    def infer(self, *specs: TensorSpec | None) -> tuple[TensorSpec, ...]:
+        sigma = specs[-1]
+        if sigma is not None and sigma.value is not None:
+            value = decode(sigma.value, sigma.element_type)
             refuse_first(self, "soft_nms_sigma", value, np.asarray(value < 0), "0 or more")
-        return self.checked(boxes, scores, maximum, iou_threshold, score_threshold, soft_nms_sigma)
+        return super().infer(*specs)
 
     def weights(self, overlap: Array, iou_threshold: Any, sigma: Any) -> Array:
         return np.asarray(np.exp(overlap.dtype.type(-0.5 / sigma) * overlap * overlap))
-
-    def reference(
-        self,
-        boxes: Array,
-        scores: Array,
-        maximum: Array | None,
-        iou_threshold: Array | None,
-        score_threshold: Array | None,
-        soft_nms_sigma: Array | None,
-    ) -> tuple[Array, ...]:
-        return self.selected(
-            boxes, scores, maximum, iou_threshold, score_threshold, single(soft_nms_sigma)
-        )
 
 
 @register("NonMaxSuppression", 5)

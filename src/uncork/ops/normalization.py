@@ -20,13 +20,11 @@ import numpy as np
 
 from uncork.ops._common.indices import normalised_axes
 from uncork.ops._common.vectors import check_axes
-from uncork.ops._operation import Operation, register
+from uncork.ops._operation import OfReals, register
 from uncork.ops._ports import (
     INTEGER,
-    REAL,
     Attribute,
     Input,
-    Output,
     at_least,
     integer,
     number,
@@ -35,10 +33,8 @@ from uncork.ops._ports import (
 from uncork.types import Array, PartialShape, TensorSpec
 
 
-class _WithAxes(Operation):
-    data = Input(REAL, "T")
+class _WithAxes(OfReals):
     axes = Input(INTEGER)
-    output = Output("T")
 
     def infer(self, data: TensorSpec, axes: TensorSpec) -> PartialShape:
         check_axes(self, data, axes)
@@ -62,11 +58,9 @@ class NormalizeL2(_WithAxes):
 
 
 @register("GRN", 1)
-class GRN(Operation):
+class GRN(OfReals):
     """`data [N, C]`, `[N, C, W]` or `[N, C, H, W]` divided by its norm over the channels."""
 
-    data = Input(REAL, "T")
-    output = Output("T")
     bias = Attribute(number)
 
     def infer(self, data: TensorSpec) -> PartialShape:

@@ -17,21 +17,19 @@ from __future__ import annotations
 import numpy as np
 
 from uncork.ops._common.vectors import demand_size, length, vector
-from uncork.ops._operation import Operation, register
-from uncork.ops._ports import ANY, INTEGER, Attribute, Input, Output, one_of
+from uncork.ops._operation import Moving, register
+from uncork.ops._ports import ANY, INTEGER, Attribute, Input, one_of
 from uncork.symbolic import Facts, Size, SizeLike, facts_of
 from uncork.types import DYNAMIC, Array, Dimension, Element, ElementType, PartialShape, TensorSpec
 
 
 @register("Pad", 12)
-class Pad12(Operation):
+class Pad12(Moving):
     """`data`, `pads_begin [rank]`, `pads_end [rank]` and, optionally, the scalar `pad_value`."""
 
-    data = Input(ANY, "T", moved=True)
     pads_begin = Input(INTEGER)
     pads_end = Input(INTEGER)
     pad_value = Input(ANY, "T", optional=True, moved=True)
-    output = Output("T")
     pad_mode = Attribute(one_of("constant", "edge", "reflect", "symmetric"))
     #: Pads may be negative.
     crops = True

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
 
@@ -25,18 +26,18 @@ from uncork.ops._common.elementwise import nearest_root
 from uncork.ops._common.indices import normalised_axes
 from uncork.ops._common.shapes import require_rank
 from uncork.ops._elements import Elements
-from uncork.ops._operation import Operation, register
-from uncork.ops._ports import ARITHMETIC, BOOLEAN, INTEGER, Attribute, Input, Output, boolean
+from uncork.ops._operation import OfNumbers, register
+from uncork.ops._ports import BOOLEAN, INTEGER, Attribute, Input, boolean
 from uncork.ops._size_arithmetic import computed
 from uncork.symbolic import Size, maximum, minimum
 from uncork.types import Array, Dimension, Element, ElementType, PartialShape, TensorSpec
 
 
-class _Reduction(Operation):
-    data = Input(ARITHMETIC, "T")
+class _Reduction(OfNumbers):
     axes = Input(INTEGER)
-    output = Output("T")
     keep_dims = Attribute(boolean, default=False)
+    #: What joins two elements, where nothing else is to be done.
+    function: ClassVar[np.ufunc] = np.add
 
     def infer(self, data: TensorSpec, axes: TensorSpec) -> PartialShape:
         require_rank(self, "axes", axes, 0, 1)
@@ -72,7 +73,7 @@ class _Reduction(Operation):
         return self.reduced(data, along) if along else data
 
     def reduced(self, data: Array, along: tuple[int, ...]) -> Array:
-        raise NotImplementedError
+        return np.asarray(self.function.reduce(data, along, data.dtype, keepdims=self.keep_dims))
 
     def carry(
         self,
@@ -113,9 +114,6 @@ class _Reduction(Operation):
 class ReduceSum(_Reduction):
     """The sum"""
 
-    def reduced(self, data: Array, along: tuple[int, ...]) -> Array:
-        return np.asarray(np.sum(data, along, data.dtype, keepdims=self.keep_dims))
-
     def of_group(self, output: ElementType, group: Sequence[Size]) -> Element:
         return computed(output, sum(group, Size.of(0)))
 
@@ -124,8 +122,7 @@ class ReduceSum(_Reduction):
 class ReduceProd(_Reduction):
     """The product"""
 
-    def reduced(self, data: Array, along: tuple[int, ...]) -> Array:
-        return np.asarray(np.prod(data, along, data.dtype, keepdims=self.keep_dims))
+    function = np.multiply
 
     def of_group(self, output: ElementType, group: Sequence[Size]) -> Element:
         return computed(output, math.prod(group, start=Size.of(1)))
@@ -178,7 +175,7 @@ class ReduceL1(_Reduction):
     """The sum of the absolute values"""
 
     def reduced(self, data: Array, along: tuple[int, ...]) -> Array:
-        return np.asarray(np.sum(np.abs(data), along, data.dtype, keepdims=self.keep_dims))
+        return super().reduced(np.abs(data), along)
 
 
 @register("ReduceL2", 4)
@@ -205,16 +202,14 @@ class _Logical(_Reduction):
 class ReduceLogicalAnd(_Logical):
     """Whether all elements are true"""
 
-    def reduced(self, data: Array, along: tuple[int, ...]) -> Array:
-        return np.asarray(np.all(data, along, keepdims=self.keep_dims))
+    function = np.logical_and
 
 
 @register("ReduceLogicalOr", 1)
 class ReduceLogicalOr(_Logical):
     """Whether any element is true"""
 
-    def reduced(self, data: Array, along: tuple[int, ...]) -> Array:
-        return np.asarray(np.any(data, along, keepdims=self.keep_dims))
+    function = np.logical_or
 
 
 def _unbounded(data: Array) -> Array:

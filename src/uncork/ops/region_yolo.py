@@ -23,12 +23,9 @@ import numpy as np
 from uncork.ops._common.elementwise import sigmoid
 from uncork.ops._common.indices import normalised_axis
 from uncork.ops._common.shapes import image_dims
-from uncork.ops._operation import Operation, register
+from uncork.ops._operation import OfReals, register
 from uncork.ops._ports import (
-    REAL,
     Attribute,
-    Input,
-    Output,
     at_least,
     boolean,
     integer,
@@ -40,13 +37,11 @@ from uncork.types import Array, Dimension, PartialShape, TensorSpec
 
 
 @register("RegionYolo", 1)
-class RegionYolo1(Operation):
+class RegionYolo1(OfReals):
     """`data [N, R * (coords + 1 + classes), H, W]` to the same shape, or with do_softmax to one
     with fewer axes.
     """
 
-    data = Input(REAL, "T")
-    output = Output("T")
     anchors = Attribute(numbers, default=())
     axis = Attribute(integer)
     coords = Attribute(integer, check=at_least(0))

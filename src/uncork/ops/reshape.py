@@ -14,19 +14,17 @@ import math
 from collections.abc import Collection, Sequence
 
 from uncork.ops._common.vectors import Numbers, size_or_minus_one, vector
-from uncork.ops._operation import Operation, register
-from uncork.ops._ports import ANY, INTEGER, Attribute, Input, Output, boolean
+from uncork.ops._operation import Moving, register
+from uncork.ops._ports import INTEGER, Attribute, Input, boolean
 from uncork.symbolic import Facts, Size, SizeLike, facts_of
 from uncork.types import DYNAMIC, Array, Dimension, Element, PartialShape, TensorSpec
 
 
 @register("Reshape", 1)
-class Reshape1(Operation):
+class Reshape1(Moving):
     """`data` of any shape, `shape [r]` -> a tensor of rank r."""
 
-    data = Input(ANY, "T", moved=True)
     shape = Input(INTEGER)
-    output = Output("T")
     special_zero = Attribute(boolean)
 
     def copies(self, number: int | None) -> bool:

@@ -9,18 +9,16 @@ from __future__ import annotations
 import numpy as np
 
 from uncork.ops._common.vectors import known_axes, length, vector
-from uncork.ops._operation import Operation, register
-from uncork.ops._ports import ANY, BOOLEAN, INTEGER, Attribute, Input, Output, one_of
+from uncork.ops._operation import Moving, register
+from uncork.ops._ports import BOOLEAN, INTEGER, Attribute, Input, one_of
 from uncork.types import Array, PartialShape, TensorSpec
 
 
 @register("Reverse", 1)
-class Reverse1(Operation):
+class Reverse1(Moving):
     """`axis` holds axes (mode index) or one boolean for each dimension (mode mask)."""
 
-    data = Input(ANY, "T", moved=True)
     axis = Input(INTEGER | BOOLEAN)
-    output = Output("T")
     mode = Attribute(one_of("index", "mask"))
 
     def infer(self, data: TensorSpec, axis: TensorSpec) -> PartialShape:

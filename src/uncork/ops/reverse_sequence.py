@@ -11,18 +11,16 @@ from __future__ import annotations
 import numpy as np
 
 from uncork.ops._common.indices import normalised_axis, refuse_first
-from uncork.ops._operation import Operation, register
-from uncork.ops._ports import ANY, INTEGER, Attribute, Input, Output, integer
+from uncork.ops._operation import Moving, register
+from uncork.ops._ports import INTEGER, Attribute, Input, integer
 from uncork.types import Array, ElementType, PartialShape, TensorSpec
 
 
 @register("ReverseSequence", 1)
-class ReverseSequence1(Operation):
+class ReverseSequence1(Moving):
     """`data` of rank 2 or more, `seq_lengths [data.shape[batch_axis]]`."""
 
-    data = Input(ANY, "T", moved=True)
     seq_lengths = Input(INTEGER | {ElementType.f16, ElementType.f32, ElementType.f64})
-    output = Output("T")
     batch_axis = Attribute(integer, default=0)
     seq_axis = Attribute(integer, default=1)
 
@@ -55,7 +53,7 @@ class ReverseSequence1(Operation):
             data.shape,
             seq_lengths.shape,
         )
-        return PartialShape([*data.shape[:batch], merged, *data.shape[batch + 1 :]])
+        return data.shape.with_dimension(batch, merged)
 
     def reference(self, data: Array, seq_lengths: Array) -> Array:
         batch, sequence = self.batch_axis % data.ndim, self.seq_axis % data.ndim

@@ -39,13 +39,12 @@ from uncork.ops._common.shapes import (
     require_rank,
     suppose_pixels,
 )
-from uncork.ops._operation import Operation, register
+from uncork.ops._operation import OfReals, register
 from uncork.ops._ports import (
     INTEGER,
     REAL,
     Attribute,
     Input,
-    Output,
     at_least,
     boolean,
     integer,
@@ -58,15 +57,13 @@ from uncork.types import DYNAMIC, Array, PartialShape, TensorSpec
 _AT_ONCE = 1 << 22
 
 
-class _Align(Operation):
+class _Align(OfReals):
     """The base of all versions: `data [N, C, H, W]`, `rois [R, ..]`, `batch_indices [R]` to `[R, C,
     pooled_h, pooled_w]`.
     """
 
-    data = Input(REAL, "T")
     rois = Input(REAL, "T")
     batch_indices = Input(INTEGER)
-    output = Output("T")
     pooled_h = Attribute(integer, check=at_least(1))
     pooled_w = Attribute(integer, check=at_least(1))
     sampling_ratio = Attribute(integer, check=at_least(0))

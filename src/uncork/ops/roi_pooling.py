@@ -23,20 +23,18 @@ import numpy as np
 from uncork.ops._common.regions import box_count, boxes_with_images, rounded
 from uncork.ops._common.sampling import bilinear
 from uncork.ops._common.shapes import image_dims, suppose_pixels
-from uncork.ops._operation import Operation, register
-from uncork.ops._ports import REAL, Attribute, Input, Output, at_least, integer, number, one_of
+from uncork.ops._operation import OfReals, register
+from uncork.ops._ports import REAL, Attribute, Input, at_least, integer, number, one_of
 from uncork.types import Array, PartialShape, TensorSpec
 
 
 @register("ROIPooling", 1)
-class ROIPooling1(Operation):
+class ROIPooling1(OfReals):
     """`data [N, C, H, W]`, `rois [R, 5]` of image, x1, y1, x2, y2 to
     `[R, C, pooled_h, pooled_w]`.
     """
 
-    data = Input(REAL, "T")
     rois = Input(REAL, "T")
-    output = Output("T")
     pooled_h = Attribute(integer, check=at_least(1))
     pooled_w = Attribute(integer, check=at_least(1))
     spatial_scale = Attribute(number)

@@ -13,19 +13,17 @@ import numpy as np
 
 from uncork.ops._common.shapes import is_one_of
 from uncork.ops._common.vectors import known_axes, length, vector
-from uncork.ops._operation import Operation, register
-from uncork.ops._ports import ANY, I32_I64, Input, Output
+from uncork.ops._operation import Moving, register
+from uncork.ops._ports import I32_I64, Input
 from uncork.types import Array, PartialShape, TensorSpec
 
 
 @register("Roll", 7)
-class Roll7(Operation):
+class Roll7(Moving):
     """`shift` and `axes` are scalars or 1-D."""
 
-    data = Input(ANY, "T", moved=True)
     shift = Input(I32_I64)
     axes = Input(I32_I64)
-    output = Output("T")
 
     def infer(self, data: TensorSpec, shift: TensorSpec, axes: TensorSpec) -> PartialShape:
         vector(self, "shift", shift, scalar_too=True)

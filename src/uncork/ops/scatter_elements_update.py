@@ -17,17 +17,15 @@ import numpy as np
 from uncork.ops._common.indices import normalised_axis
 from uncork.ops._common.scatter import Reducing, accumulate
 from uncork.ops._common.vectors import places, scalar
-from uncork.ops._operation import Operation, register
-from uncork.ops._ports import ANY, INTEGER, Attribute, Input, Output, boolean, one_of
+from uncork.ops._operation import Moving, register
+from uncork.ops._ports import ANY, INTEGER, Attribute, Input, boolean, one_of
 from uncork.types import Array, PartialShape, TensorSpec
 
 
-class _Elements(Operation):
-    data = Input(ANY, "T", moved=True)
+class _Elements(Moving):
     indices = Input(INTEGER)
     updates = Input(ANY, "T", moved=True)
     axis = Input(INTEGER)
-    output = Output("T")
     counts_from_end = False
 
     def infer(
@@ -90,18 +88,9 @@ class _Overwriting(_Elements):
 class ScatterElementsUpdate12(Reducing, _Elements):
     """Replaces or reduces."""
 
-    data = Input(ANY, "T")
-    updates = Input(ANY, "T")
     reduction = Attribute(one_of("none", "sum", "prod", "min", "max", "mean"), default="none")
     use_init_val = Attribute(boolean, default=True)
-    counts_from_end = True
     overwriting = _Overwriting
-
-    def infer(
-        self, data: TensorSpec, indices: TensorSpec, updates: TensorSpec, axis: TensorSpec
-    ) -> PartialShape:
-        self.check_type(data)
-        return super().infer(data, indices, updates, axis)
 
     def reference(self, data: Array, indices: Array, updates: Array, axis: Array) -> Array:
         index = self.targets(data, indices, axis)

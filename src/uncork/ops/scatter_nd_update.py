@@ -16,16 +16,14 @@ import numpy as np
 
 from uncork.ops._common.scatter import Reducing, accumulate
 from uncork.ops._common.vectors import places
-from uncork.ops._operation import Operation, register
-from uncork.ops._ports import ANY, I32_I64, Attribute, Input, Output, one_of
+from uncork.ops._operation import Moving, register
+from uncork.ops._ports import ANY, I32_I64, Attribute, Input, one_of
 from uncork.types import Array, PartialShape, TensorSpec
 
 
-class _Tuples(Operation):
-    data = Input(ANY, "T", moved=True)
+class _Tuples(Moving):
     indices = Input(I32_I64)
     updates = Input(ANY, "T", moved=True)
-    output = Output("T")
     counts_from_end = False
 
     def infer(self, data: TensorSpec, indices: TensorSpec, updates: TensorSpec) -> PartialShape:
@@ -86,15 +84,8 @@ class _Overwriting(_Tuples):
 class ScatterNDUpdate15(Reducing, _Tuples):
     """Replaces or reduces."""
 
-    data = Input(ANY, "T")
-    updates = Input(ANY, "T")
     reduction = Attribute(one_of("none", "sum", "sub", "prod", "min", "max"), default="none")
-    counts_from_end = True
     overwriting = _Overwriting
-
-    def infer(self, data: TensorSpec, indices: TensorSpec, updates: TensorSpec) -> PartialShape:
-        self.check_type(data)
-        return super().infer(data, indices, updates)
 
     def reference(self, data: Array, indices: Array, updates: Array) -> Array:
         return self.scattered(data, indices, updates, self.reduction)

@@ -12,20 +12,18 @@ from __future__ import annotations
 import numpy as np
 
 from uncork.ops._common.vectors import axis_along, places
-from uncork.ops._operation import Operation, register
-from uncork.ops._ports import ANY, INTEGER, Input, Output
+from uncork.ops._operation import Moving, register
+from uncork.ops._ports import ANY, INTEGER, Input
 from uncork.types import Array, PartialShape, TensorSpec
 
 
 @register("ScatterUpdate", 3)
-class ScatterUpdate3(Operation):
+class ScatterUpdate3(Moving):
     """`data [d0, d1, ...]`, `indices` of any rank, `updates`, `axis [] or [1]`."""
 
-    data = Input(ANY, "T", moved=True)
     indices = Input(INTEGER)
     updates = Input(ANY, "T", moved=True)
     axis = Input(INTEGER)
-    output = Output("T")
 
     def infer(
         self, data: TensorSpec, indices: TensorSpec, updates: TensorSpec, axis: TensorSpec

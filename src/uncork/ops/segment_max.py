@@ -17,21 +17,19 @@ import numpy as np
 from uncork.ops._common.indices import refuse_first
 from uncork.ops._common.shapes import require_rank
 from uncork.ops._common.vectors import count
-from uncork.ops._operation import Operation, register
-from uncork.ops._ports import ARITHMETIC, I32_I64, Attribute, Field, Input, Output, one_of
+from uncork.ops._operation import OfNumbers, register
+from uncork.ops._ports import I32_I64, Attribute, Field, Input, one_of
 from uncork.ops.bucketize import refuse_unsorted
 from uncork.storage import decode
 from uncork.types import DYNAMIC, Array, Dimension, ElementType, PartialShape, TensorSpec
 
 
 @register("SegmentMax", 16)
-class SegmentMax16(Operation):
+class SegmentMax16(OfNumbers):
     """`data [n, ..]`, `segment_ids [n]`, and optionally `num_segments []`."""
 
-    data = Input(ARITHMETIC, "T")
     segment_ids = Input(I32_I64, ids=True)
     num_segments = Input(I32_I64, optional=True, ids=True)
-    output = Output("T")
     fill_mode = Attribute(one_of("zero", "lowest"))
     #: The element type of data, which `reference` needs: it is handed f16 and bf16 as f32.
     data_type = Field[ElementType]()

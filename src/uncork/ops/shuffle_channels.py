@@ -11,17 +11,15 @@ import numpy as np
 
 from uncork.ops._common.indices import normalised_axis
 from uncork.ops._common.shapes import divided
-from uncork.ops._operation import Operation, register
-from uncork.ops._ports import ANY, Attribute, Input, Output, at_least, integer
+from uncork.ops._operation import Moving, register
+from uncork.ops._ports import Attribute, at_least, integer
 from uncork.types import Array, PartialShape, TensorSpec
 
 
 @register("ShuffleChannels", 1)
-class ShuffleChannels1(Operation):
+class ShuffleChannels1(Moving):
     """`data` of rank 1 or more; `group` divides the dimension `axis`."""
 
-    data = Input(ANY, "T", moved=True)
-    output = Output("T")
     axis = Attribute(integer, default=1)
     group = Attribute(integer, default=1, check=at_least(1))
 

@@ -9,23 +9,21 @@ from __future__ import annotations
 import numpy as np
 
 from uncork.ops._common.slices import sliced_shape, slices
-from uncork.ops._operation import Operation, register
-from uncork.ops._ports import ANY, INTEGER, Input, Output
+from uncork.ops._operation import Moving, register
+from uncork.ops._ports import INTEGER, Input
 from uncork.types import Array, PartialShape, TensorSpec
 
 
 @register("Slice", 8)
-class Slice8(Operation):
+class Slice8(Moving):
     """`start`, `stop`, `step` and `axes` are 1-D and of one length; without `axes` they are for the
     first axes.
     """
 
-    data = Input(ANY, "T", moved=True)
     start = Input(INTEGER)
     stop = Input(INTEGER)
     step = Input(INTEGER)
     axes = Input(INTEGER, optional=True)
-    output = Output("T")
 
     def infer(
         self,

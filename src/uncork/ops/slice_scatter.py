@@ -7,22 +7,20 @@ nothing is broadcast.
 from __future__ import annotations
 
 from uncork.ops._common.slices import sliced_shape, slices
-from uncork.ops._operation import Operation, register
-from uncork.ops._ports import ANY, INTEGER, Input, Output
+from uncork.ops._operation import Moving, register
+from uncork.ops._ports import ANY, INTEGER, Input
 from uncork.types import Array, PartialShape, TensorSpec
 
 
 @register("SliceScatter", 15)
-class SliceScatter15(Operation):
+class SliceScatter15(Moving):
     """`start`, `stop`, `step` and `axes` as in Slice-8."""
 
-    data = Input(ANY, "T", moved=True)
     updates = Input(ANY, "T", moved=True)
     start = Input(INTEGER)
     stop = Input(INTEGER)
     step = Input(INTEGER)
     axes = Input(INTEGER, optional=True)
-    output = Output("T")
 
     def infer(
         self,

@@ -19,15 +19,13 @@ import numpy as np
 
 from uncork.ops._common.shapes import divided
 from uncork.ops._common.vectors import Numbers, all_known, length, vector
-from uncork.ops._operation import Operation, register
-from uncork.ops._ports import ANY, INTEGER, Input, Output
+from uncork.ops._operation import Moving, register
+from uncork.ops._ports import INTEGER, Input
 from uncork.types import DYNAMIC, Array, Dimension, PartialShape, TensorSpec
 
 
-class _Blocks(Operation):
-    data = Input(ANY, "T", moved=True)
+class _Blocks(Moving):
     block_shape = Input(INTEGER)
-    output = Output("T")
 
     def infer(
         self, data: TensorSpec, block_shape: TensorSpec, begin: TensorSpec, end: TensorSpec

@@ -13,14 +13,12 @@ from __future__ import annotations
 import numpy as np
 
 from uncork.ops._common.shapes import divided
-from uncork.ops._operation import Operation, register
-from uncork.ops._ports import ANY, Attribute, Input, Output, at_least, integer, one_of
+from uncork.ops._operation import Moving, register
+from uncork.ops._ports import Attribute, at_least, integer, one_of
 from uncork.types import Array, Dimension, PartialShape, TensorSpec
 
 
-class _Depth(Operation):
-    data = Input(ANY, "T", moved=True)
-    output = Output("T")
+class _Depth(Moving):
     block_size = Attribute(integer, default=1, check=at_least(1))
     mode = Attribute(one_of("blocks_first", "depth_first"))
 

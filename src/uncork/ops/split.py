@@ -27,9 +27,7 @@ def _parts(data: TensorSpec, axis: int | None, sizes: list[Dimension]) -> list[T
             PartialShape() if data.rank is None else PartialShape([None] * data.rank) for _ in sizes
         ]
     else:
-        shapes = [
-            PartialShape([*data.shape[:axis], size, *data.shape[axis + 1 :]]) for size in sizes
-        ]
+        shapes = [data.shape.with_dimension(axis, size) for size in sizes]
     parts = [TensorSpec(data.element_type, shape) for shape in shapes]
     known = None if data.elements is None else elements_of(data)
     if known is None or axis is None or not all(shape.is_static for shape in shapes):

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from uncork.ops._common.vectors import all_known, known_axes, vector
-from uncork.ops._operation import Operation, register
-from uncork.ops._ports import ANY, INTEGER, Attribute, Input, Output, boolean
+from uncork.ops._operation import Moving, register
+from uncork.ops._ports import INTEGER, Attribute, Input, boolean
 from uncork.types import Array, Dimension, PartialShape, TensorSpec
 
 
@@ -26,12 +26,10 @@ def _supposed_one(dim: Dimension, usual: bool) -> bool:
 
 
 @register("Squeeze", 1)
-class Squeeze1(Operation):
+class Squeeze1(Moving):
     """`data`, and optionally `axes` (a scalar or 1-D; empty is as absent)."""
 
-    data = Input(ANY, "T", moved=True)
     axes = Input(INTEGER, optional=True)
-    output = Output("T")
 
     @property
     def may_skip(self) -> bool:
@@ -103,12 +101,10 @@ class Squeeze15(Squeeze1):
 
 
 @register("Unsqueeze", 1)
-class Unsqueeze1(Operation):
+class Unsqueeze1(Moving):
     """`axes` (a scalar or 1-D) are positions in the output; each of them gets a dimension of 1."""
 
-    data = Input(ANY, "T", moved=True)
     axes = Input(INTEGER)
-    output = Output("T")
 
     def infer(self, data: TensorSpec, axes: TensorSpec) -> PartialShape:
         numbers = vector(self, "axes", axes, scalar_too=True)

@@ -10,19 +10,18 @@ from __future__ import annotations
 import numpy as np
 
 from uncork.errors import UnsupportedError, shortened
-from uncork.ops._operation import Operation, register
+from uncork.ops._operation import Passing, register
 from uncork.ops._ports import ANY, Attribute, Input, Output, element_type_or_dynamic, shape, text
 from uncork.storage import blank
 from uncork.types import Array, PartialShape, TensorSpec
 
 
 @register("ReadValue", 3)
-class ReadValue3(Operation):
+class ReadValue3(Passing):
     """Gives the variable's value; `init_value` before anything was assigned to it."""
 
     deterministic = False
     init_value = Input(ANY, "T", moved=True)
-    output = Output("T")
     variable_id = Attribute(text)
 
     def infer(self, init_value: TensorSpec) -> PartialShape | TensorSpec:
@@ -32,9 +31,6 @@ class ReadValue3(Operation):
             if init_value.rank is None
             else PartialShape([None] * len(init_value.shape))
         )
-
-    def reference(self, init_value: Array) -> Array:
-        return init_value
 
 
 @register("ReadValue", 6)
@@ -95,19 +91,12 @@ class ReadValue6(ReadValue3):
 
 
 @register("Assign", 3)
-class Assign3(Operation):
+class Assign3(Passing):
     """Sets the variable when the call is done; passes the value on."""
 
     deterministic = False
     new_value = Input(ANY, "T", moved=True)
-    output = Output("T")
     variable_id = Attribute(text)
-
-    def infer(self, new_value: TensorSpec) -> PartialShape:
-        return new_value.shape
-
-    def reference(self, new_value: Array) -> Array:
-        return new_value
 
 
 @register("Assign", 6)

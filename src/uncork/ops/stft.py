@@ -34,7 +34,7 @@ from uncork.ops._common.pairs import complex_of
 from uncork.ops._common.shapes import check_array_fits, require_rank
 from uncork.ops._common.vectors import scalar
 from uncork.ops._common.vectors import size as size_of
-from uncork.ops._operation import Operation, register
+from uncork.ops._operation import OfReals, Operation, register
 from uncork.ops._ports import I32_I64, REAL, Attribute, Input, Output, boolean
 from uncork.types import DYNAMIC, Array, Dimension, PartialShape, TensorSpec
 
@@ -115,15 +115,13 @@ class STFT15(Operation):
 
 
 @register("ISTFT", 16)
-class ISTFT16(Operation):
+class ISTFT16(OfReals):
     """`data [(batch,) frequencies, frames, 2]`, `window` to `[(batch,) signal_length]`."""
 
-    data = Input(REAL, "T")
     window = Input(REAL, "T")
     frame_size = Input(I32_I64)
     frame_step = Input(I32_I64)
     signal_length = Input(I32_I64, optional=True)
-    output = Output("T")
     center = Attribute(boolean)
     normalized = Attribute(boolean)
 

@@ -29,8 +29,8 @@ import numpy as np
 
 from uncork.ops._common.slices import python_ends, sliced
 from uncork.ops._common.vectors import common_length, vector
-from uncork.ops._operation import Operation, register
-from uncork.ops._ports import ANY, INTEGER, Attribute, Input, Output, integers
+from uncork.ops._operation import Moving, register
+from uncork.ops._ports import INTEGER, Attribute, Input, integers
 from uncork.symbolic import Size
 from uncork.types import Array, Dimension, DimensionLike, Element, PartialShape, TensorSpec
 
@@ -59,14 +59,12 @@ def _is_inside(index: Element, dim: Dimension) -> bool:
 
 
 @register("StridedSlice", 1)
-class StridedSlice1(Operation):
+class StridedSlice1(Moving):
     """`begin`, `end` and `stride` are 1-D and of one length; `stride` is optional and 1."""
 
-    data = Input(ANY, "T", moved=True)
     begin = Input(INTEGER)
     end = Input(INTEGER)
     stride = Input(INTEGER, optional=True)
-    output = Output("T")
     begin_mask = Attribute(integers, check=_bits)
     end_mask = Attribute(integers, check=_bits)
     new_axis_mask = Attribute(integers, default=(), check=_bits)

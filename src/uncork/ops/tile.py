@@ -11,18 +11,16 @@ from __future__ import annotations
 import numpy as np
 
 from uncork.ops._common.vectors import sizes, vector
-from uncork.ops._operation import Operation, register
-from uncork.ops._ports import ANY, INTEGER, Input, Output
+from uncork.ops._operation import Moving, register
+from uncork.ops._ports import INTEGER, Input
 from uncork.types import Array, Dimension, PartialShape, TensorSpec
 
 
 @register("Tile", 1)
-class Tile1(Operation):
+class Tile1(Moving):
     """`data` of any shape, `repeats [r]`."""
 
-    data = Input(ANY, "T", moved=True)
     repeats = Input(INTEGER)
-    output = Output("T")
 
     def infer(self, data: TensorSpec, repeats: TensorSpec) -> PartialShape:
         numbers = vector(self, "repeats", repeats)

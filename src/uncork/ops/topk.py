@@ -65,7 +65,7 @@ class TopK3(Operation):
                     low=0,
                 )
                 count = Dimension.of(wanted)
-            shape = PartialShape([*data.shape[:axis], count, *data.shape[axis + 1 :]])
+            shape = data.shape.with_dimension(axis, count)
         return TensorSpec(data.element_type, shape), TensorSpec(self.index_element_type, shape)
 
     def reference(self, data: Array, k: Array) -> tuple[Array, Array]:

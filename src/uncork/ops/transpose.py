@@ -11,8 +11,8 @@ from __future__ import annotations
 import numpy as np
 
 from uncork.ops._common.vectors import length, vector
-from uncork.ops._operation import Operation, register
-from uncork.ops._ports import ANY, INTEGER, Input, Output
+from uncork.ops._operation import Moving, register
+from uncork.ops._ports import INTEGER, Input
 from uncork.types import Array, PartialShape, TensorSpec
 
 
@@ -22,12 +22,10 @@ def order_of(order: Array, rank: int) -> tuple[int, ...]:
 
 
 @register("Transpose", 1)
-class Transpose1(Operation):
+class Transpose1(Moving):
     """`data` of any rank r, `input_order [r]` or `[0]`."""
 
-    data = Input(ANY, "T", moved=True)
     input_order = Input(INTEGER)
-    output = Output("T")
 
     def infer(self, data: TensorSpec, input_order: TensorSpec) -> PartialShape:
         order = vector(self, "input_order", input_order)

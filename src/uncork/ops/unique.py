@@ -58,7 +58,7 @@ class Unique10(Operation):
         elif along is None:
             shape = PartialShape(None if data.rank is None else [None] * data.rank)
         else:
-            shape = PartialShape([*data.shape[:along], found, *data.shape[along + 1 :]])
+            shape = data.shape.with_dimension(along, found)
         return [
             TensorSpec(data.element_type, shape),
             TensorSpec(self.index_element_type, PartialShape([found])),

@@ -64,18 +64,17 @@ def count_first(model: Model) -> Model:
     read_by = readers(model)
     layers = NewLayers(model)
 
-    def divide(node: Node) -> bool:
+    def divide(node: Node) -> None:
         rule = _RULES.get(node.type_name)
         two = rule(model, node) if rule is not None and all_readers(read_by, node) else None
         if two is None:
-            return False
+            return
         taken = [node.inputs[position] for position in two.takes]
         first = layers.add(f"{node.name}/count", two.first, taken)
         given = tuple(
             node.inputs[n] if kind == "own" else Source(first.node, n) for kind, n in two.given
         )
         layers.nodes.append(replace(node, operation=two.second, inputs=given))
-        return True
 
     return layers.rewritten(divide)
 

@@ -31,21 +31,21 @@ def einsum_in_pairs(model: Model) -> Model:
 class _Layers(NewLayers):
     """The layers of the new model."""
 
-    def take(self, node: Node) -> bool:
-        """Put others in the place of a layer; whether there are such."""
+    def take(self, node: Node) -> None:
+        """Put others in the place of a layer, if there are such."""
         operation = node.operation
         if not isinstance(operation, Einsum) or len(node.inputs) < 2:
-            return False
+            return
         ranks = [self.old.spec(source).rank for source in node.inputs]
         rank = node.outputs[0].spec.rank
         known = [each for each in ranks if each is not None]
         if rank is None or len(known) < len(ranks):
-            return False
+            return
         labels, result = operation.spread_all(known, rank)
         operands = list(zip(node.inputs, labels, strict=True))
         sums = [_needed(own, operands, index, result) for index, (_, own) in enumerate(operands)]
         if len(operands) == 2 and sums == labels:
-            return False
+            return
         for index, kept in enumerate(sums):
             if kept != operands[index][1]:
                 operands[index] = self._einsum(node, [operands[index]], kept)
@@ -59,7 +59,6 @@ class _Layers(NewLayers):
             operands = [self._einsum(node, [first, second], kept), *others]
         self._einsum(node, operands, result)
         self.finish(node)
-        return True
 
     def _einsum(
         self, node: Node, operands: Sequence[_Operand], result: Sequence[Label]

@@ -126,14 +126,13 @@ class _Layers(NewLayers):
         super().__init__(model)
         self.target = target
 
-    def take(self, node: Node) -> bool:
-        """Put others in the place of a layer; whether there are such."""
+    def take(self, node: Node) -> None:
+        """Put others in the place of a layer."""
         product, single = _product(self.old, node, self.target), _single(self.old, node)
         if product is not None:
             self.multiply(node, product)
         elif single is not None:
             self.rearrange(node, *single)
-        return product is not None or single is not None
 
     def multiply(self, node: Node, product: _Product) -> None:
         """Put the product in the place of a layer."""

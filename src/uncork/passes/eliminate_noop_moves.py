@@ -14,14 +14,7 @@ from msgspec.structs import replace
 
 from uncork.internal_ops.view import View
 from uncork.ir.model import Model, Node, Source
-from uncork.kernels.extents import (
-    KernelDeclined,
-    extents,
-    has_extents,
-    product,
-    same,
-    same_extents,
-)
+from uncork.kernels.extents import extents, has_extents, product, same, same_extents
 from uncork.kernels.select import is_view
 from uncork.ops.transpose import order_of
 from uncork.passes.rewrite import replaced
@@ -94,11 +87,8 @@ def _is_sure(model: Model, source: Source) -> bool:
 
 def _as_many(a: TensorSpec, b: TensorSpec) -> bool:
     """Whether both tensors have as many elements in every call."""
-    try:
-        counts = product(extents(a)), product(extents(b))
-    except KernelDeclined:
-        return False
-    return same(*counts)
+    known = has_extents(a) and has_extents(b)
+    return known and same(product(extents(a)), product(extents(b)))
 
 
 def _transpose(inputs: Specs, output: TensorSpec) -> int | None:

@@ -43,8 +43,8 @@ def experts_first(model: Model) -> Model:
 class _Layers(NewLayers):
     """The layers of the new model."""
 
-    def moved(self, node: Node) -> bool:
-        """Put a layer that is moved in its place; whether it is."""
+    def moved(self, node: Node) -> None:
+        """Put a layer that is moved in its place."""
         linear = node.operation
         if isinstance(linear, CompressedLinear) and math.prod(linear.lead) > 1:
             data = self.old.spec(node.inputs[0])
@@ -52,8 +52,6 @@ class _Layers(NewLayers):
             axes = axes_of_matrices(data, linear.lead) if is_open and has_extents(data) else None
             if axes is not None:
                 self._move(node, linear, data, axes)
-                return True
-        return False
 
     def _move(
         self, node: Node, linear: CompressedLinear, data: TensorSpec, axes: Sequence[int]

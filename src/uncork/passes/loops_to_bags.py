@@ -45,11 +45,10 @@ def loops_to_bags(model: Model) -> Model:
     """The model with bags in the place of such loops."""
     layers = NewLayers(model)
 
-    def put(node: Node) -> bool:
+    def put(node: Node) -> None:
         bags = _Loop(model, node).bags() if _is_plain(model, node) else None
         if bags is not None:
             _put(layers, node, bags)
-        return bags is not None
 
     return layers.rewritten(put)
 

@@ -38,10 +38,10 @@ def loops_to_running(model: Model) -> Model:
     """The model with one step in the place of such loops."""
     layers = NewLayers(model)
 
-    def put(node: Node) -> bool:
+    def put(node: Node) -> None:
         found = _running(model, node)
         if found is None:
-            return False
+            return
         how = {"exclusive": found.exclusive, "reverse": found.reverse}
         if found.word == "Add":
             axis = layers.constant(found.axis)
@@ -49,7 +49,6 @@ def loops_to_running(model: Model) -> Model:
         else:
             operation = RunningProduct(axis=found.axis, **how)
             layers.put(operation, found.data, name=node.name, place=node.id)
-        return True
 
     return layers.rewritten(put)
 

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from uncork.internal_ops.attention import Move, Repeated, Taken, Transposed
 from uncork.ir.model import Model, Node, Source
 from uncork.kernels.extents import (
-    KernelDeclined,
     certainly,
     extents,
     has_extents,
@@ -113,10 +112,8 @@ def _without_axis(model: Model, source: Source, axis: int, sizes: Sequence[SizeL
 
 def sizes_of(model: Model, source: Source) -> tuple[SizeLike, ...] | None:
     """The sizes of a tensor; None where one has no expression."""
-    try:
-        return extents(model.spec(source))
-    except KernelDeclined:
-        return None
+    spec = model.spec(source)
+    return extents(spec) if has_extents(spec) else None
 
 
 def same_shape(a: TensorSpec, b: TensorSpec) -> bool:

@@ -39,14 +39,12 @@ def with_norms(model: Model, norms: Iterable[Norm | None]) -> Model:
     by_last = {norm.last.id: norm for norm in norms if norm is not None}
     layers = NewLayers(model)
 
-    def normalise(node: Node) -> bool:
+    def normalise(node: Node) -> None:
         norm = by_last.get(node.id)
-        if norm is None:
-            return False
-        numbers = [layers.constant(n, ElementType.f32) for n in (norm.factors, norm.summands)]
-        layers.put(norm.operation, norm.data, *numbers)
-        layers.finish(node)
-        return True
+        if norm is not None:
+            numbers = [layers.constant(n, ElementType.f32) for n in (norm.factors, norm.summands)]
+            layers.put(norm.operation, norm.data, *numbers)
+            layers.finish(node)
 
     return layers.rewritten(normalise)
 

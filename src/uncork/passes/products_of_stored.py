@@ -201,11 +201,11 @@ class _Layers(NewLayers):
         #: Data of convolutions that are multiplied as codes of their own.
         self.quantized: Collection[Source] = grids(model) if convolves else ()
 
-    def take(self, node: Node) -> bool:
-        """Put the product that a layer computes in its place; whether it does."""
+    def take(self, node: Node) -> None:
+        """Put the product that a layer computes in its place."""
         found = _product(self.old, node, self.quantized, self.target)
         if found is None:
-            return False
+            return
         product, roles = found
         # Operands keep the order that they have.
         matrices, rows = roles.batch, [n for n in product.of_data if n in roles.rows]
@@ -231,7 +231,6 @@ class _Layers(NewLayers):
         last = [*matrices, *rows, *columns]
         self.ordered(node, made, last, product.output)
         self.finish(node)
-        return True
 
     def _shaped(self, node: Node, source: Source, sizes: Sequence[int]) -> Source:
         """A tensor with these sizes; 0 is the size that it has."""

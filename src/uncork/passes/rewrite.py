@@ -247,11 +247,13 @@ class NewLayers:
         nodes, self.nodes = self.nodes, []
         return nodes
 
-    def rewritten(self, rule: Callable[[Node], bool]) -> Model:
-        """The old model with the layers that a rule has added in the place of one, where it says
-        so.
-        """
-        made = {node.id: self.taken() for node in self.old.nodes if rule(node)}
+    def rewritten(self, rule: Callable[[Node], object]) -> Model:
+        """The old model with the layers that a rule adds for one, if any, in its place."""
+        made: dict[int, list[Node]] = {}
+        for node in self.old.nodes:
+            rule(node)
+            if self.nodes:
+                made[node.id] = self.taken()
         return replaced(self.old, made)
 
     def once(self, key: Hashable, make: Callable[[], Source]) -> Source:

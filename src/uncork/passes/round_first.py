@@ -30,12 +30,10 @@ def round_first(model: Model) -> Model:
     """The model with each such rounding before what joins or moves tensors."""
     moves = _Moves(model)
 
-    def rounded(node: Node) -> bool:
-        if not isinstance(node.operation, FakeQuantize) or not moves.change(node.inputs[0], node):
-            return False
-        moves.rounded(node, node.inputs[0], moves.limits(node))
-        moves.layers.finish(node)
-        return True
+    def rounded(node: Node) -> None:
+        if isinstance(node.operation, FakeQuantize) and moves.change(node.inputs[0], node):
+            moves.rounded(node, node.inputs[0], moves.limits(node))
+            moves.layers.finish(node)
 
     return moves.layers.rewritten(rounded)
 

@@ -23,17 +23,16 @@ def scatter_rows(model: Model) -> Model:
     """The model, which has sizes, with every such layer as one of rows."""
     layers = NewLayers(model)
 
-    def by_rows(node: Node) -> bool:
+    def by_rows(node: Node) -> None:
         found = _rows(model, node)
         if found is None:
-            return False
+            return
         operation, rows, converts = found
         for number, convert in enumerate(converts):
             rows = layers.add(f"{node.name}/index{number or ''}", convert, [rows])
         data, _, updates, axis = node.inputs
         layers.add(node.name, ScatteredRows(elements=operation), [data, rows, updates, axis])
         layers.finish(node)
-        return True
 
     return layers.rewritten(by_rows)
 

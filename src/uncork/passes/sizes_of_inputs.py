@@ -31,22 +31,21 @@ def sizes_of_inputs(model: Model) -> Model:
         shape = layers.put(ShapeOf3(output_type=kind), source)
         return layers.put(Gather8(batch_dims=0), shape, layers.constant([axis]), layers.constant(0))
 
-    def rule(node: Node) -> bool:
+    def rule(node: Node) -> None:
         if node.type_name == "Parameter":
             own = Source(node.id, 0)
             for axis, size in enumerate(sizes_of(model, own) or ()):
                 known.setdefault(size, (own, axis))
         if node.type_name != "ShapeOf":
-            return False
+            return
         (source,), output = node.inputs, node.outputs[0].spec
         sizes = sizes_of(model, source)
         alone = all(reader.type_name == "ShapeOf" for reader in read_by[source])
         if not sizes or alone or model.by_id[source.node].type_name == "Parameter":
-            return False
+            return
         if output.value is not None or not all(isinstance(n, int) or n in known for n in sizes):
-            return False
+            return
         layers.put(Concat1(axis=0), *(asked(size, output.element_type) for size in sizes))
         layers.finish(node)
-        return True
 
     return layers.rewritten(rule)

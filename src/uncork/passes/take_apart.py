@@ -15,10 +15,10 @@ def take_apart(model: Model, target: Target) -> Model:
     """The model with the layers that such attention means in its place."""
     layers = NewLayers(model)
 
-    def take(node: Node) -> bool:
+    def take(node: Node) -> None:
         operation = node.operation
         if not isinstance(operation, ScaledDotProductAttention) or has_kernel(model, node, target):
-            return False
+            return
         specs = [model.spec(source) for source in node.inputs]
         outputs = [port.spec for port in node.outputs]
         parts = decomposed(operation, specs, outputs)
@@ -28,6 +28,5 @@ def take_apart(model: Model, target: Target) -> Model:
             inputs = [own[source] for source in part.inputs]
             own[Source(part.id, 0)] = layers.put(part.checked_operation, *inputs, name=node.name)
         layers.finish(node)
-        return True
 
     return layers.rewritten(take)

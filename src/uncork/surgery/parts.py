@@ -83,7 +83,7 @@ def _part(model: Model, begins: Sequence[Source], ends: Sequence[Source]) -> Mod
     """The part of a model that computes the ends from some given tensors; without ends, all
     results.
     """
-    fresh = max((n.id for n in model.nodes), default=0) + 1
+    fresh = model.next_id
     parameters: dict[Source, Node] = {}
     for source in begins:
         node = model.by_id[source.node]

@@ -8,9 +8,9 @@ from msgspec.structs import replace
 
 from uncork.errors import InputError
 from uncork.ir.model import Model, Node, Port, join_names, split_names
-from uncork.ops.parameter import Parameter
+from uncork.ir.reshape import with_shape
 from uncork.surgery._model import checked, input_names, output_names, port
-from uncork.types import PartialShape, TensorSpec
+from uncork.types import PartialShape
 
 
 def reshape(model: Model, shapes: Mapping[str, PartialShape | Sequence[int | None]]) -> Model:
@@ -28,20 +28,8 @@ def reshape(model: Model, shapes: Mapping[str, PartialShape | Sequence[int | Non
                 f"input '{name}': expected {own.rank} sizes as in {own.shape}, got {whole}"
             )
         given[node.id] = whole
-    nodes = tuple(_reshaped(n, given[n.id]) if n.id in given else n for n in model.nodes)
+    nodes = tuple(with_shape(n, given[n.id]) if n.id in given else n for n in model.nodes)
     return checked(replace(model, nodes=nodes))
-
-
-def _reshaped(node: Node, shape: PartialShape) -> Node:
-    before = node.outputs[0]
-    operation = Parameter(element_type=before.spec.element_type, shape=shape)
-    made = replace(before, spec=TensorSpec(before.spec.element_type, shape))
-    return replace(
-        node,
-        operation=operation,
-        attributes={**node.attributes, **operation.to_text()},
-        outputs=(made,),
-    )
 
 
 def rename(

@@ -36,7 +36,7 @@ def _with_pictures(model: Model, position: int, how: Pictures) -> Model:
     graph.result(made.prepared(graph, picture))
     added = graph.model()
     # Ids and names that no layer of the model has.
-    first = max(model.by_id) + 1
+    first = model.next_id
     taken = {node.name for node in model.nodes}
     nodes = []
     for node in added.nodes[: -len(added.results)]:

@@ -134,10 +134,7 @@ class Instance:
             self.words[context + _VERSION] += 1
 
     def _largest(self) -> str:
-        bytes_of: dict[str, int] = {}
-        for slot, layer in self._loaded.plan.buffers:
-            bytes_of[layer] = bytes_of.get(layer, 0) + self.slot(slot)
-        return needs_most(bytes_of)
+        return needs_most((layer, self.slot(slot)) for slot, layer in self._loaded.plan.buffers)
 
     def copy_needs(self, other: Instance) -> None:
         """Need as much memory as another instance does."""

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 from msgspec import Struct
 
 from uncork._version import __version__
-from uncork.compiler.call_plan import CallPlan, NativeStep
+from uncork.compiler.call_plan import CallPlan
 from uncork.compiler.execute import Executor
 from uncork.compiler.image import format
 from uncork.compiler.image.origins import Origins
@@ -298,9 +298,8 @@ def _plan(writer: format.Writer, image: RecordedPlan, symbols: Sequence[str]) ->
         ),
         tuple(
             (buffer.bytes.index, str(plan.buffer_layers[buffer.buffer]))
-            for part in plan.parts
-            if isinstance(part, NativeStep)
-            for buffer in part.segment.buffers
+            for segment in plan.segment_plans
+            for buffer in segment.buffers
         ),
         tuple((number, tuple(map(_size, sizes))) for number, _, sizes in plan.extended),
         plan.threads,
@@ -308,23 +307,9 @@ def _plan(writer: format.Writer, image: RecordedPlan, symbols: Sequence[str]) ->
 
 
 def _results(plan: CallPlan) -> tuple[format.Result, ...]:
-    if plan.is_native:
+    if plan.is_native or plan.gives_what_is_made:
         return tuple(format.Result(number) for number in range(len(plan.results)))
-    inputs = len(plan.array_guards)
-    made = [
-        inputs + number
-        for part in plan.parts
-        if isinstance(part, NativeStep)
-        for number, _ in part.makes
-    ]
-    known = [
-        (inputs + number, result.sizes)
-        for part in plan.parts
-        if isinstance(part, NativeStep)
-        for number, result in part.makes
-    ]
-    if known == [(result.argument, result.sizes) for result in plan.results]:
-        return tuple(format.Result(number) for number in range(len(plan.results)))
+    inputs, made = len(plan.array_guards), [number for number, _ in plan.made]
     return tuple(
         format.Result(
             result.argument if result.argument < inputs else made.index(result.argument),

@@ -45,9 +45,7 @@ def attended(
     scores = g.times(g.matmul(query, key, tb=True), scale)
     if cap:
         scores = g.times(g.make("Tanh", g.times(scores, 1 / cap)), cap)
-    if bias is not None:
-        scores = g.plus(scores, bias)
-    return g.matmul(g.make("SoftMax", scores, axis=-1), value)
+    return g.matmul(g.make("SoftMax", g.added(scores, bias), axis=-1), value)
 
 
 def mask_bias(g: Graph, call: Call, mask: Source, keys: Source, low: float) -> Source:
@@ -99,9 +97,7 @@ def _attention(
     past: Source | None = None,
     attention_bias: Source | None = None,
 ) -> tuple[Value, ...]:
-    product = g.matmul(data, weights)
-    if bias is not None:
-        product = g.plus(product, bias)
+    product = g.added(g.matmul(data, weights), bias)
     return projected(g, call, product, mask_index, past, attention_bias)
 
 

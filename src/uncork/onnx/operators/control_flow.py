@@ -10,7 +10,7 @@ from uncork.ir.bodies import GraphBody
 from uncork.ir.model import Source
 from uncork.onnx.call import Call
 from uncork.onnx.graph import Graph
-from uncork.onnx.lower import Failed, Scope
+from uncork.onnx.lower import Scope
 from uncork.onnx.registry import Added, Rows, Value, lowering
 from uncork.ops._body import (
     CONDITION,
@@ -50,12 +50,7 @@ class _Body:
 
     def values(self) -> list[Value]:
         """The outputs of the graph. Raises Failed where a node of it was refused."""
-        lowerer = self.call.scope.lowerer
-        before = len(lowerer.problems) + len(lowerer.unsupported)
-        values = lowerer.graph(self.scope, self.proto)
-        if len(lowerer.problems) + len(lowerer.unsupported) > before:
-            raise Failed
-        return list(values)
+        return self.call.scope.lowerer.graph(self.scope, self.proto)
 
     def map(
         self,
@@ -107,11 +102,7 @@ def _in_place(g: Graph, call: Call, proto: Any) -> tuple[Value, ...]:
     lowerer = call.scope.lowerer
     scope = Scope(lowerer, g, call.scope)
     scope.prefix = f"{call.name}/"
-    before = len(lowerer.problems) + len(lowerer.unsupported)
-    values = lowerer.graph(scope, proto)
-    if len(lowerer.problems) + len(lowerer.unsupported) > before:
-        raise Failed
-    return tuple(values)
+    return tuple(lowerer.graph(scope, proto))
 
 
 # ---- Loop

@@ -11,7 +11,6 @@ from uncork.ir.model import Source
 from uncork.onnx.call import Call
 from uncork.onnx.graph import Graph
 from uncork.onnx.registry import lowering
-from uncork.onnx.types import element_type_of
 from uncork.types import Array, ElementType
 
 T = ElementType
@@ -74,8 +73,7 @@ def _range(g: Graph, call: Call) -> Source:
 
 @lowering("EyeLike")
 def _eye_like(g: Graph, call: Call, data: Source) -> Source:
-    number = call.integer("dtype")
-    kind = element_type_of(number) if number else g.type(data)
+    kind = call.element_type("dtype", g.type(data))
     rows, columns = (g.reshape(g.size_of(data, axis), []) for axis in (0, 1))
     given = kind if kind in (T.f16, T.f32, T.f64, T.i8, T.u8, T.i32, T.i64, T.bf16) else T.i32
     eye = g.make("Eye", rows, columns, g.i64(call.integer("k")), output_type=given)
@@ -89,11 +87,6 @@ def _seed(call: Call) -> int:
     """The seed of an operation; 0 is another one at each call."""
     seed = call.get("seed")
     return 0 if seed is None else abs(int(float(seed) * 1000003)) % (1 << 31) + 1
-
-
-def _kind(call: Call, default: ElementType) -> ElementType:
-    number = call.integer("dtype")
-    return element_type_of(number) if number else default
 
 
 def uniform(
@@ -133,7 +126,7 @@ def _normal(g: Graph, call: Call, shape: Source, kind: ElementType) -> Source:
 def _random_uniform(g: Graph, call: Call) -> Source:
     like = call.op_type.endswith("Like")
     shape = g.shape_of(call[0]) if like else g.i64(call.integers("shape"))
-    kind = _kind(call, g.type(call[0]) if like else T.f32)
+    kind = call.element_type("dtype", g.type(call[0]) if like else T.f32)
     return uniform(g, call, shape, call.number("low", 0.0), call.number("high", 1.0), kind)
 
 
@@ -141,19 +134,19 @@ def _random_uniform(g: Graph, call: Call) -> Source:
 def _random_normal(g: Graph, call: Call) -> Source:
     like = call.op_type.endswith("Like")
     shape = g.shape_of(call[0]) if like else g.i64(call.integers("shape"))
-    return _normal(g, call, shape, _kind(call, g.type(call[0]) if like else T.f32))
+    return _normal(g, call, shape, call.element_type("dtype", g.type(call[0]) if like else T.f32))
 
 
 @lowering("Bernoulli")
 def _bernoulli(g: Graph, call: Call, data: Source) -> Source:
-    kind = _kind(call, g.type(data))
+    kind = call.element_type("dtype", g.type(data))
     drawn = uniform(g, call, g.shape_of(data), 0.0, 1.0, T.f32)
     return g.convert(g.make("Less", drawn, g.convert(data, T.f32)), kind)
 
 
 @lowering("Multinomial")
 def _multinomial(g: Graph, call: Call, data: Source) -> Source:
-    kind = _kind(call, T.i32)
+    kind = call.element_type("dtype", T.i32)
     return g.make(
         "Multinomial",
         data,

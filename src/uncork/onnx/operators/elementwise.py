@@ -11,11 +11,13 @@ from uncork.errors import ValidationError
 from uncork.ir.model import Source
 from uncork.onnx.call import Call
 from uncork.onnx.graph import Graph
-from uncork.onnx.registry import Value, lowering
+from uncork.onnx.registry import MICROSOFT, Value, lowering
 from uncork.onnx.types import element_type_of
 from uncork.types import ElementType
 
 T = ElementType
+#: The largest numbers of types of few bits; of the others, that of f8e5m2.
+_LARGEST = {T.f8e4m3: 448.0, T.f4e2m1: 6.0}
 #: Operators that an operation of the IR is, under another name.
 _SAME = {
     "Abs": "Abs",
@@ -54,6 +56,9 @@ _SAME = {
     "And": "LogicalAnd",
     "Or": "LogicalOr",
     "Xor": "LogicalXor",
+    "Where": "Select",
+    "Tile": "Tile",
+    "MatMul": "MatMul",
     "BitwiseAnd": "BitwiseAnd",
     "BitwiseNot": "BitwiseNot",
     "BitwiseOr": "BitwiseOr",
@@ -137,11 +142,6 @@ def _of_several(g: Graph, call: Call) -> Source:
     name = {"Max": "Maximum", "Min": "Minimum"}.get(call.op_type, "Add")
     total = reduce(lambda a, b: g.make(name, a, b), tensors)
     return g.over(total, len(tensors)) if call.op_type == "Mean" else total
-
-
-@lowering("Where")
-def _where(g: Graph, call: Call, condition: Source, data: Source, y: Source) -> Source:
-    return g.select(condition, data, y)
 
 
 # ---- bounds
@@ -254,6 +254,7 @@ def _shrink(g: Graph, call: Call, data: Source) -> Source:
 
 
 @lowering("Gelu")
+@lowering("Gelu", domain=MICROSOFT)
 def _gelu(g: Graph, call: Call, data: Source) -> Source:
     mode = {"none": "erf", "tanh": "tanh"}[call.one_of("approximate", "none", "none", "tanh")]
     return g.make("Gelu", data, approximation_mode=mode)
@@ -290,16 +291,14 @@ def cast(g: Graph, call: Call, kind: ElementType) -> Source:
     )
     small = (T.f8e4m3, T.f8e5m2)
     if kind in small and call.integer("saturate", 1):
-        return _saturated(g, call, kind)
+        return g.convert(saturated(g, g.convert(call[0], T.f32), kind), kind)
     return g.convert(call[0], kind)
 
 
-def _saturated(g: Graph, call: Call, kind: ElementType) -> Source:
-    """Numbers beyond the greatest of a small float become that; NaN stays."""
-    data = call[0]
-    most = 448.0 if kind is T.f8e4m3 else 57344.0
-    wide = g.convert(data, T.f32)
-    return g.convert(g.make("Clamp", wide, min=-most, max=most), kind)
+def saturated(g: Graph, data: Source, kind: ElementType) -> Source:
+    """Numbers cut to the largest ones of a small type of floats."""
+    most = _LARGEST.get(kind, 57344.0)
+    return g.make("Clamp", data, min=-most, max=most)
 
 
 @lowering("Identity")

@@ -68,15 +68,7 @@ def _scatter_elements(
     g: Graph, call: Call, data: Source, indices: Source, updates: Source
 ) -> Source:
     reduction = _REDUCTIONS[call.one_of("reduction", "none", *_REDUCTIONS)]
-    return g.make(
-        "ScatterElementsUpdate",
-        data,
-        indices,
-        updates,
-        g.i64(call.axis(g.rank(data))),
-        reduction=reduction,
-        use_init_val=True,
-    )
+    return g.scatter(data, indices, updates, call.axis(g.rank(data)), reduction)
 
 
 @lowering("ScatterND")
@@ -106,15 +98,7 @@ def _tensor_scatter(
     if call.text("mode", "linear") == "circular":
         places = g.make("FloorMod", places, g.size_of(cache, axis))
     places = g.broadcast(places, g.shape_of(update))
-    return g.make(
-        "ScatterElementsUpdate",
-        cache,
-        places,
-        update,
-        g.i64(axis),
-        reduction="none",
-        use_init_val=True,
-    )
+    return g.scatter(cache, places, update, axis)
 
 
 @lowering("Compress")
@@ -252,15 +236,7 @@ def _max_unpool(g: Graph, call: Call, data: Source, indices: Source) -> Source:
     places = g.reshape(indices, [-1])
     if wanted != shape and len(wanted) == rank:
         places = _in_larger(g, places, shape, wanted)
-    spread = g.make(
-        "ScatterElementsUpdate",
-        flat,
-        places,
-        g.reshape(data, [-1]),
-        g.i64(0),
-        reduction="none",
-        use_init_val=True,
-    )
+    spread = g.scatter(flat, places, g.reshape(data, [-1]), 0)
     return g.reshape(spread, wanted)
 
 

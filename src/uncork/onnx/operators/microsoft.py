@@ -10,7 +10,7 @@ from uncork.onnx.call import Call
 from uncork.onnx.graph import Graph
 from uncork.onnx.operators.normalisation import rms_normalization
 from uncork.onnx.operators.products import scaled
-from uncork.onnx.registry import MICROSOFT, Value, lowering
+from uncork.onnx.registry import MICROSOFT, OWN, Value, lowering
 from uncork.types import ElementType
 
 T = ElementType
@@ -54,9 +54,7 @@ def _fused_conv(
 ) -> Source:
     from uncork.onnx.operators.convolution import convolution, with_bias
 
-    result = with_bias(g, convolution(g, call, data, weights), bias)
-    if more is not None:
-        result = g.plus(result, more)
+    result = g.added(with_bias(g, convolution(g, call, data, weights), bias), more)
     return activated(g, call, result, call.text("activation"), call.numbers("activation_params"))
 
 
@@ -81,11 +79,6 @@ def activated(g: Graph, call: Call, data: Source, name: str, parameters: list[fl
 # ---- activations
 
 
-@lowering("Gelu", domain=MICROSOFT)
-def _gelu(g: Graph, call: Call, data: Source) -> Source:
-    return g.make("Gelu", data, approximation_mode="erf")
-
-
 @lowering("BiasGelu", domain=MICROSOFT)
 def _bias_gelu(g: Graph, call: Call, a: Source, b: Source) -> Source:
     return g.make("Gelu", g.plus(a, b), approximation_mode="erf")
@@ -93,7 +86,7 @@ def _bias_gelu(g: Graph, call: Call, a: Source, b: Source) -> Source:
 
 @lowering("FastGelu", domain=MICROSOFT)
 def _fast_gelu(g: Graph, call: Call) -> Source:
-    data = g.plus(call[0], call[1]) if call.has(1) else call[0]
+    data = g.added(call[0], call.optional(1))
     return g.make("Gelu", data, approximation_mode="tanh")
 
 
@@ -115,9 +108,7 @@ def _skip_layer_normalization(
     beta: Source | None = None,
     bias: Source | None = None,
 ) -> tuple[Value, ...]:
-    total = g.plus(data, skip)
-    if bias is not None:
-        total = g.plus(total, bias)
+    total = g.added(data, skip, bias)
     normal = _normal(g, call, total, gamma, beta, 1e-12)
     return normal, None, None, total
 
@@ -128,17 +119,14 @@ def _normal(
     from uncork.onnx.operators.normalisation import mvn
 
     normal = mvn(g, data, [g.rank(data) - 1], call.number("epsilon", epsilon))
-    normal = g.times(normal, scale)
-    return normal if shift is None else g.plus(normal, shift)
+    return g.added(g.times(normal, scale), shift)
 
 
 @lowering("SkipSimplifiedLayerNormalization", domain=MICROSOFT)
 def _skip_simplified(
     g: Graph, call: Call, data: Source, skip: Source, gamma: Source, bias: Source | None = None
 ) -> tuple[Value, ...]:
-    total = g.plus(data, skip)
-    if bias is not None:
-        total = g.plus(total, bias)
+    total = g.added(data, skip, bias)
     return rms_normalization(g, call, total, gamma), None, None, total
 
 
@@ -211,7 +199,7 @@ def _matmul_n_bits(g: Graph, call: Call, data: Source, b: Source, scale: Source)
     if blocks * block != rows:
         matrix = g.slice(matrix, 0, rows, 1)
     result = g.matmul(data, matrix, tb=True)
-    return g.plus(result, call[5]) if call.has(5) else result
+    return g.added(result, call.optional(5))
 
 
 def _in_order(g: Graph, call: Call) -> bool:
@@ -227,6 +215,7 @@ def _unpacked(codes: np.ndarray, bits: int) -> np.ndarray:
 
 
 @lowering("Inverse", domain=MICROSOFT)
+@lowering("Inverse", domain=OWN)
 def _inverse(g: Graph, call: Call, data: Source) -> Source:
     return g.make("Inverse", data, adjoint=False)
 

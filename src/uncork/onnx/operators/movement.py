@@ -70,11 +70,6 @@ def _expand(g: Graph, call: Call, data: Source, shape: Source) -> Source:
     return g.make("Broadcast", data, shape, mode="bidirectional")
 
 
-@lowering("Tile")
-def _tile(g: Graph, call: Call, data: Source, repeats: Source) -> Source:
-    return g.make("Tile", data, repeats)
-
-
 @lowering("Slice")
 def _slice_by_attributes(g: Graph, call: Call, data: Source) -> Source:
     starts, ends = call.integers("starts"), call.integers("ends")
@@ -242,15 +237,7 @@ def _spread_pads(g: Graph, call: Call, data: Source) -> tuple[Source, Source]:
     axes = g.make("FloorMod", g.convert(call[3], T.i64), g.i64(rank))
     zeros = g.i64([0] * rank)
     begins, ends = (
-        g.make(
-            "ScatterElementsUpdate",
-            zeros,
-            axes,
-            part,
-            g.i64(0),
-            reduction="none",
-            use_init_val=True,
-        )
+        g.scatter(zeros, axes, part, 0)
         for part in g.several("Split", call[1], g.i64(0), num_splits=2)
     )
     return begins, ends

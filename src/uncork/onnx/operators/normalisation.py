@@ -91,8 +91,7 @@ def layer_normalization(
     normal = g.convert(mvn(g, wide, axes, epsilon), kind)
     if scale is not None:
         normal = g.times(normal, scale)
-    if shift is not None:
-        normal = g.plus(normal, shift)
+    normal = g.added(normal, shift)
     if not (call.wants(1) or call.wants(2)):
         return (normal,)
     mean = g.reduce("ReduceMean", wide, axes)

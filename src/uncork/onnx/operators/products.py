@@ -12,11 +12,6 @@ from uncork.types import ElementType
 T = ElementType
 
 
-@lowering("MatMul")
-def _matmul(g: Graph, call: Call, a: Source, b: Source) -> Source:
-    return g.matmul(a, b)
-
-
 @lowering("Gemm")
 def _gemm(g: Graph, call: Call, a: Source, b: Source, c: Source | None = None) -> Source:
     ta, tb = bool(call.integer("transA")), bool(call.integer("transB"))

@@ -8,8 +8,8 @@ from uncork.errors import ValidationError
 from uncork.ir.model import Source
 from uncork.onnx.call import Call
 from uncork.onnx.graph import Graph
+from uncork.onnx.operators.elementwise import saturated
 from uncork.onnx.registry import MICROSOFT, lowering
-from uncork.onnx.types import element_type_of
 from uncork.types import ElementType
 
 T = ElementType
@@ -64,16 +64,10 @@ def _quantize_linear(
     g: Graph, call: Call, data: Source, y_scale: Source, y_zero_point: Source | None = None
 ) -> Source:
     block = call.integer("block_size")
-    if y_zero_point is not None:
-        kind = g.type(y_zero_point)
-    else:
-        number = call.integer("output_dtype")
-        kind = element_type_of(number) if number else T.u8
+    told = call.element_type("output_dtype", T.u8)
+    kind = told if y_zero_point is None else g.type(y_zero_point)
     axis = call.integer("axis", 1)
-    wide = T.f64 if g.type(data) is T.f64 else T.f32
-    precision = call.integer("precision")
-    if precision:
-        wide = element_type_of(precision)
+    wide = call.element_type("precision", T.f64 if g.type(data) is T.f64 else T.f32)
     scale = along(g, call, g.convert(y_scale, wide), data, axis, block)
     zero = None
     if y_zero_point is not None and kind.is_integer:
@@ -87,12 +81,8 @@ def rounded(
 ) -> Source:
     """Scaled numbers as codes: rounded to whole ones, halves to even, and cut to the type."""
     if kind.is_float:
-        if kind is T.f4e2m1:
-            scaled = g.make("Clamp", scaled, min=-6.0, max=6.0)
-        elif saturate:
-            most = 448.0 if kind is T.f8e4m3 else 57344.0
-            scaled = g.make("Clamp", scaled, min=-most, max=most)
-        return g.convert(scaled, kind)
+        cut = saturate or kind is T.f4e2m1
+        return g.convert(saturated(g, scaled, kind) if cut else scaled, kind)
     codes = g.make("Round", scaled, mode="half_to_even")
     if zero is not None:
         codes = g.plus(codes, zero)
@@ -105,8 +95,7 @@ def rounded(
 def _dequantize_linear(
     g: Graph, call: Call, data: Source, x_scale: Source, zero: Source | None = None
 ) -> Source:
-    number = call.integer("output_dtype")
-    kind = element_type_of(number) if number else g.type(x_scale)
+    kind = call.element_type("output_dtype", g.type(x_scale))
     axis, block = call.integer("axis", 1), call.integer("block_size")
     return dequantized(g, call, data, x_scale, zero, axis, block, kind)
 

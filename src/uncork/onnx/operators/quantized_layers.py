@@ -151,21 +151,6 @@ def _point(g: Graph, call: Call, position: int, like: int) -> Source:
     return g.like(0, call[like]) if given is None else given
 
 
-@lowering("QLinearSigmoid", "QLinearLeakyRelu", "QLinearSoftmax", domain=MICROSOFT)
-def _qlinear_activation(
-    g: Graph, call: Call, data: Source, x_scale: Source, x_zero_point: Source | None = None
-) -> Source:
-    data = dequantized(g, call, data, x_scale, x_zero_point)
-    if call.op_type == "QLinearSigmoid":
-        result = g.make("Sigmoid", data)
-    elif call.op_type == "QLinearSoftmax":
-        result = g.make("SoftMax", data, axis=call.integer("axis", -1))
-    else:
-        slope = g.reshape(g.of_type(call.number("alpha", 0.01), T.f32), [1])
-        result = g.make("PReLU", data, slope)
-    return codes_of(g, call, result, call[3], _point(g, call, 4, 0))
-
-
 @lowering("QLinearConcat", domain=MICROSOFT)
 def _qlinear_concat(g: Graph, call: Call, y_scale: Source, y_zero_point: Source) -> Source:
     parts = [
@@ -176,27 +161,49 @@ def _qlinear_concat(g: Graph, call: Call, y_scale: Source, y_zero_point: Source)
     return codes_of(g, call, joined, y_scale, y_zero_point)
 
 
-@lowering("QLinearGlobalAveragePool", domain=MICROSOFT)
-def _qlinear_global_average(
-    g: Graph, call: Call, data: Source, x_scale: Source, x_zero_point: Source | None = None
-) -> Source:
-    data = dequantized(g, call, data, x_scale, x_zero_point)
+def _global_average(g: Graph, call: Call, data: Source) -> Source:
     last = bool(call.integer("channels_last"))
     axes = list(range(1, g.rank(data) - 1)) if last else spatial(g, data)
-    mean = g.reduce("ReduceMean", data, axes)
-    return codes_of(g, call, mean, call[3], _point(g, call, 4, 0))
+    return g.reduce("ReduceMean", data, axes)
 
 
-@lowering("QLinearAveragePool", domain=MICROSOFT)
-def _qlinear_average(
-    g: Graph, call: Call, data: Source, x_scale: Source, x_zero_point: Source | None = None
-) -> Source:
+def _average(g: Graph, call: Call, data: Source) -> Source:
     call.refuse_if(
         call.integer("channels_last"), "channels_last", "export the model with channels first"
     )
-    data = dequantized(g, call, data, x_scale, x_zero_point)
-    mean = average(g, call, data, bool(call.integer("count_include_pad")))
-    return codes_of(g, call, mean, call[3], _point(g, call, 4, 0))
+    return average(g, call, data, bool(call.integer("count_include_pad")))
+
+
+def _leaky_relu(g: Graph, call: Call, data: Source) -> Source:
+    slope = g.reshape(g.of_type(call.number("alpha", 0.01), T.f32), [1])
+    return g.make("PReLU", data, slope)
+
+
+def _sigmoid(g: Graph, call: Call, data: Source) -> Source:
+    return g.make("Sigmoid", data)
+
+
+def _softmax(g: Graph, call: Call, data: Source) -> Source:
+    return g.make("SoftMax", data, axis=call.integer("axis", -1))
+
+
+#: Operators that read codes and give codes: what they compute of the numbers between.
+_OF_NUMBERS = {
+    "QLinearAveragePool": _average,
+    "QLinearGlobalAveragePool": _global_average,
+    "QLinearLeakyRelu": _leaky_relu,
+    "QLinearSigmoid": _sigmoid,
+    "QLinearSoftmax": _softmax,
+}
+
+
+@lowering(*_OF_NUMBERS, domain=MICROSOFT)
+def _between_codes(
+    g: Graph, call: Call, data: Source, x_scale: Source, x_zero_point: Source | None = None
+) -> Source:
+    numbers = dequantized(g, call, data, x_scale, x_zero_point)
+    result = _OF_NUMBERS[call.op_type](g, call, numbers)
+    return codes_of(g, call, result, call[3], _point(g, call, 4, 0))
 
 
 @lowering("MatMulIntegerToFloat", domain=MICROSOFT)
@@ -213,7 +220,7 @@ def _float_product(
     column = along(g, call, call[scales[1]], call[1], -1)
     scale = g.times(_scalar(g, call[scales[0]]), column)
     result = g.times(g.matmul(a, b), scale)
-    return g.plus(result, call[bias]) if call.has(bias) else result
+    return g.added(result, call.optional(bias))
 
 
 @lowering("QAttention", domain=MICROSOFT)
@@ -234,7 +241,7 @@ def _dynamic_quantize_matmul(g: Graph, call: Call) -> Source:
     b = centred(g, call, call[1], call.optional(3), T.f32, -1)
     both = g.times(scale, along(g, call, call[2], call[1], -1))
     result = g.times(g.matmul(a, b), both)
-    return g.plus(result, call[4]) if call.has(4) else result
+    return g.added(result, call.optional(4))
 
 
 @lowering("QGemm", domain=MICROSOFT)

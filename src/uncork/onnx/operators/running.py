@@ -29,15 +29,7 @@ def _cumprod(g: Graph, call: Call, data: Source, axis: Source) -> Source:
     every = g.i64(list(range(rank)))
     others = g.make("NonZero", g.make("NotEqual", every, axis_number), output_type=T.i64)
     order = g.concat([axis_number, g.reshape(others, [-1])], 0)
-    back = g.make(
-        "ScatterElementsUpdate",
-        every,
-        order,
-        every,
-        g.i64(0),
-        reduction="none",
-        use_init_val=True,
-    )
+    back = g.scatter(every, order, every, 0)
     product = running_product(g, g.make("Transpose", data, order), 0, exclusive, reverse)
     return g.make("Transpose", product, back)
 
@@ -61,15 +53,7 @@ def running_product(
     product = body.make("Multiply", before, part)
     body.typed_result(product)
     body.typed_result(before if exclusive else product)
-    one = graph.make(
-        "ScatterElementsUpdate",
-        graph.shape_of(data),
-        graph.i64([axis]),
-        graph.i64([1]),
-        graph.i64(0),
-        reduction="none",
-        use_init_val=True,
-    )
+    one = graph.scatter(graph.shape_of(data), graph.i64([axis]), graph.i64([1]), 0)
     first = graph.make("Broadcast", graph.like(1, data), one, mode="numpy")
     walk = Slicing(axis, -1, 0, -1) if reverse else Slicing(axis)
     joined = BodyMap(

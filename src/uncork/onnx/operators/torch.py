@@ -168,11 +168,6 @@ def _bitwise(g: Graph, call: Call) -> Source:
     return g.make(call.op_type, first, *(g.convert(each, g.type(first)) for each in others))
 
 
-@lowering("Inverse", domain=OWN)
-def _inverse(g: Graph, call: Call, data: Source) -> Source:
-    return g.make("Inverse", data, adjoint=False)
-
-
 @lowering("ErfInv", domain=OWN)
 def _error_inverse(g: Graph, call: Call, data: Source) -> Source:
     return g.make("ErfInv", data, opset=17)

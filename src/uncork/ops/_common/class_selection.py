@@ -23,6 +23,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from uncork.ops._common.boxes import best_first
+from uncork.ops._common.sequences import agreed_sizes
 from uncork.ops._operation import Operation
 from uncork.ops._ports import (
     REAL,
@@ -36,7 +38,10 @@ from uncork.ops._ports import (
     number,
     one_of,
 )
-from uncork.types import Array, Dimension, PartialShape, TensorSpec
+from uncork.types import DYNAMIC, Array, Dimension, PartialShape, TensorSpec
+
+#: How boxes lie that all classes share.
+SHARED = {"boxes": "num_batches, num_boxes, 4", "scores": "num_batches, num_classes, num_boxes"}
 
 
 class Image(NamedTuple):
@@ -83,14 +88,21 @@ class ClassSelection(Operation):
         """Whether the rows of an image are ordered by class."""
         return self.sort_result_type == "classid"
 
-    def first(self, order: Array) -> Array:
-        """The best `nms_top_k` of candidates in falling order."""
+    def candidates(self, passed: Array, scores: Array) -> Array:
+        """The boxes of a class whose scores have passed, the best `nms_top_k` in falling order."""
+        numbers = np.flatnonzero(passed)
+        order = numbers[best_first(scores[numbers])]
         return order if self.nms_top_k < 0 else order[: self.nms_top_k]
 
     def shapes(
-        self, batches: Dimension, classes: Dimension, boxes: Dimension
+        self, specs: Sequence[TensorSpec | None], layout: Mapping[str, str] = SHARED
     ) -> tuple[TensorSpec, TensorSpec, TensorSpec]:
-        """The three outputs; the first one's type is the caller's to give."""
+        """The three outputs of inputs that lie so."""
+        sizes = agreed_sizes(self, specs, layout, {"4": Dimension(4, 4)})
+        batches, classes, boxes = (
+            sizes.get(name, DYNAMIC) for name in ("num_batches", "num_classes", "num_boxes")
+        )
+        assert specs[0] is not None
         kept = boxes.high
         if self.nms_top_k >= 0:
             kept = self.nms_top_k if kept is None else min(kept, self.nms_top_k)
@@ -99,7 +111,7 @@ class ClassSelection(Operation):
             most = self.keep_top_k if most is None else min(most, self.keep_top_k)
         rows = Dimension(0, most) * Dimension(0, batches.high)
         return (
-            TensorSpec(self.output_type, PartialShape([rows, 6])),
+            TensorSpec(specs[0].element_type, PartialShape([rows, 6])),
             TensorSpec(self.output_type, PartialShape([rows, 1])),
             TensorSpec(self.output_type, PartialShape([batches])),
         )

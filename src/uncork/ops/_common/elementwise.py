@@ -15,16 +15,14 @@ import numpy as np
 
 from uncork.ops._common.broadcast import Broadcasting
 from uncork.ops._common.indices import refuse_first
-from uncork.ops._operation import Operation
-from uncork.ops._ports import ARITHMETIC, REAL, Input, Output
+from uncork.ops._operation import OfReals, Operation
+from uncork.ops._ports import ARITHMETIC, Input, Output
 from uncork.types import Array, PartialShape, TensorSpec
 
 
-class Unary(Operation):
+class Unary(OfReals):
     """One input of any shape, one output of the same shape and, unless said otherwise, type."""
 
-    data = Input(REAL, "T")
-    output = Output("T")
     elementwise = True
 
     def infer(self, data: TensorSpec) -> PartialShape:
@@ -58,7 +56,6 @@ class RealFunction(Unary):
     """
 
     data = Input(ARITHMETIC, "T")
-    output = Output("T")
     #: Integers from here on lose digits in f64. Only functions that such a loss makes meaningless
     #: set it.
     integer_limit: ClassVar[int | None] = None

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from uncork.ops._operation import Operation
-from uncork.ops._ports import Attribute
+from uncork.ops._ports import ANY, Attribute, Input
 from uncork.types import Array, ElementType, TensorSpec
 
 _REDUCTIONS: dict[str, np.ufunc] = {
@@ -31,7 +31,10 @@ class Reducing(Operation):
     same operation with moved inputs, to which reduction none is handed.
     """
 
+    data = Input(ANY, "T")
+    updates = Input(ANY, "T")
     reduction: Attribute[str]
+    counts_from_end = True
     overwriting: ClassVar[type[Operation]]
 
     def _plain(self) -> Operation:
@@ -47,14 +50,14 @@ class Reducing(Operation):
             self._plain().evaluate(specs) if self.reduction == "none" else super().evaluate(specs)
         )
 
-    def check_type(self, data: TensorSpec) -> None:
-        """Refuse types that have no such reduction."""
+    def infer(self, data: TensorSpec, *others: TensorSpec) -> Any:
         unordered = data.element_type is ElementType.string or (
             data.element_type is ElementType.boolean and self.reduction == "mean"
         )
         self.require(
             not unordered, "reduction {} is not defined for {}", self.reduction, data.element_type
         )
+        return super().infer(data, *others)
 
 
 def accumulate(output: Array, index: tuple[Any, ...], updates: Array, reduction: str) -> None:

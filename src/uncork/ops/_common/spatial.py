@@ -30,7 +30,7 @@ import numpy as np
 from msgspec import Struct
 
 from uncork.ops._common.shapes import check_array_fits
-from uncork.ops._operation import Operation
+from uncork.ops._operation import OfNumbers
 from uncork.ops._ports import Attribute, integers, one_of
 from uncork.symbolic import maximum, minimum
 from uncork.types import DYNAMIC, Array, Dimension, PartialShape, TensorSpec
@@ -84,7 +84,7 @@ def extent(kernel: int, dilation: int) -> int:
     return (kernel - 1) * dilation + 1
 
 
-class Sliding(Operation):
+class Sliding(OfNumbers):
     """An operation whose kernel slides over the spatial axes; `strides` says how many axes there
     are.
     """

@@ -204,3 +204,17 @@ class SuppressionWithScores(Suppression):
     selected_indices = Output()
     selected_scores = Output()
     valid_outputs = Output()
+
+    def infer(self, *specs: TensorSpec | None) -> tuple[TensorSpec, ...]:
+        return self.checked(*specs)
+
+    def reference(
+        self,
+        boxes: Array,
+        scores: Array,
+        maximum: Array | None,
+        iou_threshold: Array | None,
+        score_threshold: Array | None,
+        sigma: Array | None = None,
+    ) -> tuple[Array, ...]:
+        return self.selected(boxes, scores, maximum, iou_threshold, score_threshold, single(sigma))

@@ -109,9 +109,7 @@ _REDUCED = {
 
 
 def _reduce(walk: Walk, node: Node, given: Sequence[Flow]) -> list[Flow]:
-    first, axes = given[0], walk.numbers(node, 1)
-    if axes is None:
-        raise Refusal("reduces axes that are not known")
+    first, axes = given[0], walk.known_numbers(node, 1, "reduces axes that are not known")
     if first.kind == "time" and first.axis in {a % walk.writer.rank(first.source) for a in axes}:
         raise Refusal(
             f"takes {_REDUCED[node.type_name]} of all frames: known after the last one only",
@@ -179,9 +177,8 @@ def _bags(walk: Walk, node: Node, given: Sequence[Flow]) -> list[Flow]:
 
 @streams("Gather", how="at once; the last frame (-1) as it is then; not by other places in time")
 def _gather(walk: Walk, node: Node, given: Sequence[Flow]) -> list[Flow]:
-    first, axes = given[0], walk.numbers(node, 2)
-    if axes is None:
-        raise Refusal("gathers along an axis that is not known")
+    first = given[0]
+    axes = walk.known_numbers(node, 2, "gathers along an axis that is not known")
     if first.kind == "time" and axes[0] % walk.writer.rank(first.source) == first.axis:
         places = walk.numbers(node, 1)
         counts = isinstance(node.operation, Gather8) or getattr(

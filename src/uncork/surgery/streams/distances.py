@@ -137,7 +137,7 @@ def _by_distance(walk: Walk, source: Source, length: int) -> Distances:
 def _computed(walk: Walk, source: Source, length: int, seed: int) -> Array:
     """The tensor in a whole sequence of so many frames, of random data."""
     model = walk.model
-    number = 1 + max(node.id for node in model.nodes)
+    number = model.next_id
     result = node_of(number, "mask", Result(), [source], [Port(walk.spec(source))])
     part = structs.replace(model, nodes=(*model.nodes, result), results=(number,), sinks=())
     random, inputs = np.random.default_rng(seed), []

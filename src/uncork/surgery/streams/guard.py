@@ -22,7 +22,7 @@ def guarded(model: Model, axes: Mapping[int, int], multiple: int) -> Model:
         return model
     nodes: list[Node] = []
     moved: dict[Source, Source] = {}
-    fresh = 1 + max(node.id for node in model.nodes)
+    fresh = model.next_id
     for node in model.nodes:
         node = node.reading(moved)
         nodes.append(node)

@@ -57,7 +57,7 @@ def with_all_frames(model: Model, axes: Mapping[int, int]) -> Model:
     first, axis = next(iter(axes.items()))
     timed = model.by_id[model.parameters[first]]
     numbers = {model.parameters[position] for position in positions}
-    fresh = 1 + max(node.id for node in model.nodes)
+    fresh = model.next_id
     nodes: list[Node] = [timed]
     moved: dict[Source, Source] = {}
     for node in model.nodes:

@@ -15,14 +15,15 @@ from uncork.surgery.streams.walk import Walk
 
 #: The end of a slice that takes all.
 _END = 2**31 - 1
+_OPEN_PLACES = "cuts at places that are not constant"
 
 
 @streams("Pad", how="padding at the beginning happens once, at the end never")
 def _pad(walk: Walk, node: Node, given: Sequence[Flow]) -> list[Flow]:
     flow = walk.separate(given[0])
-    begin, end = walk.numbers(node, 1), walk.numbers(node, 2)
-    if flow.kind != "time" or begin is None or end is None:
-        raise Refusal("has pads that are not constant")
+    open_pads = "has pads that are not constant"
+    Refusal.when(flow.kind != "time", open_pads)
+    begin, end = (walk.known_numbers(node, position, open_pads) for position in (1, 2))
     lead, axis = begin[flow.axis], flow.axis
     mode = node.operation.pad_mode  # type: ignore[union-attr]
     value = 0.0
@@ -48,11 +49,9 @@ def _pad(walk: Walk, node: Node, given: Sequence[Flow]) -> list[Flow]:
 @streams("Slice", how="a shift; the frames that it leaves out at the end go on in a stream")
 def _slice(walk: Walk, node: Node, given: Sequence[Flow]) -> list[Flow]:
     flow = given[0]
-    starts, steps = walk.numbers(node, 1), walk.numbers(node, 3)
+    starts, steps = (walk.known_numbers(node, position, _OPEN_PLACES) for position in (1, 3))
     rank = walk.writer.rank(flow.source)
     named = walk.numbers(node, 4) if len(node.inputs) > 4 else None
-    if starts is None or steps is None:
-        raise Refusal("cuts at places that are not constant")
     axes = [axis % rank for axis in named or range(len(starts))]
     if flow.kind == "still":
         return [rows_of_positions(walk, node, given, starts, steps, axes)]
@@ -69,7 +68,7 @@ def _slice(walk: Walk, node: Node, given: Sequence[Flow]) -> list[Flow]:
     _check(walk, node, flow, start, steps[at])
     if len(axes) > 1:
         if stops is None:
-            raise Refusal("cuts at places that are not constant")
+            raise Refusal(_OPEN_PLACES)
         starts[at], stops[at] = 0, _END
         bounds = [walk.writer.constant(np.array(b)) for b in (starts, stops)]
         rest = [f.source for f in given[3:]]
@@ -80,9 +79,7 @@ def _slice(walk: Walk, node: Node, given: Sequence[Flow]) -> list[Flow]:
 @streams("StridedSlice", how="a shift; the last frame (-1) as it is then")
 def _strided(walk: Walk, node: Node, given: Sequence[Flow]) -> list[Flow]:
     flow = given[0]
-    starts, steps = walk.numbers(node, 1), walk.numbers(node, 3)
-    if starts is None:
-        raise Refusal("cuts at places that are not constant")
+    starts, steps = walk.known_numbers(node, 1, _OPEN_PLACES), walk.numbers(node, 3)
     if flow.kind == "size":
         return walk.of_sizes(node, given)
     operation = node.operation

@@ -181,10 +181,10 @@ def _opened(
 def _of_any_length(model: Model, axes: Mapping[int, int]) -> Model:
     shapes: dict[str, PartialShape] = {}
     for position, axis in axes.items():
-        dims = list(model.inputs[position].shape)
-        if dims[axis].is_static:
-            dims[axis] = Dimension()
-            shapes[str(model.names_of_input(position)[0])] = PartialShape(dims)
+        shape = model.inputs[position].shape
+        if shape[axis].is_static:
+            opened = shape.with_dimension(axis, Dimension())
+            shapes[str(model.names_of_input(position)[0])] = opened
     return reshape(model, shapes) if shapes else model
 
 

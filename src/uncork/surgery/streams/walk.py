@@ -110,6 +110,13 @@ class Walk:
     def numbers(self, node: Node, position: int) -> list[int] | None:
         return numbers(self.value(node, position))
 
+    def known_numbers(self, node: Node, position: int, otherwise: str) -> list[int]:
+        """The same; raises Refusal, in the words `otherwise`, where they are not known."""
+        found = self.numbers(node, position)
+        if found is None:
+            raise Refusal(otherwise)
+        return found
+
     # ---- the walk
 
     def follow(self) -> None:
@@ -126,8 +133,8 @@ class Walk:
                 )
                 flows = [refused(refusal) for _ in node.outputs]
             except UncorkError as error:
-                problem = Refusal(f"does not take the frames of a stream: {error.message}")
-                problem.label, problem.layer = node.label, node.name
+                why = f"does not take the frames of a stream: {error.message}"
+                problem = Refusal(why, "", node.label, node.name)
                 flows = [refused(problem) for _ in node.outputs]
             for output, flow in enumerate(flows):
                 self.flows[Source(node.id, output)] = flow
@@ -215,7 +222,7 @@ class Walk:
         shape = self._given.inputs[position].shape
         axis = self.axes.get(position)
         if axis is not None:
-            shape = PartialShape([*shape[:axis], self.frames, *shape[axis + 1 :]])
+            shape = shape.with_dimension(axis, self.frames)
         operation = Parameter(element_type=port.spec.element_type, shape=shape)
         names = port.names or self.model.names_of_input(position)[:1]
         source = self.writer.builder.add_operation(operation, name=node.name, tensor_names=names)[0]
@@ -459,9 +466,8 @@ def _of_long_sequences(model: Model, axes: Mapping[int, int]) -> Model:
         for position, axis in axes.items():
             node = model.by_id[model.parameters[position]]
             spec = node.outputs[0].spec
-            dims = list(spec.shape)
-            dims[axis] = Dimension(least)
-            given[node.id] = TensorSpec(spec.element_type, PartialShape(dims))
+            long = spec.shape.with_dimension(axis, Dimension(least))
+            given[node.id] = TensorSpec(spec.element_type, long)
         try:
             branches = TakenBranches(model, _graph_of)
             return infer_symbolic(model, given, branches=branches)[0]

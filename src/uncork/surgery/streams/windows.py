@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from uncork.ir.model import Node, Source
 from uncork.ops._operation import Operation
-from uncork.surgery.streams.flow import Flow, Refusal
+from uncork.surgery.streams.flow import Flow, Refusal, refused
 from uncork.surgery.streams.rules import streams
 from uncork.surgery.streams.walk import Walk
 
@@ -121,9 +121,9 @@ def _max_pool(walk: Walk, node: Node, given: Sequence[Flow]) -> list[Flow]:
     )
     kernel = node.operation.kernel  # type: ignore[union-attr]
     values = _sliding(walk, node, given, list(kernel), -math.inf)
-    places = Refusal("gives places in the whole sequence", "take the largest values only")
-    places.label, places.layer = node.label, node.name
-    return values + [Flow(Source(-1, 0), "refused", refusal=places) for _ in node.outputs[1:]]
+    why, remedy = "gives places in the whole sequence", "take the largest values only"
+    places = refused(Refusal(why, remedy, node.label, node.name))
+    return values + [places for _ in node.outputs[1:]]
 
 
 @streams("AvgPool", how=_HOW)
@@ -134,9 +134,9 @@ def _avg_pool(walk: Walk, node: Node, given: Sequence[Flow]) -> list[Flow]:
 @streams("STFT", how="keeps the overlap of its pieces")
 def _stft(walk: Walk, node: Node, given: Sequence[Flow]) -> list[Flow]:
     flow = walk.separate(given[0])
-    size, step = walk.numbers(node, 2), walk.numbers(node, 3)
-    if flow.kind != "time" or size is None or step is None:
-        raise Refusal("has pieces whose size is not known")
+    open_pieces = "has pieces whose size is not known"
+    Refusal.when(flow.kind != "time", open_pieces)
+    size, step = (walk.known_numbers(node, position, open_pieces) for position in (2, 3))
     if flow.axis != walk.writer.rank(flow.source) - 1:
         return walk.at_once(node, given)
     rest = [f.source for f in given[1:]]
