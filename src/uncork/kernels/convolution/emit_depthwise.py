@@ -42,7 +42,7 @@ def emit_depthwise(k: Kernel, spec: Depthwise) -> None:
 
         def of_row(row: PixelRow) -> Pixels:
             tile = partial(_tile, k, spec, _LinesSeen(k, spec, row, filters), ends)
-            return Pixels(partial(tile, None), any_tile=lambda x: tile(zeros, x, whole_rows))
+            return Pixels(partial(tile, None), lambda x: tile(zeros, x, whole_rows), by_tiles=True)
 
         return of_row
 

@@ -43,13 +43,14 @@ Tile = Callable[[Value, Sequence[tuple[int, int]]], None]
 
 
 class Pixels(Struct, frozen=True):
-    """What computes the pixels of a row: either `pixel`, or a tile of which the call tells what its
-    pixels see, and how many of them there are, computes what other tiles do not.
+    """What computes the pixels of a row: tiles that know what their pixels see, and for `others`
+    what computes one; or, `by_tiles`, as many as a tile has from one on, of which the call tells
+    what they see, and which are in the row.
     """
 
     tile: Tile
-    pixel: Pixel | None = None
-    any_tile: Pixel | None = None
+    others: Pixel
+    by_tiles: bool = False
 
 
 OfRow = Callable[[PixelRow], Pixels]
@@ -77,19 +78,18 @@ def _walk(k: Kernel, spec: Depthwise | Pooled) -> Callable[[Pixels], None]:
     begin, end = _whole_pixels(k, spec) if around is None or around.open else (count, count)
 
     def by_pixels(of: Pixels, first: Value | int, end: Value) -> None:
-        assert of.pixel is not None
         with k.loop(first, end) as x:
-            of.pixel(x)
+            of.others(x)
 
     def any_ends(of: Pixels) -> None:
-        if of.any_tile is not None:
+        if of.by_tiles:
             with k.loop(0, count, step) as first:
                 x = k.maximum(k.minimum(first, count - step), k.integer(0))
                 with k.if_else((x >= begin) & (x + step <= end), likely=True) as (inside, outside):
                     with inside:
                         of.tile(x, whole)
                     with outside:
-                        of.any_tile(x)
+                        of.others(x)
             return
         by_pixels(of, 0, begin)
         with k.if_else(end - begin >= step, likely=True) as (long, short):
