@@ -189,6 +189,21 @@ def in_halves(
     return chosen
 
 
+@pytest.mark.parametrize("block", [8, 16])
+@pytest.mark.parametrize("columns", [1, 7, 14, 29])
+@pytest.mark.parametrize("stride", [1, 2])
+def test_groups_that_are_blocks(block: int, columns: int, stride: int) -> None:
+    """Such channels of bf16 are multiplied in pairs, as those of one group."""
+    shapes = (2, 3 * block, 5, columns), (3, block, block, 3, 3)
+    around = ((stride, stride), (1, 1), (1, 1), (1, 1))
+    if block in BLOCKS:
+        convolved(*shapes, (block, block), strides=around[0], begin=(1, 1), end=(1, 1), ended=True)
+    blocked, arrays, _ = described(*shapes, (block, block), around, ended=True)
+    if multiplies_pairs(host_target()):
+        plan = in_halves(blocked, arrays)
+        assert plan is not None and plan.kernel.startswith("dense")
+
+
 @pytest.mark.parametrize("blocks", list(itertools.product(BLOCKS, BLOCKS)))
 @pytest.mark.parametrize("columns", [1, 3, 7, 14, 15, 17, 29])
 def test_widths_around_tiles(blocks: tuple[int, int], columns: int) -> None:

@@ -17,7 +17,12 @@ from uncork.internal_ops.blocks import ChannelLayout
 from uncork.internal_ops.fused import product_of
 from uncork.internal_ops.stored_filters import StoredConstant, StoredFilters
 from uncork.ir.model import Model, Node, Source
-from uncork.kernels.convolution.blocks_apart import filter_bytes, groups_fit, tile_for
+from uncork.kernels.convolution.blocks_apart import (
+    are_blocks,
+    filter_bytes,
+    groups_fit,
+    tile_for,
+)
 from uncork.kernels.convolution.geometry import Geometry, all_finite, geometry_of, known, typical
 from uncork.kernels.convolution.group_places import lie_in_blocks
 from uncork.kernels.convolution.layout import direct
@@ -190,7 +195,8 @@ def candidate_of(
     halved = None
     if node.hints.precision == "bf16" and (apart or gcd(g.channels, inner) % 2 == 0):
         multiplied = not side_of(side, True, target) or multiplies_transformed(True, side)
-        halved = 0.0 if apart or not multiplied else _HALVED
+        in_f32 = apart and not are_blocks(g, block)
+        halved = 0.0 if in_f32 or not multiplied else _HALVED
         halved *= _products(g) / (_DENSE * target.lanes)
     found = Candidate(node, given, (made,), side, saved, halved=halved, few=few)
     return found, filter_bytes(g, side) if side else 0

@@ -224,6 +224,13 @@ def groups_fit(g: Geometry, inner: int, lanes: int) -> bool:
     return g.groups > 1 and fit
 
 
+def are_blocks(g: Geometry, lanes: int) -> bool:
+    """Whether each group is a block: its channels of bf16 are multiplied in pairs, as those of a
+    convolution without groups.
+    """
+    return g.channels == lanes
+
+
 def _most_vectors(g: Geometry, block_vectors: int, target: Target) -> int:
     """The most vectors of pixels at a time, or as many vectors as a long block has: as many as
     registers hold the sums of. Filters that they do not hold beside these are factors in memory.

@@ -15,6 +15,7 @@ from uncork.kernels.convolution import direct, im2col
 from uncork.kernels.convolution.blocked_work import BlockedWork, Filters
 from uncork.kernels.convolution.blocks import direct_over_blocks, transposed_over_blocks
 from uncork.kernels.convolution.blocks_apart import (
+    are_blocks,
     depthwise_over_blocks,
     groups_fit,
     winograd_over_blocks,
@@ -149,7 +150,7 @@ def select_blocked(layer: Layer) -> Selection:
     if operation.half:
         ends = roughened(ends[0]), ends[1]
     half = operation.half
-    if groups_fit(g, inner, lanes) and not spread:
+    if groups_fit(g, inner, lanes) and not spread and not (half and are_blocks(g, lanes)):
         return depthwise_over_blocks(
             BlockedWork(g, filters, inner, lanes, *ends, kind=kind, half=half), target
         )
