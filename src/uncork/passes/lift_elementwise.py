@@ -108,7 +108,7 @@ def _constants(
             return None
         if value.size > 1:
             value = _before(model, first, moves, value)
-        elif any(rank is None or value.ndim > rank for rank in ranks):
+        elif value.size != 1 or any(rank is None or value.ndim > rank for rank in ranks):
             return None
         if value is None:
             return None
