@@ -11,6 +11,7 @@ followed by others that stay as well, and what is moved first is narrower in bf1
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -104,11 +105,9 @@ def _constants(
     result: dict[Source, Array] = {}
     for source in others:
         value = model.spec(source).value
-        if value is None:
-            return None
-        if value.size > 1:
-            value = _before(model, first, moves, value)
-        elif value.size != 1 or any(rank is None or value.ndim > rank for rank in ranks):
+        if value is not None and value.size > 1:
+            value = _before(first, moves, value)
+        elif value is None or value.size == 0 or any(n is None or value.ndim > n for n in ranks):
             return None
         if value is None:
             return None
@@ -116,71 +115,45 @@ def _constants(
     return result
 
 
-def _before(model: Model, first: Node, moves: Sequence[Node], value: Array) -> Array | None:
+def _before(first: Node, moves: Sequence[Node], value: Array) -> Array | None:
     """A constant that stretches to the last move's result, as one along the columns of the first
-    layer's result; None where there is no such constant.
+    layer's result, or along any dimension of what is no product; None where there is none.
     """
-    given = moves[-1].outputs[0].spec.shape.dims
-    own: Sequence[int] = (1,) * (len(given) - value.ndim) + value.shape
-    if len(own) > len(given) or any(
-        size not in (1, dim.size) for size, dim in zip(own, given, strict=True)
-    ):
+    source, result = (node.outputs[0].spec.shape for node in (first, moves[-1]))
+    if source.rank is None or any(move.type_name == "Transpose" for move in moves):
         return None
-    made: Array | None = value.reshape(own)
-    for move in reversed(moves):
-        before, after = model.spec(move.inputs[0]).shape, move.outputs[0].spec.shape
-        if made is None or move.type_name == "Transpose" or None in (before.rank, after.rank):
-            return None
-        made = _reshaped(made, _known(before), _known(after))
-    if made is None:
+    own: Sequence[int] = (1,) * (len(result.dims) - value.ndim) + value.shape
+    if len(own) > len(result.dims):
         return None
-    axis, along = channel_axis(first), [i for i, size in enumerate(made.shape) if size > 1]
-    in_columns = axis is None or along in ([], [axis % made.ndim])
-    return made if in_columns and len(along) < 2 else None
+    sizes, made, axis = _known(source), _known(result), channel_axis(first)
+    for column in range(source.rank) if axis is None else [axis % source.rank]:
+        behind = _dimensions(made, len(made), sizes[column + 1 :])
+        along = None if behind is None else _dimensions(made, behind, [sizes[column]])
+        if behind is None or along is None:
+            continue
+        stretched = [1] * along + made[along:behind] + [1] * (len(own) - behind)
+        if all(n in (1, most) for n, most in zip(own, stretched, strict=True)):
+            return np.broadcast_to(value.reshape(own), stretched).reshape(
+                -1, *[1] * (source.rank - 1 - column)
+            )
+    return None
 
 
-def _known(shape: PartialShape) -> list[int | None]:
-    """The sizes of a shape; None of those that the call tells."""
-    return [dim.size if isinstance(dim.size, int) else None for dim in shape.dims]
+def _known(shape: PartialShape) -> list[int]:
+    """The sizes of a shape, 0 for those that the call tells."""
+    return [dim.size if isinstance(dim.size, int) else 0 for dim in shape.dims]
 
 
-def _reshaped(
-    value: Array, source: Sequence[int | None], result: Sequence[int | None]
-) -> Array | None:
-    """A constant that stretches to a result of these sizes, as one for the tensor whose elements
-    the result has, in their order. From the last dimension on, the fewest of both that have as many
-    elements go together.
+def _dimensions(sizes: Sequence[int], end: int, others: Sequence[int]) -> int | None:
+    """The first of the fewest dimensions before `end` that have as many elements as the others;
+    None where there are none, or only the call knows.
     """
-    i, j = len(source), len(result)
-    shape: list[int] = []  # from the last dimension on
-    stretched: list[int] = []
-    while i and j:
-        own, other = i, j
-        n, m = source[i - 1], result[j - 1]
-        i, j = i - 1, j - 1
-        while n is not None and m is not None and n != m and (i if n < m else j):
-            if n < m:
-                more, i = source[i - 1], i - 1
-                n = None if more is None else n * more
-            else:
-                more, j = result[j - 1], j - 1
-                m = None if more is None else m * more
-        part = value.shape[j:other]
-        if max(part) == 1:
-            stretched += part
-            shape += [1] * (own - i)
-        elif n is None or n != m:
-            return None
-        else:
-            stretched += [k or 1 for k in reversed(result[j:other])]
-            shape += [k or 1 for k in reversed(source[i:own])]
-        if n is None or n != m:
-            break
-    if max(value.shape[:j], default=1) > 1:
-        return None
-    stretched += [1] * j
-    shape += [1] * i
-    return np.broadcast_to(value, stretched[::-1]).reshape(shape[::-1])
+    wanted = math.prod(others)
+    first, count = end, 1
+    while 0 < count < wanted and first:
+        first -= 1
+        count *= sizes[first]
+    return first if count == wanted else None
 
 
 def _swapped(model: Model, chains: Sequence[_Chain]) -> Model:
