@@ -17,6 +17,7 @@ from uncork.kernels.convolution.emit_rows import (
     OfRow,
     PixelRow,
     Pixels,
+    all_taps,
     columns_seen,
     taps_seen,
     walk_rows,
@@ -30,7 +31,6 @@ from uncork.kernels.runtime.target import LINE
 def emit_depthwise(k: Kernel, spec: Depthwise) -> None:
     """The LLVM text of the kernel."""
     a, own = k.named, spec.lanes * F32.bytes
-    whole_rows = [(0, spec.columns)] * spec.pixels
     places = relative_operands(spec.end, a, a["target"])
     zeros = _zeros(k, spec)
 
@@ -42,7 +42,9 @@ def emit_depthwise(k: Kernel, spec: Depthwise) -> None:
 
         def of_row(row: PixelRow) -> Pixels:
             tile = partial(_tile, k, spec, _LinesSeen(k, spec, row, filters), ends)
-            return Pixels(partial(tile, None), lambda x: tile(zeros, x, whole_rows), by_tiles=True)
+            return Pixels(
+                partial(tile, None), lambda x: tile(zeros, x, all_taps(spec)), by_tiles=True
+            )
 
         return of_row
 

@@ -74,33 +74,8 @@ def walk_rows(k: Kernel, spec: Depthwise | Pooled, of_plane: Callable[[Value], O
 def _walk(k: Kernel, spec: Depthwise | Pooled) -> Callable[[Pixels], None]:
     """What emits the walk over the pixels of a row."""
     count, around, step = k.named["result_width"], spec.around, spec.pixels
-    whole = [(0, spec.columns)] * step
-    begin, end = _whole_pixels(k, spec) if around is None or around.open else (count, count)
-
-    def by_pixels(of: Pixels, first: Value | int, end: Value) -> None:
-        with k.loop(first, end) as x:
-            of.others(x)
-
-    def any_ends(of: Pixels) -> None:
-        if of.by_tiles:
-            with k.loop(0, count, step) as first:
-                x = k.maximum(k.minimum(first, count - step), k.integer(0))
-                with k.if_else((x >= begin) & (x + step <= end), likely=True) as (inside, outside):
-                    with inside:
-                        of.tile(x, whole)
-                    with outside:
-                        of.others(x)
-            return
-        by_pixels(of, 0, begin)
-        with k.if_else(end - begin >= step, likely=True) as (long, short):
-            with long, k.loop(begin, end, step) as first:
-                of.tile(k.minimum(first, end - step), whole)
-            with short:
-                by_pixels(of, begin, end)
-        by_pixels(of, end, count)
-
     if around is None:
-        return any_ends
+        return _with_any_ends(k, spec)
     if around.alone:
         return lambda of: of.tile(k.integer(0), around.seen(spec, step, "both"))
     left, right = (around.seen(spec, step, end) for end in ("left", "right"))
@@ -109,17 +84,56 @@ def _walk(k: Kernel, spec: Depthwise | Pooled) -> Callable[[Pixels], None]:
     def tiles(of: Pixels) -> None:
         of.tile(k.integer(0), left)
         with k.loop(step, count - step, step) as first:
-            of.tile(k.minimum(first, last), whole)
+            of.tile(k.minimum(first, last), all_taps(spec))
         of.tile(count - step, right)
+
+    if not around.open:
+        return tiles
+    short_row = _with_any_ends(k, spec)
 
     def open_tiles(of: Pixels) -> None:
         with k.if_else(count >= around.fewest(spec, step), likely=True) as (long, short):
             with long:
                 tiles(of)
             with short:
-                any_ends(of)
+                short_row(of)
 
-    return open_tiles if around.open else tiles
+    return open_tiles
+
+
+def all_taps(spec: Depthwise | Pooled) -> Sequence[tuple[int, int]]:
+    """The columns of taps that the pixels of a tile within a row see: all."""
+    return [(0, spec.columns)] * spec.pixels
+
+
+def _with_any_ends(k: Kernel, spec: Depthwise | Pooled) -> Callable[[Pixels], None]:
+    """What emits the walk over the pixels of a row of which the call tells what its ends see."""
+    count, step = k.named["result_width"], spec.pixels
+    begin, end = _whole_pixels(k, spec)
+
+    def by_tiles(of: Pixels) -> None:
+        with k.loop(0, count, step) as first:
+            x = k.maximum(k.minimum(first, count - step), k.integer(0))
+            with k.if_else((x >= begin) & (x + step <= end), likely=True) as (inside, outside):
+                with inside:
+                    of.tile(x, all_taps(spec))
+                with outside:
+                    of.others(x)
+
+    def one_by_one(of: Pixels, first: Value | int, end: Value) -> None:
+        with k.loop(first, end) as x:
+            of.others(x)
+
+    def by_pixels(of: Pixels) -> None:
+        one_by_one(of, 0, begin)
+        with k.if_else(end - begin >= step, likely=True) as (long, short):
+            with long, k.loop(begin, end, step) as first:
+                of.tile(k.minimum(first, end - step), all_taps(spec))
+            with short:
+                one_by_one(of, begin, end)
+        one_by_one(of, end, count)
+
+    return lambda of: by_tiles(of) if of.by_tiles else by_pixels(of)
 
 
 class Lines(Struct, frozen=True):
